@@ -1,0 +1,262 @@
+"""The multi-cluster distribution (Definition 2.1), its geometries, and sampling from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.errors import InputError, one_of
+
+ORIENTATIONS = ("axes", "random")
+
+
+@dataclass(frozen=True, eq=False)
+class MultiCluster:
+    r"""Clusters around k features; a point has the label of its cluster's class.
+
+    Draw j with probability p_j, set y = +1 if j is in J+ and -1 otherwise, and
+
+        x = alpha * mu_j + sigma * xi,    xi ~ N(0, I_d).
+
+    Only the Gram matrix of the features enters any l2 question, because the noise has no preferred
+    direction. So the features are its Cholesky factor, in the first k coordinates of R^d
+    (orthogonal ones: sqrt(d) e_j); `orientation="random"` turns them into a random k-dimensional
+    subspace, which is what an l_inf question is about.
+
+    Args:
+        k: number of clusters.
+        d: dimension of the input space.
+        alpha, sigma: signal and noise.
+        positive: J+, as how many of the first clusters are positive, or as their indices
+            (default: the first half).
+        cosine: the cosine between any two features.
+        norms: |mu_j|, one number or one for each cluster (default: sqrt(d)).
+        probabilities: p_j (default: uniform).
+        gram: the Gram matrix <mu_i, mu_j>, instead of `cosine` and `norms`.
+        orientation: "axes" or "random".
+
+    >>> task = MultiCluster(k=4, d=100)
+    >>> task.positive_clusters
+    array([ True,  True, False, False])
+    >>> task.features.shape, float(np.linalg.norm(task.features[0]))
+    ((4, 4), 10.0)
+    """
+
+    k: int
+    d: int
+    alpha: float = 1.0
+    sigma: float = 1.0
+    positive: int | Sequence[int] | None = None
+    cosine: float = 0.0
+    norms: float | Sequence[float] | None = None
+    probabilities: Sequence[float] | None = None
+    gram: Sequence[Sequence[float]] | Float[ndarray, "k k"] | None = None
+    orientation: str = "axes"
+
+    def __post_init__(self) -> None:
+        if self.k < 2:
+            raise InputError("k", f"is {self.k}", "give at least two clusters, one for each class")
+        if self.d < self.k:
+            raise InputError(
+                "d", f"is {self.d}, below k = {self.k}", "k features need d >= k dimensions"
+            )
+        for name, value in (("alpha", self.alpha), ("sigma", self.sigma)):
+            if not (math.isfinite(value) and value >= 0):
+                raise InputError(name, f"is {value}", "give a finite number, zero or more")
+        one_of("orientation", self.orientation, ORIENTATIONS)
+        # Computed here so that a bad geometry is refused when it is stated, not when it is used.
+        self.positive_clusters, self.cluster_probabilities, self.features  # noqa: B018
+
+    @cached_property
+    def positive_clusters(self) -> ndarray:
+        """J+ as a mask over the clusters."""
+        chosen = self.k // 2 if self.positive is None else self.positive
+        index = np.arange(chosen) if isinstance(chosen, int | np.integer) else np.asarray(chosen)
+        if index.size and (index.min() < 0 or index.max() >= self.k):
+            raise InputError(
+                "positive", f"names a cluster outside 0..{self.k - 1}", "name clusters by index"
+            )
+        mask = np.zeros(self.k, dtype=bool)
+        mask[index.astype(int)] = True
+        if mask.all() or not mask.any():
+            raise InputError("positive", "leaves a class empty", "both classes need a cluster")
+        return mask
+
+    @cached_property
+    def cluster_probabilities(self) -> Float[ndarray, " k"]:
+        """p_j, summing to one."""
+        if self.probabilities is None:
+            return np.full(self.k, 1.0 / self.k)
+        p = np.asarray(self.probabilities, dtype=float)
+        if p.shape != (self.k,) or not np.all(p >= 0) or not abs(p.sum() - 1.0) < 1e-9:
+            raise InputError(
+                "probabilities", "are not k shares that sum to 1", f"give {self.k} of them"
+            )
+        return p / p.sum()
+
+    @cached_property
+    def gram_matrix(self) -> Float[ndarray, "k k"]:
+        """<mu_i, mu_j>."""
+        if self.gram is not None:
+            return self._given_gram()
+        lowest = -1.0 / (self.k - 1)
+        if not lowest <= self.cosine < 1.0:
+            raise InputError(
+                "cosine",
+                f"is {self.cosine}",
+                f"{self.k} features can share a cosine from {lowest:.4g} up to below 1",
+            )
+        norms = np.asarray(math.sqrt(self.d) if self.norms is None else self.norms, dtype=float)
+        if norms.shape not in ((), (self.k,)) or not np.all(np.isfinite(norms) & (norms > 0)):
+            raise InputError(
+                "norms", "are not positive numbers", f"give one norm, or {self.k} of them"
+            )
+        norms = np.broadcast_to(norms, self.k)
+        cosines = np.full((self.k, self.k), float(self.cosine))
+        np.fill_diagonal(cosines, 1.0)
+        return norms[:, None] * cosines * norms
+
+    def _given_gram(self) -> Float[ndarray, "k k"]:
+        gram = np.asarray(self.gram, dtype=float)
+        if self.cosine != 0.0 or self.norms is not None:
+            raise InputError(
+                "gram", "is given beside cosine or norms", "it states both already, give it alone"
+            )
+        if gram.shape != (self.k, self.k):
+            raise InputError("gram", f"has shape {gram.shape}", f"give a {self.k} x {self.k} matrix")
+        if not np.all(np.isfinite(gram)) or not np.allclose(gram, gram.T, rtol=1e-10, atol=0):
+            raise InputError(
+                "gram", "is not a symmetric matrix of finite numbers", "give <mu_i, mu_j>"
+            )
+        smallest = float(np.linalg.eigvalsh(gram)[0])
+        if smallest < -1e-9 * float(np.trace(gram)) or np.any(np.diag(gram) <= 0):
+            raise InputError(
+                "gram",
+                f"has eigenvalue {smallest:.3g}, so no features have these inner products",
+                "give a positive semi-definite matrix with a positive diagonal",
+            )
+        return gram
+
+    @cached_property
+    def features(self) -> Float[ndarray, "k k"]:
+        """The features in their own k coordinates: rows mu_j, lower triangular."""
+        return _square_root(self.gram_matrix)
+
+    @property
+    def positive_count(self) -> int:
+        """|J+|."""
+        return int(self.positive_clusters.sum())
+
+    @property
+    def cluster_labels(self) -> Int[ndarray, " k"]:
+        """The class of each cluster, +1 or -1."""
+        return np.where(self.positive_clusters, 1, -1)
+
+    def class_clusters(self, sign: int) -> Int[ndarray, " j"]:
+        """J_s: the clusters of the class `sign`."""
+        return np.flatnonzero(self.cluster_labels == sign)
+
+    def features_in(self, dimension: int) -> Float[ndarray, "k dimension"]:
+        """The features in the first `dimension` coordinates of R^d; the others are zero.
+
+        A random orientation fills all d coordinates, so it has no shorter form.
+        """
+        if self.orientation == "random":
+            if dimension != self.d:
+                raise InputError(
+                    "orientation",
+                    f"is random, but {dimension} of {self.d} coordinates were asked for",
+                    'use coordinates="ambient", or orientation="axes" for an l2 question',
+                )
+            return self.features @ self._random_directions
+        if dimension < self.k:
+            raise InputError("dimension", f"is {dimension}", f"the features fill {self.k}")
+        placed = np.zeros((self.k, dimension))
+        placed[:, : self.k] = self.features
+        return placed
+
+    @cached_property
+    def _random_directions(self) -> Float[ndarray, "k d"]:
+        # A property of the task, not of a sample: every seed sees the same features.
+        normal = stream(0, "orientation").standard_normal((self.d, self.k))
+        q, r = np.linalg.qr(normal)
+        return (q * np.sign(np.diag(r))).T
+
+    def sample(self, n: int, seed: int) -> Sample:
+        """`n` fresh points: an independent draw for each seed, never a training sample."""
+        return Sample(self, n, seed, purpose="test")
+
+    def settings(self) -> dict[str, object]:
+        """The task as plain values, to be written beside a result and read back."""
+        gram = None if self.gram is None else np.asarray(self.gram, dtype=float).tolist()
+        return {
+            "k": int(self.k),
+            "d": int(self.d),
+            "alpha": float(self.alpha),
+            "sigma": float(self.sigma),
+            "positive": np.flatnonzero(self.positive_clusters).tolist(),
+            "cosine": float(self.cosine),
+            "norms": None if self.norms is None else np.asarray(self.norms, dtype=float).tolist(),
+            "probabilities": None
+            if self.probabilities is None
+            else self.cluster_probabilities.tolist(),
+            "gram": gram,
+            "orientation": self.orientation,
+        }
+
+
+def _square_root(gram: Float[ndarray, "k k"]) -> Float[ndarray, "k k"]:
+    """A lower-triangular factor; features may be linearly dependent, where Cholesky gives up."""
+    try:
+        return np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(gram)
+        root = vectors * np.sqrt(np.clip(values, 0.0, None))
+        q, r = np.linalg.qr(root.T)
+        return np.asarray(r.T * np.where(np.diag(r) < 0, -1.0, 1.0))
+
+
+class Sample:
+    """Points of a task, written down in as many coordinates as a question needs.
+
+    A network that lives in N coordinates (see `featavg.data.compress`) has no weight on the others,
+    so a fresh point is its first N coordinates. The coordinates are drawn one after another, which
+    makes `coordinates(100)` the beginning of `coordinates(200)`.
+
+    >>> points = MultiCluster(k=2, d=10**6).sample(3, seed=1)
+    >>> bool((points.coordinates(5) == points.coordinates(9)[:, :5]).all())
+    True
+    """
+
+    def __init__(self, task: MultiCluster, n: int, seed: int, purpose: str = "test") -> None:
+        if n < 1:
+            raise InputError("n", f"is {n}", "draw at least one point")
+        self.task, self.n, self.seed, self.purpose = task, n, seed, purpose
+        draw = stream(seed, f"{purpose}-clusters")
+        self.clusters: Int[ndarray, " n"] = draw.choice(task.k, n, p=task.cluster_probabilities)
+        self.y: Int[ndarray, " n"] = task.cluster_labels[self.clusters]
+
+    def __len__(self) -> int:
+        return self.n
+
+    def noise(self, dimension: int) -> Float[ndarray, "n dimension"]:
+        """The first `dimension` coordinates of xi."""
+        draw = stream(self.seed, f"{self.purpose}-noise")
+        return np.ascontiguousarray(draw.standard_normal((dimension, self.n)).T)
+
+    def coordinates(self, dimension: int) -> Float[ndarray, "n dimension"]:
+        """The first `dimension` coordinates of the points."""
+        features = self.task.features_in(dimension)
+        return self.task.alpha * features[self.clusters] + self.task.sigma * self.noise(dimension)
+
+    @property
+    def x(self) -> Float[ndarray, "n d"]:
+        """The points in R^d. Large d asks for much memory; `coordinates` does not."""
+        return self.coordinates(self.task.d)

@@ -1,0 +1,46 @@
+"""Say how much memory a computation needs before it starts, not when it dies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from featavg.errors import InputError
+
+
+def available_bytes() -> int | None:
+    """Memory that can be had without swapping, or None where the system does not tell."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def readable(size: float) -> str:
+    """A size in the unit a person would choose.
+
+    >>> readable(8.2e9)
+    '8.2 GB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}"
+
+
+def require(size: float, argument: str, remedy: str) -> None:
+    """Refuse work that needs `size` bytes when the machine does not have them."""
+    available = available_bytes()
+    if available is not None and size > available:
+        raise InputError(
+            argument,
+            f"asks for {readable(size)} of memory and {readable(available)} are free",
+            remedy,
+        )

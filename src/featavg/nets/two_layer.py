@@ -1,0 +1,97 @@
+"""The two-layer ReLU network: one class for every network of the theory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer:
+    r"""M neurons and c outputs, F(x) = head @ relu(weights @ x + biases).
+
+    The binary network has one output and a head of +1/m and -1/m (Definition 2.2); the grouped
+    network has one output for each cluster, and output j averages the h neurons of group j. Leading
+    axes `*s`, if any, are independent networks of the same shape, one for each seed.
+
+    Attributes:
+        weights: the rows are w_r.
+        biases: b_r.
+        head: the second layer.
+
+    >>> net = binary(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> net(np.array([[3.0, 1.0]]))
+    array([[2.]])
+    """
+
+    weights: Float[ndarray, "*s M N"]
+    biases: Float[ndarray, "*s M"]
+    head: Float[ndarray, "*s c M"]
+
+    def __post_init__(self) -> None:
+        *batch, neurons, _ = self.weights.shape
+        if self.biases.shape != (*batch, neurons):
+            raise InputError("biases", f"have shape {self.biases.shape}", "give one a neuron")
+        if self.head.shape[:-2] != tuple(batch) or self.head.shape[-1] != neurons:
+            raise InputError("head", f"has shape {self.head.shape}", "give outputs x neurons")
+
+    @property
+    def neurons(self) -> int:
+        """M."""
+        return self.weights.shape[-2]
+
+    @property
+    def dimension(self) -> int:
+        """N, the number of input coordinates."""
+        return self.weights.shape[-1]
+
+    @property
+    def outputs(self) -> int:
+        """c."""
+        return self.head.shape[-2]
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The leading axes: () for one network."""
+        return self.weights.shape[:-2]
+
+    def preactivations(self, x: Float[ndarray, "*s n N"]) -> Float[ndarray, "*s n M"]:
+        """<w_r, x> + b_r."""
+        return x @ np.swapaxes(self.weights, -1, -2) + self.biases[..., None, :]
+
+    def __call__(self, x: Float[ndarray, "*s n N"]) -> Float[ndarray, "*s n c"]:
+        """The outputs."""
+        active = np.maximum(self.preactivations(x), 0.0)
+        return active @ np.swapaxes(self.head, -1, -2)
+
+    def __getitem__(self, index: int) -> TwoLayer:
+        """One network of a batch."""
+        return replace(
+            self, weights=self.weights[index], biases=self.biases[index], head=self.head[index]
+        )
+
+
+def binary_head(m: int) -> Float[ndarray, "1 M"]:
+    """+1/m for the first m neurons and -1/m for the last m."""
+    return np.repeat([1.0 / m, -1.0 / m], m)[None, :]
+
+
+def binary(
+    weights: Float[ndarray, "*s M N"], biases: Float[ndarray, "*s M"] | None = None
+) -> TwoLayer:
+    """The network of Definition 2.2 with m = M/2 neurons a class.
+
+    f(x) = 1/m sum_{r <= m} relu(<w_r, x> + b_r) - 1/m sum_{r > m} relu(<w_r, x> + b_r).
+    """
+    *batch, neurons, _ = weights.shape
+    if neurons < 2 or neurons % 2:
+        raise InputError("weights", f"hold {neurons} neurons", "give m for each of the two classes")
+    if biases is None:
+        biases = np.zeros((*batch, neurons))
+    head = np.broadcast_to(binary_head(neurons // 2), (*batch, 1, neurons)).copy()
+    return TwoLayer(weights, biases, head)
