@@ -1,0 +1,254 @@
+"""The marks a panel is made of: axes, series, bars, points, contours, arrows, rules, notes.
+
+Pure data. A mark has a *role* instead of a colour, so that "averaged" looks the same in every
+figure of the report, on paper, on screen, in light and in dark. Texts are plain Unicode and may
+use `<sub>`, `<sup>`, `<i>` and `<b>`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from jaxtyping import Real
+
+from featavg.errors import InputError, one_of
+
+Role: TypeAlias = Literal["averaged", "decoupled", "reference", "published", "neutral"]
+Style: TypeAlias = Literal["solid", "dashed", "dotted", "markers", "line+markers"]
+# What a claim may hand over; every mark keeps plain floats.
+Number: TypeAlias = float | int | np.integer[Any] | np.floating[Any]
+Pair: TypeAlias = tuple[Number, Number]
+Numbers: TypeAlias = Sequence[Number] | Real[np.ndarray, "n"]
+Matrix: TypeAlias = Sequence[Numbers] | Real[np.ndarray, "rows columns"]
+
+ROLES: tuple[str, ...] = get_args(Role)
+STYLES: tuple[str, ...] = get_args(Style)
+
+
+def numbers(name: str, values: Numbers, *, gaps: bool = False) -> tuple[float, ...]:
+    """`values` as a tuple of floats: finite, or NaN where `gaps` allows an explicit gap."""
+    result = tuple(float(v) for v in values)
+    if any(math.isinf(v) or (math.isnan(v) and not gaps) for v in result):
+        allowed = "finite numbers or NaN for a gap" if gaps else "finite numbers"
+        raise InputError(name, "has a value that cannot be drawn", f"give {allowed}")
+    return result
+
+
+def matrix(name: str, values: Matrix) -> tuple[tuple[float, ...], ...]:
+    """`values` as rows of equal length; NaN is an empty cell."""
+    rows = tuple(numbers(name, row, gaps=True) for row in values)
+    if not rows or any(len(row) != len(rows[0]) or not row for row in rows):
+        raise InputError(name, "is not a matrix", "give rows of equal, non-zero length")
+    return rows
+
+
+def same_length(**named: Sequence[object] | Numbers | None) -> None:
+    """Refuse arrays that should have one length and do not."""
+    lengths = {name: len(values) for name, values in named.items() if values is not None}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise InputError(" and ".join(lengths), f"differ in length ({told})", "make them agree")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What is on an axis: label, unit, scale; range and named ticks if not automatic."""
+
+    label: str
+    unit: str = ""
+    log: bool = False
+    range: Pair | None = None
+    ticks: Numbers | None = None
+    tick_labels: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.ticks is not None:
+            object.__setattr__(self, "ticks", numbers("ticks", self.ticks))
+            same_length(ticks=self.ticks, tick_labels=self.tick_labels)
+        if self.range is not None:
+            low, high = numbers("range", self.range)
+            if low >= high or (self.log and low <= 0):
+                raise InputError("range", f"is {self.range}", "give low < high (positive if log)")
+            object.__setattr__(self, "range", (low, high))
+
+    @property
+    def text(self) -> str:
+        """Label with its unit in brackets."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve or a row of markers, with an optional band from `lo` to `hi`.
+
+    `shade` from 0 to 1 orders a family of curves of one role (0 pale, 1 full), such as one curve
+    a depth. NaN in `y`, `lo` or `hi` is a gap.
+    """
+
+    label: str
+    x: Numbers
+    y: Numbers
+    role: Role = "neutral"
+    style: Style = "solid"
+    lo: Numbers | None = None
+    hi: Numbers | None = None
+    shade: Number = 1.0
+
+    def __post_init__(self) -> None:
+        _check_look(self.role, self.shade)
+        one_of("style", self.style, STYLES)
+        object.__setattr__(self, "x", numbers("x", self.x))
+        for name in ("y", "lo", "hi"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, numbers(name, getattr(self, name), gaps=True))
+        same_length(x=self.x, y=self.y, lo=self.lo, hi=self.hi)
+        if (self.lo is None) != (self.hi is None):
+            raise InputError("lo, hi", "come one without the other", "give both or neither")
+
+    @classmethod
+    def over_seeds(
+        cls, label: str, x: Numbers, runs: Matrix, role: Role = "neutral", style: Style = "solid"
+    ) -> Series:
+        """One row of `runs` a seed: the median, and a band from the smallest to the largest."""
+        values = np.asarray(runs, dtype=np.float64)
+        low, middle, high = values.min(axis=0), np.median(values, axis=0), values.max(axis=0)
+        return cls(label, x, middle, role, style, low, high)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar a group (or one count a bin), with optional error bars from `lo` to `hi`."""
+
+    label: str
+    values: Numbers
+    role: Role = "neutral"
+    lo: Numbers | None = None
+    hi: Numbers | None = None
+    shade: Number = 1.0
+
+    def __post_init__(self) -> None:
+        _check_look(self.role, self.shade)
+        for name in ("values", "lo", "hi"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, numbers(name, getattr(self, name), gaps=True))
+        same_length(values=self.values, lo=self.lo, hi=self.hi)
+        if (self.lo is None) != (self.hi is None):
+            raise InputError("lo, hi", "come one without the other", "give both or neither")
+
+
+@dataclass(frozen=True)
+class Points:
+    """A cloud of points in a plane. `marker`: "o", "x", "+" (a plus), "s" (a square), "*"."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+    role: Role = "neutral"
+    marker: Literal["o", "x", "+", "s", "*"] = "o"
+    size: Number = 6.0
+    shade: Number = 1.0
+
+    def __post_init__(self) -> None:
+        _check_look(self.role, self.shade)
+        one_of("marker", self.marker, ("o", "x", "+", "s", "*"))
+        for name in ("x", "y"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
+        same_length(x=self.x, y=self.y)
+
+
+@dataclass(frozen=True)
+class Contour:
+    """Level lines of a field given on a grid: `z[i][j]` is its value at `(x[j], y[i])`.
+
+    `fill` tints the two sides of zero: a decision boundary with its regions.
+    """
+
+    label: str
+    x: Numbers
+    y: Numbers
+    z: Matrix
+    role: Role = "neutral"
+    levels: Numbers = (0.0,)
+    fill: bool = False
+    shade: Number = 1.0
+
+    def __post_init__(self) -> None:
+        _check_look(self.role, self.shade)
+        for name in ("x", "y", "levels"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
+        object.__setattr__(self, "z", matrix("z", self.z))
+        same_length(y=self.y, rows_of_z=self.z)
+        same_length(x=self.x, columns_of_z=self.z[0])
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """An arrow from one point of a plane to another, such as a minimal perturbation."""
+
+    start: Pair
+    end: Pair
+    label: str = ""
+    role: Role = "reference"
+
+    def __post_init__(self) -> None:
+        one_of("role", self.role, ROLES)
+        for name in ("start", "end"):
+            x, y = numbers(name, getattr(self, name))
+            object.__setattr__(self, name, (x, y))
+
+
+@dataclass(frozen=True)
+class Circle:
+    """A circle in a plane, such as the ball of a radius around a point."""
+
+    center: Pair
+    radius: Number
+    label: str = ""
+    role: Role = "reference"
+
+    def __post_init__(self) -> None:
+        one_of("role", self.role, ROLES)
+        x, y = numbers("center", self.center)
+        object.__setattr__(self, "center", (x, y))
+        object.__setattr__(self, "radius", numbers("radius", (self.radius,))[0])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A reference line across the panel: `axis="y"` is horizontal at y = `at`, "x" vertical."""
+
+    at: Number
+    axis: Literal["x", "y"] = "y"
+    label: str = ""
+    role: Role = "reference"
+
+    def __post_init__(self) -> None:
+        one_of("axis", self.axis, ("x", "y"))
+        one_of("role", self.role, ROLES)
+        object.__setattr__(self, "at", numbers("at", (self.at,))[0])
+
+
+@dataclass(frozen=True)
+class Note:
+    """A short text at a point of the panel."""
+
+    x: Number
+    y: Number
+    text: str
+    role: Role = "reference"
+
+    def __post_init__(self) -> None:
+        one_of("role", self.role, ROLES)
+        x, y = numbers("x, y", (self.x, self.y))
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "y", y)
+
+
+def _check_look(role: str, shade: Number) -> None:
+    one_of("role", role, ROLES)
+    if not 0.0 <= shade <= 1.0:
+        raise InputError("shade", f"is {shade}", "give a number from 0 (pale) to 1 (full)")

@@ -1,0 +1,62 @@
+"""Where the claims are: one visible list of modules, one tuple `CLAIMS` in each.
+
+To add a claim, add an entry to the `CLAIMS` of its theme. To add a theme, add a file here in
+`featavg/claims/` and its name to `MODULES`; the order of `MODULES` is the order of the report.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+
+from featavg.claims.ledger import Claim
+from featavg.errors import InputError
+
+# Names of modules in featavg.claims, imported only when the claims are asked for.
+MODULES: tuple[str, ...] = ()
+
+
+@cache
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim, in the order of the report."""
+    claims = tuple(
+        claim
+        for module in MODULES
+        for claim in import_module(f"featavg.claims.{module}").CLAIMS  # typed by the ledger
+    )
+    ids = [claim.id for claim in claims]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise InputError("CLAIMS", f"has {', '.join(twice)} twice", "give every claim its own id")
+    return claims
+
+
+def find(ids: str | Iterable[str] | None, claims: Iterable[Claim] | None = None) -> list[Claim]:
+    """The claims with these ids, or whose id begins with one of them; all of them for None.
+
+    `theorem-1` finds `theorem-1` and `theorem-1-averaging`, not `theorem-10`. Commas separate ids
+    in one string. The order is the report's, whatever the order asked for.
+    """
+    known = tuple(all_claims() if claims is None else claims)
+    if ids is None:
+        return list(known)
+    wanted = [part.strip() for part in (ids.split(",") if isinstance(ids, str) else ids)]
+    for name in wanted:
+        if not any(_matches(name, claim.id) for claim in known):
+            raise InputError("only", f"names no claim ({name!r})", _suggestion(name, known))
+    return [claim for claim in known if any(_matches(name, claim.id) for name in wanted)]
+
+
+def _matches(name: str, claim_id: str) -> bool:
+    return bool(name) and (claim_id == name or claim_id.startswith(f"{name}-"))
+
+
+def _suggestion(name: str, known: tuple[Claim, ...]) -> str:
+    ids = [claim.id for claim in known]
+    stems = sorted({"-".join(i.split("-")[: n + 1]) for i in ids for n in range(i.count("-"))})
+    near = difflib.get_close_matches(name, ids + stems, n=4, cutoff=0.4)
+    near += [i for i in ids if name and name in i and i not in near]
+    listed = "`featavg claims` lists them all"
+    return f"did you mean {', '.join(near[:5])}? {listed}" if near else listed
