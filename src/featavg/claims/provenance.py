@@ -1,0 +1,44 @@
+"""Who made a result: version, commit, Python, NumPy, machine, date. No result goes without."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+
+import featavg
+
+
+def provenance() -> dict[str, str]:
+    """What a reader needs to know about the run, ready to be shown."""
+    return {
+        "featavg": featavg.__version__,
+        "commit": commit() or "not in a git work tree",
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def commit(folder: Path | None = None) -> str:
+    """The commit of the package's own work tree, marked if files differ; empty if there is none."""
+    folder = folder or Path(featavg.__file__).parent
+    # A copy in site-packages may lie inside somebody else's work tree: ask git for this very file.
+    if not _git(folder, "ls-files", "__init__.py"):
+        return ""
+    changed = " with uncommitted changes" if _git(folder, "status", "--porcelain", ".") else ""
+    return _git(folder, "rev-parse", "--short=10", "HEAD") + changed
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()

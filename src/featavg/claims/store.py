@@ -1,0 +1,129 @@
+"""Files: written under a temporary name and renamed, so that nothing is ever half-written.
+
+Two places hold outcomes. `featavg/results/` ships with the package and has the recorded results of
+the full tier, a small JSON file a claim. `OUT/outcomes/` has what a run has finished, each with the
+key of all that it depends on, so that a killed run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import featavg
+from featavg.claims.ledger import Verdict
+from featavg.claims.outcome import Outcome
+from featavg.errors import InputError
+
+PACKAGE = Path(featavg.__file__).parent
+RESULTS = PACKAGE / "results"
+
+
+def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
+    """Write `content` to `path` in one step; trouble with the disk becomes one sentence."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise _trouble(argument, path, error) from error
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+    return path
+
+
+def usable_folder(folder: Path, argument: str = "out") -> Path:
+    """`folder`, made if need be, after a trial file was written there and removed again."""
+    probe = folder / f".probe.{os.getpid()}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(bytes(1 << 16))
+        probe.unlink()
+    except OSError as error:
+        raise _trouble(argument, folder, error) from error
+    return folder
+
+
+def dumps(value: object) -> str:
+    """Strictly valid JSON: it refuses NaN, which `strict` has turned into strings before."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+
+
+def record(outcome: Outcome, folder: Path = RESULTS) -> Path:
+    """Keep the outcome of a full-tier claim in the package, for the reports of others."""
+    if outcome.verdict is Verdict.NOT_RUN:
+        raise InputError("record", f"has nothing for {outcome.id}", "record claims that were run")
+    described = replace(outcome, recorded=False).to_json()
+    # The rows of one array on one line: a file of results is read in diffs.
+    return write(folder / f"{outcome.id}.json", _compact(described), "record")
+
+
+def recorded(claim_id: str, folder: Path = RESULTS) -> Outcome | None:
+    """The recorded outcome of a claim, or None if there is none."""
+    path = folder / f"{claim_id}.json"
+    if not path.exists():
+        return None
+    try:
+        return replace(Outcome.from_json(json.loads(path.read_text())), recorded=True)
+    except ValueError as error:  # InputError is one
+        raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
+
+
+def keep(out: Path, outcome: Outcome, full: bool) -> None:
+    """Keep a finished outcome for a later run of the same thing."""
+    described = outcome.to_json() | {"key": key(outcome.id, outcome.seeds, full)}
+    write(out / "outcomes" / f"{outcome.id}.json", dumps(described))
+
+
+def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> Outcome | None:
+    """What an earlier run finished, if nothing it depends on changed and the file is sound."""
+    try:
+        described = json.loads((out / "outcomes" / f"{claim_id}.json").read_text())
+        if described.pop("key") != key(claim_id, seeds, full):
+            return None
+        return Outcome.from_json(described)
+    except (OSError, ValueError, KeyError, AttributeError):
+        return None
+
+
+def key(claim_id: str, seeds: tuple[int, ...], full: bool) -> str:
+    """All that a result depends on: claim, seeds, tier, version and source of the package."""
+    parts: list[Any] = [claim_id, list(seeds), full, featavg.__version__, source_hash()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@cache
+def source_hash() -> str:
+    """Hash of the package's Python files that can change a result (not the report, not the CLI)."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE)
+        if name.parts[0] not in ("report", "cli.py"):
+            digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _compact(value: dict[str, Any]) -> str:
+    """JSON with an indented outer level and long arrays of numbers on one line each."""
+    lines = [f" {json.dumps(k)}: {_value(v)}" for k, v in value.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _value(value: object) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(", ", ": "))
+
+
+def _trouble(argument: str, path: Path, error: OSError) -> InputError:
+    if error.errno == errno.ENOSPC:
+        return InputError(argument, f"({path}) is on a full disk", "free space or choose another")
+    cause = (error.strerror or str(error)).lower()
+    return InputError(argument, f"({path}) cannot be written ({cause})", "choose another folder")
