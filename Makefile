@@ -1,0 +1,52 @@
+# featavg: `make reproduce` and `make test` need Python 3.10 or newer, and nothing else.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+OUT    ?= out/report
+ARGS   ?=
+
+# One BLAS thread for each of the two test workers: more would fight over the cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test lint format bench clean distclean venv-core venv-dev python
+
+help: ## Show the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
+	  awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+reproduce: venv-core ## Install the core, run the quick claims, write out/report (more: ARGS="--full")
+	@$(BIN)/featavg reproduce --out "$(OUT)" $(ARGS)
+
+test: lint ## Install the tests' tools, then check format, lint, types, tests and doctests
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 $(ARGS)
+
+lint: venv-dev ## The part of the gate that runs nothing: format, lint, types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --strict src
+
+format: venv-dev ## Put the code into the common format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: venv-dev ## Measure speed and memory against PyTorch, side by side
+	@$(BIN)/python bench/run.py $(ARGS)
+
+clean: ## Remove caches and the report
+	@rm -rf out/report build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## Remove the environment too
+	@rm -rf .venv .venv.lock .venv.installing
+
+python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "featavg needs Python 3.10 or newer, and there is no $(PYTHON) here: name one, as in \`make PYTHON=python3.12 reproduce\`." >&2; \
+	  exit 2; }
+
+venv-core: python
+	@$(PYTHON) tools/venv.py core
+
+venv-dev: python
+	@$(PYTHON) tools/venv.py dev
