@@ -12,7 +12,7 @@ coordinates one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -67,6 +67,10 @@ class TrainingSet:
         rest = self.x.copy()
         rest -= self.task.alpha * self.features[self.clusters]
         return rest
+
+    def share(self, first: int, count: int) -> TrainingSet:
+        """The same points with `count` of the random directions, for one of several networks."""
+        return replace(self, unit_weights=self.unit_weights[..., first : first + count, :])
 
 
 def draw(

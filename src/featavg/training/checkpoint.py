@@ -1,0 +1,63 @@
+"""A run in the middle, on disk: enough to go on to the same bits after being killed."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.storage import read_folder, write_folder
+
+
+def fingerprint(arrays: Sequence[ndarray], *words: object) -> str:
+    """A short name for a run, from its data, its start and its rules."""
+    digest = hashlib.sha256(repr(words).encode())
+    for array in arrays:
+        digest.update(str(array.shape).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+@dataclass
+class Checkpoint:
+    """Writes the state of a run to `folder` every `seconds`, and reads it back.
+
+    Args:
+        folder: where the state lives while the run is unfinished.
+        seconds: how often it is written.
+    """
+
+    folder: Path
+    seconds: float = 60.0
+    _written: float = 0.0
+
+    def due(self) -> bool:
+        """Whether enough time has passed since the last write."""
+        if self._written == 0.0:
+            self._written = time.monotonic()
+        return time.monotonic() - self._written >= self.seconds
+
+    def write(self, run: str, arrays: dict[str, ndarray], meta: dict[str, Any]) -> None:
+        """Replace the state on disk."""
+        write_folder(self.folder, arrays, {"run": run, **meta})
+        self._written = time.monotonic()
+
+    def read(self, run: str) -> tuple[dict[str, ndarray], dict[str, Any]] | None:
+        """The state on disk, if there is one; one of another run is refused, not overwritten."""
+        if not self.folder.exists():
+            return None
+        arrays, meta = read_folder(self.folder)
+        if meta.get("run") != run:
+            raise InputError(
+                str(self.folder),
+                "holds the checkpoint of another run",
+                "choose another folder, or delete this one if you do not need it",
+            )
+        return arrays, meta

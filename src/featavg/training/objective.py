@@ -1,0 +1,122 @@
+"""What the driver minimises: parameters in, log-loss and normalised gradient out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.nets.two_layer import TwoLayer
+from featavg.training.losses import Loss, LossValue, check_targets
+
+Params = tuple[ndarray, ...]
+
+
+class Evaluation(Protocol):
+    """An objective at one point."""
+
+    @property
+    def log_loss(self) -> Float[ndarray, "*s"]:
+        """log L, one for each seed."""
+
+    @property
+    def gradient(self) -> Params:
+        """(dL/dtheta) / L. Computed when it is first asked for: a rejected step needs none."""
+
+
+class Objective(Protocol):
+    """A loss as a function of parameters; the leading axes of all arrays are the seeds."""
+
+    def evaluate(self, params: Params) -> Evaluation:
+        """The objective at `params`."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayerEvaluation:
+    """A two-layer network on its training set: forward pass now, backward pass when needed."""
+
+    objective: TwoLayerObjective
+    net: TwoLayer
+    preactivations: Float[ndarray, "*s n M"]
+    loss: LossValue
+
+    @property
+    def log_loss(self) -> Float[ndarray, "*s"]:
+        """log L."""
+        return self.loss.log_mean
+
+    @cached_property
+    def neuron_slopes(self) -> Float[ndarray, "*s n M"]:
+        """(dL/dz) / L by the pre-activation of each neuron on each sample."""
+        upstream = self.loss.slopes @ self.net.head
+        upstream *= self.preactivations >= 0.0
+        return upstream
+
+    @cached_property
+    def gradient(self) -> Params:
+        """(dL/dtheta) / L for the trainable parameters."""
+        parts = {
+            "weights": lambda: np.swapaxes(self.neuron_slopes, -1, -2) @ self.objective.x,
+            "biases": lambda: self.neuron_slopes.sum(axis=-2),
+            "head": lambda: (
+                np.swapaxes(self.loss.slopes, -1, -2) @ np.maximum(self.preactivations, 0.0)
+            ),
+        }
+        return tuple(parts[name]() for name in self.objective.trainable)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayerObjective:
+    """The mean loss of a two-layer network, differentiated in closed form.
+
+    With z = X W^T + b and F = relu(z) A^T:
+
+        dL/dz = (dL/dF A) * 1[z >= 0],   dL/dW = (dL/dz)^T X,   dL/db = sum_i dL/dz_i.
+
+    Args:
+        x: the points.
+        targets: +-1 for one output, the index of the output otherwise.
+        net: supplies whatever is not trained.
+        loss: of outputs and targets.
+        trainable: which of "weights", "biases", "head".
+    """
+
+    x: Float[ndarray, "*s n N"]
+    targets: Int[ndarray, "*s n"]
+    net: TwoLayer
+    loss: Loss
+    trainable: Sequence[str] = ("weights", "biases")
+
+    def __post_init__(self) -> None:
+        if not np.all(np.isfinite(self.x)):
+            raise InputError("x", "holds NaN or infinite values", "clean the data first")
+        if self.x.shape[-1] != self.net.dimension:
+            raise InputError(
+                "x", f"has {self.x.shape[-1]} columns", f"the network reads {self.net.dimension}"
+            )
+        if self.targets.shape != self.x.shape[:-1]:
+            raise InputError("targets", f"have shape {self.targets.shape}", "give one a point")
+        check_targets(self.targets, self.net.outputs)
+
+    def params_of(self, net: TwoLayer) -> Params:
+        """The trainable arrays of a network."""
+        return tuple(getattr(net, name) for name in self.trainable)
+
+    def net_with(self, params: Params) -> TwoLayer:
+        """The network that has these trainable arrays."""
+        parts = {"weights": self.net.weights, "biases": self.net.biases, "head": self.net.head}
+        parts.update(zip(self.trainable, params, strict=True))
+        return TwoLayer(**parts)
+
+    def evaluate(self, params: Params) -> TwoLayerEvaluation:
+        """Forward pass."""
+        net = self.net_with(params)
+        z = net.preactivations(self.x)
+        outputs = np.maximum(z, 0.0) @ np.swapaxes(net.head, -1, -2)
+        return TwoLayerEvaluation(self, net, z, self.loss(outputs, self.targets))

@@ -1,0 +1,235 @@
+"""Train a network of the theory on a multi-cluster task, one seed or many at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featavg.data.clusters import MultiCluster
+from featavg.data.compress import TrainingSet, draw, draw_many
+from featavg.data.streams import stream
+from featavg.errors import InputError, one_of
+from featavg.nets.grouped import grouped
+from featavg.nets.two_layer import TwoLayer, binary
+from featavg.training.checkpoint import Checkpoint
+from featavg.training.controllers import Constant, Controller, ErrorControl
+from featavg.training.driver import Recorder, SaveAt, Stop, run
+from featavg.training.losses import Loss, loss_named
+from featavg.training.objective import TwoLayerObjective
+from featavg.training.steppers import GradientDescent, GradientFlow, Stepper
+from featavg.training.trajectory import Trajectory
+
+LABELS = ("coarse", "fine")
+LAYERS = ("first", "both")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network and how it is trained; the defaults are the paper's.
+
+    Args:
+        labels: "coarse" trains the binary network on y, "fine" the grouped one on the cluster.
+        m: neurons of each class of the binary network.
+        h: neurons of each group of the grouped network.
+        sigma_w, sigma_b: scale of the initial weights and biases.
+        lr: learning rate of the constant controller.
+        steps: the most steps to take.
+        time: gradient-flow time to stop at (for the stepper "flow").
+        layers: train the "first" layer only, or "both".
+        loss: None for logistic (coarse) and cross-entropy (fine).
+        stepper, controller: None for gradient descent at a constant rate.
+    """
+
+    labels: str = "coarse"
+    m: int = 5
+    h: int = 1
+    sigma_w: float = 1e-5
+    sigma_b: float = 1e-5
+    lr: float = 1e-3
+    steps: int = 100
+    time: float = math.inf
+    target_log_loss: float = -math.inf
+    layers: str = "first"
+    loss: str | None = None
+    stepper: Stepper | None = None
+    controller: Controller | None = None
+
+    def __post_init__(self) -> None:
+        one_of("labels", self.labels, LABELS)
+        one_of("layers", self.layers, LAYERS)
+        for name in ("m", "h"):
+            if getattr(self, name) < 1:
+                raise InputError(name, f"is {getattr(self, name)}", "give at least one neuron")
+        for name in ("sigma_w", "sigma_b"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InputError(name, f"is {getattr(self, name)}", "give zero or more")
+        for name in ("lr", "time"):
+            if not getattr(self, name) > 0:
+                raise InputError(name, f"is {getattr(self, name)}", "give a positive number")
+
+    def neurons(self, k: int) -> int:
+        """M."""
+        return 2 * self.m if self.labels == "coarse" else k * self.h
+
+    @property
+    def chosen_stepper(self) -> Stepper:
+        """The stepper, gradient descent unless told otherwise."""
+        return self.stepper or GradientDescent()
+
+    @property
+    def chosen_controller(self) -> Controller:
+        """The controller that fits the stepper, unless told otherwise."""
+        if self.controller is not None:
+            return self.controller
+        flow = isinstance(self.chosen_stepper, GradientFlow)
+        return ErrorControl() if flow else Constant(self.lr)
+
+    @property
+    def chosen_loss(self) -> Loss:
+        """The loss that fits the labels, unless told otherwise."""
+        return loss_named(self.loss or ("logistic" if self.labels == "coarse" else "cross-entropy"))
+
+    @property
+    def trainable(self) -> tuple[str, ...]:
+        """The grouped network has no biases, so it trains none."""
+        first = ("weights", "biases") if self.labels == "coarse" else ("weights",)
+        return (*first, "head") if self.layers == "both" else first
+
+    def coordinates(self) -> str:
+        """Compression leaves a run unchanged only if turning the data turns the run."""
+        return "auto" if self.chosen_stepper.keeps_rotations else "ambient"
+
+
+def train(
+    task: MultiCluster | TrainingSet,
+    recipe: Recipe | None = None,
+    *,
+    n: int = 1000,
+    seed: int | Sequence[int] = 0,
+    coordinates: str | None = None,
+    save_at: SaveAt = SaveAt(),  # noqa: B008 (immutable)
+    recorders: Sequence[Recorder] = (),
+    checkpoint: Checkpoint | None = None,
+    progress: Callable[[float, str], None] | None = None,
+    **changes: Any,
+) -> Trajectory:
+    """Train on `n` points of `task`; a sequence of seeds is one batched computation.
+
+    Args:
+        task: what to learn, or a training set that was drawn before.
+        recipe: the network and its training; single fields can be given as `changes` instead.
+        n: number of training points.
+        seed: of the sample and the initialisation.
+        coordinates: "auto" compresses whenever that is exact and smaller; "ambient" stays in R^d.
+        save_at, recorders, checkpoint, progress: see `featavg.training.driver.run`.
+
+    >>> run = train(MultiCluster(k=4, d=10**6), labels="coarse", n=50, m=2, steps=20, lr=1e-5)
+    >>> run.net.weights.shape, run.outcome.name, bool(run.log_loss[-1] < run.log_loss[0])
+    ((4, 58), 'STEPS_DONE', True)
+    """
+    recipe = _changed(recipe or Recipe(), changes)
+    data = task if isinstance(task, TrainingSet) else _draw(task, recipe, n, seed, coordinates)
+    if data.coordinates == "compressed" and not recipe.chosen_stepper.keeps_rotations:
+        raise InputError(
+            "stepper",
+            f"is {recipe.chosen_stepper.name}, which looks at single coordinates",
+            'draw the data with coordinates="ambient"',
+        )
+    net = initial_net(data, recipe)
+    targets = data.y if recipe.labels == "coarse" else data.clusters
+    objective = TwoLayerObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
+    trained = dict(zip(recipe.trainable, objective.params_of(net), strict=True))
+    everything = {"weights": net.weights, "biases": net.biases, "head": net.head}
+    return run(
+        objective,
+        tuple(trained.values()),
+        names=recipe.trainable,
+        stepper=recipe.chosen_stepper,
+        controller=recipe.chosen_controller,
+        stop=Stop(
+            recipe.steps,
+            recipe.target_log_loss,
+            math.log(recipe.time) if math.isfinite(recipe.time) else math.inf,
+        ),
+        save_at=save_at,
+        recorders=recorders,
+        checkpoint=checkpoint,
+        progress=progress,
+        fixed={name: a for name, a in everything.items() if name not in trained},
+        settings=_settings(data, recipe),
+        identity=(data.x, data.clusters),
+    )
+
+
+def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer:
+    """The network before training: Gaussian weights and, if it has them, Gaussian biases."""
+    neurons = recipe.neurons(data.task.k)
+    if data.unit_weights.shape[-2] != neurons:
+        raise InputError(
+            "task",
+            f"was drawn with {data.unit_weights.shape[-2]} directions",
+            f"this network starts from {neurons}",
+        )
+    weights = recipe.sigma_w * data.unit_weights
+    if recipe.labels == "fine":
+        return grouped(weights, data.task.k)
+    units = [stream(seed, "biases").standard_normal(neurons) for seed in data.seeds]
+    biases = recipe.sigma_b * (np.stack(units) if data.x.ndim == 3 else units[0])
+    return binary(weights, biases)
+
+
+def _draw(
+    task: MultiCluster,
+    recipe: Recipe,
+    n: int,
+    seed: int | Sequence[int],
+    coordinates: str | None,
+) -> TrainingSet:
+    neurons = recipe.neurons(task.k)
+    frame = coordinates or recipe.coordinates()
+    if isinstance(seed, int | np.integer):
+        return draw(task, n, neurons, int(seed), frame)
+    return draw_many(task, n, neurons, seed, frame)
+
+
+def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+    fields = {name: getattr(recipe, name) for name in Recipe.__dataclass_fields__}
+    unknown = set(changes) - set(fields)
+    if unknown:
+        raise InputError(
+            ", ".join(sorted(unknown)), "is not part of a recipe", f"choose from {', '.join(fields)}"
+        )
+    return Recipe(**(fields | changes))
+
+
+def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
+    """Everything needed to run it again, as plain values."""
+    plain: dict[str, Any] = {
+        name: getattr(recipe, name)
+        for name in Recipe.__dataclass_fields__
+        if name not in ("stepper", "controller", "loss")
+    }
+    plain = {name: _finite(value) for name, value in plain.items()}
+    return {
+        "task": data.task.settings(),
+        "n": int(data.x.shape[-2]),
+        "seeds": [int(seed) for seed in data.seeds],
+        "coordinates": data.coordinates,
+        "recipe": plain
+        | {
+            "loss": recipe.chosen_loss.name,
+            "stepper": repr(recipe.chosen_stepper),
+            "controller": repr(recipe.chosen_controller),
+        },
+    }
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity; None says "no limit"."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+

@@ -1,0 +1,123 @@
+"""What a training run leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.nets.two_layer import TwoLayer
+from featavg.storage import read_folder, write_folder
+
+
+class Outcome(Enum):
+    """How a run ended: always by name, never by an exception from deep inside."""
+
+    RUNNING = "still running"
+    STEPS_DONE = "all steps were taken"
+    TARGET_LOSS = "the target loss was reached"
+    TIME_REACHED = "the end of the time span was reached"
+    RATE_UNDERFLOW = "the learning rate shrank until steps no longer changed anything"
+    DIVERGED = "the loss stopped being finite"
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A run: when, where and how it went, and how it ended.
+
+    Leading axes `*s` are the seeds of a batched run; they are absent for a single one.
+
+    Attributes:
+        steps: the number of steps taken at each save.
+        log_times: log of the gradient-flow time (the sum of learning rates) at each save.
+        parameters: each trained array at each save, the save first.
+        fixed: the arrays that were not trained.
+        log_loss: log L before the first step and after each accepted one.
+        log_rate: log of the learning rate of each step.
+        outcomes: how the run of each seed ended.
+        settings: what is needed to run it again.
+    """
+
+    steps: Int[ndarray, " t"]
+    log_times: Float[ndarray, "t *s"]
+    parameters: dict[str, ndarray]
+    fixed: dict[str, ndarray]
+    log_loss: Float[ndarray, "T *s"]
+    log_rate: Float[ndarray, "R *s"]
+    outcomes: tuple[Outcome, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended; of a batch, how the first seed that did not finish well did."""
+        bad = (Outcome.DIVERGED, Outcome.RATE_UNDERFLOW)
+        return next((one for one in self.outcomes if one in bad), self.outcomes[0])
+
+    def at(self, save: int) -> TwoLayer:
+        """The network at a save, or the batch of them."""
+        parts = dict(self.fixed)
+        parts.update({name: array[save] for name, array in self.parameters.items()})
+        return TwoLayer(**parts)
+
+    @property
+    def net(self) -> TwoLayer:
+        """The trained network, or the batch of them."""
+        return self.at(-1)
+
+    @property
+    def initial(self) -> TwoLayer:
+        """The network before training, if it was saved (it is unless `save_at` says otherwise)."""
+        return self.at(0)
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the coordinates are those of the exact compression, not of R^d."""
+        return bool(self.settings.get("coordinates") == "compressed")
+
+    def save(self, folder: str | Path) -> None:
+        """Write the run as a folder of safetensors and JSON."""
+        arrays = {f"parameters/{name}": array for name, array in self.parameters.items()}
+        arrays |= {f"fixed/{name}": array for name, array in self.fixed.items()}
+        for name in ("steps", "log_times", "log_loss", "log_rate"):
+            arrays[name] = getattr(self, name)
+        meta = {
+            "kind": "featavg trajectory",
+            "outcomes": [one.name for one in self.outcomes],
+            "settings": self.settings,
+        }
+        write_folder(Path(folder), arrays, meta)
+
+
+def load_trajectory(folder: str | Path) -> Trajectory:
+    """Read a run back: the same arrays to the last bit."""
+    arrays, meta = read_folder(Path(folder))
+    try:
+        return Trajectory(
+            parameters=_under("parameters/", arrays),
+            fixed=_under("fixed/", arrays),
+            outcomes=tuple(Outcome[name] for name in meta["outcomes"]),
+            settings=meta["settings"],
+            **{name: arrays[name] for name in ("steps", "log_times", "log_loss", "log_rate")},
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            str(folder), f"is not a saved run ({error} is missing)", "give the folder of a run"
+        ) from error
+
+
+def _under(prefix: str, arrays: Mapping[str, ndarray]) -> dict[str, ndarray]:
+    return {
+        name[len(prefix) :]: np.asarray(array)
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
