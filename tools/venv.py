@@ -73,7 +73,7 @@ def fill(level, lock):
             os.remove(stamp(each))
     # -q twice: pip's errors are shown, its warnings about the machine's own settings are not.
     pip = [VENV_PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    if run([*pip, "-c", "constraints.txt", "-e", target], lock):
+    if run(pip + ["-c", "constraints.txt", "-e", target], lock):
         return "pip could not install featavg (see above); the next make starts again."
     write(stamp(level), fingerprint())
     os.remove(MARK)
