@@ -1,0 +1,118 @@
+"""Lemma 1 and 2: the weights as features and noise, with coefficients tracked step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.data.compress import TrainingSet
+from featavg.training.driver import StepView
+from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
+
+
+class Coefficients:
+    r"""Follows lambda and sigma of a run of plain gradient descent.
+
+        w_r(t) = w_r(0) + sum_j lambda_{r,j}(t) mu_j/|mu_j|^2 + sum_i sigma_{r,i}(t) xi_i/|xi_i|^2
+
+    With g_{i,r} = dL/dz_r on sample i, putting x_i = alpha mu_{c(i)} + sigma xi_i into a step of
+    gradient descent gives
+
+        lambda_{r,j} -= rate * alpha |mu_j|^2 sum_{i in I_j} g_{i,r},
+        sigma_{r,i}  -= rate * sigma |xi_i|^2 g_{i,r}:
+
+    products with the squared norms, where the lecture notes print quotients. After each step the
+    weights are rebuilt from the coefficients and compared with the real ones.
+
+    Args:
+        data: the training set of the run.
+        rebuild: whether to compare after each step; it costs as much as the step itself.
+    """
+
+    def __init__(self, data: TrainingSet, rebuild: bool = True) -> None:
+        self.data, self.rebuild = data, rebuild
+        self._noise = data.noise
+        self._noise_squares = (self._noise**2).sum(axis=-1)
+        features = data.features
+        self._feature_squares = (features**2).sum(axis=-1)
+        self._members = np.swapaxes(np.eye(data.task.k)[data.clusters], -1, -2)
+
+    def start(self, params: Params, evaluation: Evaluation) -> None:
+        """All coefficients are zero before the first step."""
+        self._initial = params[0]
+        batch, k = params[0].shape[:-1], self.data.task.k
+        self.sigma: Float[ndarray, "*s M n"] = np.zeros((*batch, self.data.x.shape[-2]))
+        self._lambdas: list[ndarray] = [np.zeros((*batch, k))]
+        self._errors: list[ndarray] = []
+
+    def see(self, view: StepView) -> None:
+        """One step of the recursion."""
+        if not isinstance(view.before, TwoLayerEvaluation):
+            raise TypeError("coefficients are those of a two-layer network")
+        slopes = view.factor[..., None, None] * view.before.neuron_slopes
+        task = self.data.task
+        inside = np.swapaxes(self._members @ slopes, -1, -2)
+        self._lambdas.append(self._lambdas[-1] - task.alpha * self._feature_squares * inside)
+        # sigma |xi|^2 = |sigma xi|^2 / sigma; without noise there is nothing to follow.
+        if task.sigma > 0:
+            squares = self._noise_squares[..., None, :] / task.sigma
+            self.sigma = self.sigma - squares * np.swapaxes(slopes, -1, -2)
+        if self.rebuild:
+            self._errors.append(self._error(view.params[0]))
+
+    @property
+    def history(self) -> Float[ndarray, "t *s M k"]:
+        """lambda before the first step and after each."""
+        return np.stack(self._lambdas)
+
+    @property
+    def feature(self) -> Float[ndarray, "*s M k"]:
+        """lambda after the last step."""
+        return self._lambdas[-1]
+
+    @property
+    def errors(self) -> Float[ndarray, "t *s"]:
+        """|rebuilt - w| / |w| after each step, the worst neuron of each network."""
+        return np.stack(self._errors)
+
+    def rebuilt(self) -> Float[ndarray, "*s M N"]:
+        """The weights that the coefficients stand for."""
+        weights = self._initial + (self.feature / self._feature_squares) @ self.data.features
+        if self.data.task.sigma > 0:
+            scale = self.data.task.sigma / self._noise_squares[..., None, :]
+            weights = weights + (self.sigma * scale) @ self._noise
+        return weights
+
+    def _error(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s"]:
+        off = np.linalg.norm(self.rebuilt() - weights, axis=-1)
+        return np.asarray((off / np.linalg.norm(weights, axis=-1)).max(axis=-1))
+
+    def arrays(self) -> dict[str, ndarray]:
+        """For a checkpoint."""
+        return {
+            "initial": self._initial,
+            "sigma": self.sigma,
+            "lambda": self.history,
+            "errors": np.asarray(self._errors),
+        }
+
+    def restore(self, arrays: dict[str, ndarray]) -> None:
+        """From a checkpoint."""
+        self._initial, self.sigma = arrays["initial"], arrays["sigma"]
+        self._lambdas, self._errors = list(arrays["lambda"]), list(arrays["errors"])
+
+
+def projected_coefficients(
+    weights: Float[ndarray, "M N"], initial: Float[ndarray, "M N"], data: TrainingSet
+) -> tuple[Float[ndarray, "M k"], Float[ndarray, "M n"]]:
+    """lambda and sigma by least squares on features and noise: the slow twin of the recursion.
+
+    It exists whenever features and noise are linearly independent, which the recursion does not need.
+    """
+    noise = data.noise / data.task.sigma
+    directions = np.concatenate([data.features, noise])
+    squares = (directions**2).sum(axis=-1)
+    solution = np.linalg.lstsq((directions / squares[:, None]).T, (weights - initial).T, rcond=None)
+    both = solution[0].T
+    return both[:, : data.task.k], both[:, data.task.k :]
