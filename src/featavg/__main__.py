@@ -1,0 +1,8 @@
+"""`python -m featavg` is `featavg`."""
+
+import sys
+
+from featavg.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

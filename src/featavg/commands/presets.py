@@ -1,0 +1,9 @@
+"""Being written."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
