@@ -1,0 +1,193 @@
+"""The report: one HTML file that opens offline and asks nobody for anything.
+
+What a reader meets, in this order: the question, what averaging and decoupling look like, how many
+claims hold, a table of all claims, then each claim with its evidence. Figures are drawn as they
+scroll into view; on paper and without scripts their matplotlib twins take their place.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from featavg.claims import store, text
+from featavg.claims.figure import Figure, without_tags
+from featavg.claims.ledger import Headline, Verdict
+from featavg.claims.outcome import Outcome
+from featavg.report import figures, palette, typeset
+from featavg.report.legend import Entry, legend
+from featavg.report.plotly_figure import plotly_panels
+
+HERE = Path(__file__).parent
+NAME = "report.html"
+PARALLEL = 12  # from so many figures on, a second process is worth its second of start-up
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of a claim, ready for the page."""
+
+    key: str
+    figure: Figure
+    legend: list[Entry]
+    panels: str
+    twin: str
+    csv: str
+    columns: int
+    alt: str
+
+
+def write_report(
+    outcomes: Sequence[Outcome], folder: Path, about: Mapping[str, str] | None = None
+) -> Path:
+    """Write `folder/report.html` and every figure under `folder/figures/`; the page's path."""
+    drawn = [
+        (outcome.id, figure)
+        for outcome in outcomes
+        if outcome.evidence is not None
+        for figure in outcome.evidence.figures
+    ]
+    pictures: dict[str, list[Picture]] = {}
+    for (name, figure), files in zip(drawn, _render([f for _, f in drawn]), strict=True):
+        key = f"{name}--{figure.name}"
+        for extension, content in files.items():
+            store.write(folder / "figures" / f"{key}.{extension}", content)
+        pictures.setdefault(name, []).append(_picture(key, figure, files))
+    return store.write(folder / NAME, page(outcomes, pictures, about or {}))
+
+
+def page(
+    outcomes: Sequence[Outcome], pictures: Mapping[str, list[Picture]], about: Mapping[str, str]
+) -> str:
+    """The whole page as text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "rich": lambda given: Markup(typeset.html(given)),
+        "plain": without_tags,
+        "number": text.number,
+        "duration": text.duration,
+        "measured": text.measured,
+        "tolerance": text.tolerance,
+        "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
+        "day": lambda when: when[:10],
+    }
+    headlines, top = _overview(outcomes, pictures)
+    return environment.get_template("report.html.j2").render(
+        themes=_themes(outcomes),
+        outcomes=outcomes,
+        pictures=pictures,
+        verdicts=list(Verdict),
+        counts=Counter(outcome.verdict for outcome in outcomes),
+        headlines=headlines,
+        top=top,
+        about=about,
+        seeds=_seeds(outcomes),
+        scalars=_scalars,
+        palette=Markup(palette.css()),
+        style=Markup(_asset("report.css")),
+        script=Markup(_asset("report.js")),
+        plotly=Markup(_asset("plotly/plotly-cartesian.min.js")),
+        draws=bool(pictures),
+    )
+
+
+def _render(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
+    """Every figure in every format. Matplotlib takes most of the time of a report: share it out."""
+    if len(drawn) < PARALLEL or (os.cpu_count() or 1) < 2:
+        return [figures.render(figure) for figure in drawn]
+    from joblib import Parallel, delayed
+
+    rendered: list[dict[str, bytes]] = Parallel(n_jobs=min(os.cpu_count() or 1, 8))(
+        delayed(figures.render)(figure) for figure in drawn
+    )
+    return rendered
+
+
+def _picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:
+    panels = json.dumps(plotly_panels(figure), allow_nan=False, separators=(",", ":"))
+    titles = "; ".join(without_tags(panel.title) for panel in figure.panels if panel.title)
+    alt = without_tags(f"{figure.title}. {figure.caption}") + (
+        f" Panels: {titles}." if titles else ""
+    )
+    return Picture(
+        key=key,
+        figure=figure,
+        legend=legend(figure),
+        panels=panels.replace("<", "\\u003c"),  # no "</script>" can end the block early
+        twin=base64.b64encode(_small(files["png"])).decode(),
+        # Fields on a grid are large as text; the page unpacks them when they are asked for.
+        csv=base64.b64encode(gzip.compress(files["csv"], mtime=0)).decode(),
+        columns=min(len(figure.panels), 3),
+        alt=f"{alt} Panels: {titles}." if titles else alt,
+    )
+
+
+def _small(png: bytes) -> bytes:
+    """The picture in 64 colours: a third of the bytes, and no difference to see."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    few = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
+    few.save(buffer, "png", optimize=True)
+    return buffer.getvalue()
+
+
+def _themes(outcomes: Sequence[Outcome]) -> list[tuple[str, list[Outcome]]]:
+    """The outcomes by theme; a theme comes where its first claim comes."""
+    order = list(dict.fromkeys(outcome.theme for outcome in outcomes))
+    ranked = sorted(outcomes, key=lambda outcome: order.index(outcome.theme))
+    return [(theme, list(group)) for theme, group in groupby(ranked, key=lambda o: o.theme)]
+
+
+def _overview(
+    outcomes: Sequence[Outcome], pictures: Mapping[str, list[Picture]]
+) -> tuple[dict[str, list[tuple[Headline, str]]], list[tuple[Picture, str]]]:
+    """Numbers for the overview by role, with the claim they come from, and at most two pictures."""
+    headlines: dict[str, list[tuple[Headline, str]]] = {}
+    for outcome in outcomes:
+        for headline in outcome.evidence.headlines if outcome.evidence is not None else ():
+            headlines.setdefault(headline.role, []).append((headline, outcome.id))
+    chosen = [(p, name) for name, drawn in pictures.items() for p in drawn if p.figure.headline]
+    return headlines, chosen[:2]
+
+
+def _seeds(outcomes: Sequence[Outcome]) -> str:
+    """The seeds of the run in words."""
+    known = sorted({seed for outcome in outcomes if not outcome.recorded for seed in outcome.seeds})
+    if not known:
+        return "none"
+    return f"{known[0]} to {known[-1]}" if len(known) > 2 else ", ".join(map(str, known))
+
+
+def _scalars(outcome: Outcome) -> dict[str, str]:
+    """The claim's numbers that fit on a line; all of them are in the JSON file."""
+    assert outcome.evidence is not None
+    shown: dict[str, Any] = {}
+    for name, value in outcome.evidence.numbers.items():
+        if isinstance(value, (bool, str)):
+            shown[name] = str(value)
+        elif isinstance(value, (int, float)):
+            shown[name] = text.number(value, 4)
+    return shown
+
+
+def _asset(name: str) -> str:
+    return (HERE / "assets" / name).read_text(encoding="utf-8")
