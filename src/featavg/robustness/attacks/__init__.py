@@ -1,0 +1,1 @@
+"""Attacks: upper bounds on a radius, each with a witness."""

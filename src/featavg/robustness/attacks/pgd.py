@@ -1,0 +1,156 @@
+"""Projected gradient descent at given radii: as published, and as a minimal-norm attack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.special import expit, softmax
+
+from featavg.data.streams import stream
+from featavg.errors import InputError, one_of
+from featavg.robustness.attacks.ddn import Found
+from featavg.robustness.attacks.line import shorten
+from featavg.robustness.attacks.norms import length, steepest, to_ball, to_box
+from featavg.robustness.model import Covector, Model
+
+LOSSES = ("margin", "cross-entropy")
+
+
+def pgd(
+    model: Model,
+    x: Float[ndarray, "n D"],
+    label: Int[ndarray, " n"],
+    radius: Float[ndarray, " n"],
+    norm: str = "l2",
+    steps: int = 40,
+    step_size: float | None = None,
+    restarts: int = 1,
+    starts: Sequence[Float[ndarray, "n D"]] = (),
+    loss: str = "margin",
+    own: Int[ndarray, " n"] | None = None,
+    seed: int = 0,
+) -> Found:
+    r"""PGD inside the ball of each point's radius: the first flipped point of any start.
+
+        delta <- box(ball_r(delta - a r u)),   u the steepest direction of the gradient.
+
+    Args:
+        radius: of each point.
+        step_size: a, a share of the radius (2.5 / steps unless told, as is usual).
+        restarts: the first begins at x, later ones at random in the ball.
+        starts: directions to begin along, at full radius, besides.
+        loss: "margin" of the coarse decision, or the "cross-entropy" the model was trained with.
+        own: with cross-entropy, the labels the model was trained on, as output numbers; the coarse
+            label for a model with one output.
+    """
+    one_of("loss", loss, LOSSES)
+    size = 2.5 / steps if step_size is None else step_size
+    covector = _covector(model, label, loss, own)
+    best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
+    draw = stream(seed, "pgd")
+    for begin in _beginnings(x, radius, norm, restarts, starts, draw):
+        left = np.flatnonzero(~flipped)
+        delta = to_box(x[left], to_ball(begin[left], radius[left], norm), model.bounds)
+        for i in range(steps + 1):
+            point = x[left] + delta
+            hit, gradient = _look(model, point, label, left, covector, last=i == steps)
+            best[left[hit]], flipped[left[hit]] = point[hit], True
+            # Points that have flipped are done; the others go on.
+            left, delta, gradient = left[~hit], delta[~hit], gradient[~hit]
+            if len(left) == 0 or i == steps:
+                break
+            step = steepest(gradient, norm) * (size * radius[left])[:, None].astype(x.dtype)
+            delta = to_box(x[left], to_ball(delta - step, radius[left], norm), model.bounds)
+        if flipped.all():
+            break
+    return Found(best, flipped)
+
+
+def minimal_pgd(
+    model: Model,
+    x: Float[ndarray, "n D"],
+    label: Int[ndarray, " n"],
+    margin: Float[ndarray, " n"],
+    guess: Float[ndarray, " n"],
+    norm: str = "l2",
+    rounds: int = 8,
+    steps: int = 20,
+    restarts: int = 1,
+    starts: Sequence[Float[ndarray, "n D"]] = (),
+    seed: int = 0,
+) -> Found:
+    """The smallest radius at which PGD flips, by bisection between an unflipped and a flipped one.
+
+    Args:
+        guess: a first radius for each point, such as what another attack found.
+    """
+    low, high = np.zeros(len(x)), np.full(len(x), np.inf)
+    best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
+    radius = guess.astype(float).copy()
+    for _ in range(rounds):
+        found = pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=seed)
+        point, _ = shorten(model, x, label, found.point, margin, steps=4)
+        hit = found.flipped
+        reached = np.where(hit, length(point - x, norm), np.inf)
+        nearer = reached < high
+        best[nearer], flipped[nearer], high[nearer] = point[nearer], True, reached[nearer]
+        low = np.where(hit, low, np.maximum(low, radius))
+        radius = np.where(np.isinf(high), 2 * radius, (low + high) / 2)
+    return Found(best, flipped)
+
+
+def _look(
+    model: Model,
+    point: Float[ndarray, "m D"],
+    label: Int[ndarray, " n"],
+    rows: Int[ndarray, " m"],
+    covector: Covector,
+    last: bool,
+) -> tuple[ndarray, ndarray]:
+    """Which points have flipped, and the gradient unless this was the last look."""
+    if last:
+        return model.margins(point, label[rows]) <= 0, np.zeros_like(point)
+    outputs, gradient = model.pull(point, lambda f, at: covector(f, rows[at]))
+    return model.flips(outputs, label[rows]), gradient
+
+
+def _covector(
+    model: Model, label: Int[ndarray, " n"], loss: str, own: Int[ndarray, " n"] | None
+) -> Covector:
+    """What is to fall: the margin, or minus the cross-entropy."""
+    if loss == "margin":
+        every = np.full(len(label), -1)
+        return lambda f, at: model.decision.objective(f, label[at], every[at])[1]
+    if model.decision.groups is None:
+        sign = np.where(label == 1, 1.0, -1.0)
+        return lambda f, at: sign[at, None] * expit(-sign[at, None] * f)
+    if own is None or own.shape != label.shape:
+        raise InputError("own", "is missing", "give the label that the model was trained on")
+    if own.min() < 0 or own.max() >= len(model.decision.groups):
+        raise InputError("own", "is not an output number", f"0 to {len(model.decision.groups) - 1}")
+    return lambda f, at: np.eye(f.shape[1])[own[at]] - softmax(f, axis=1)
+
+
+def _beginnings(
+    x: Float[ndarray, "n D"],
+    radius: Float[ndarray, " n"],
+    norm: str,
+    restarts: int,
+    starts: Sequence[Float[ndarray, "n D"]],
+    draw: np.random.Generator,
+) -> list[ndarray]:
+    """x itself, the given directions at full radius, then random points of the ball."""
+    begins = [np.zeros_like(x)]
+    for direction in starts:
+        unit = direction / np.maximum(length(direction, norm), 1e-300)[:, None]
+        begins.append((unit * radius[:, None]).astype(x.dtype))
+    for _ in range(restarts - 1):
+        step = draw.uniform(-1, 1, x.shape) if norm == "linf" else draw.standard_normal(x.shape)
+        unit = step / length(step, norm)[:, None]
+        # In l2 the volume is near the sphere, so the radius is drawn to its power D.
+        share = np.ones(len(x)) if norm == "linf" else draw.random(len(x)) ** (1 / x.shape[1])
+        begins.append((unit * (share * radius)[:, None]).astype(x.dtype))
+    return begins

@@ -1,0 +1,179 @@
+"""Robust accuracy against the radius, with confidence intervals; and PGD as it was published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.special import ndtri
+
+from featavg.errors import InputError
+from featavg.robustness.attacks.pgd import pgd
+from featavg.robustness.attacks.result import AttackResult
+from featavg.robustness.model import Model
+from featavg.robustness.torch_model import TorchModel
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The share of points that stay right at each radius.
+
+    Attributes:
+        radii: in `unit`.
+        accuracy: shares of `n` points.
+        low, high: a Wilson confidence interval for each share.
+        confidence: of the interval.
+        unresolved: points counted as robust although no attack could move them.
+        label: which attacks this is.
+    """
+
+    radii: Float[ndarray, " q"]
+    accuracy: Float[ndarray, " q"]
+    low: Float[ndarray, " q"]
+    high: Float[ndarray, " q"]
+    n: int
+    unit: str
+    label: str
+    confidence: float = 0.95
+    unresolved: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        arrays = {
+            name: getattr(self, name).tolist() for name in ("radii", "accuracy", "low", "high")
+        }
+        plain = {
+            name: getattr(self, name) for name in ("n", "unit", "label", "confidence", "unresolved")
+        }
+        return arrays | plain
+
+
+def wilson(
+    count: Int[ndarray, " q"], n: int, confidence: float = 0.95
+) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
+    r"""The Wilson interval of a share, which unlike p +- 2 s is honest at 0, at 1 and for small n.
+
+    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), p = count/n.
+
+    >>> [round(float(end[0]), 3) for end in wilson(np.array([10]), 10)]
+    [0.722, 1.0]
+    """
+    if n < 1 or not 0 < confidence < 1:
+        raise InputError("confidence", f"is {confidence} for {n} points", "give a share in (0, 1)")
+    z = float(ndtri(0.5 + confidence / 2))
+    p = count / n
+    middle, wide = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    scale = 1 + z**2 / n
+    return np.maximum((middle - wide) / scale, 0.0), np.minimum((middle + wide) / scale, 1.0)
+
+
+def curve(
+    results: AttackResult | Sequence[AttackResult],
+    radii: Sequence[float] | Float[ndarray, " q"] | None = None,
+    confidence: float = 0.95,
+) -> Curve:
+    """Robust accuracy, worst case over one or several results on the same points.
+
+    A point is robust at r if every radius found for it is larger than r.
+
+    Args:
+        results: of `attack_suite`, in one unit.
+        radii: where to read the curve (51 values up to the largest finite radius unless given).
+        confidence: of the Wilson intervals.
+    """
+    several = [results] if isinstance(results, AttackResult) else list(results)
+    if not several:
+        raise InputError("results", "are empty", "give at least one")
+    if len({(len(one), one.unit) for one in several}) > 1:
+        raise InputError("results", "differ in points or unit", "compare like with like")
+    smallest = np.min([one.radii for one in several], axis=0)
+    unresolved = int(np.sum(np.all([one.stuck for one in several], axis=0)))
+    names = list(dict.fromkeys(name for one in several for name in one.attacks))
+    return curve_of(
+        smallest, several[0].unit, radii, confidence, label=" + ".join(names), unresolved=unresolved
+    )
+
+
+def curve_of(
+    smallest: Float[ndarray, " n"],
+    unit: str,
+    radii: Sequence[float] | Float[ndarray, " q"] | None = None,
+    confidence: float = 0.95,
+    label: str = "",
+    unresolved: int = 0,
+) -> Curve:
+    """The same from radii that come from anywhere, such as exact ones.
+
+    >>> curve_of(np.array([0.0, 1.0, 2.0, 4.0]), "l2, raw", [0.0, 1.5, 3.0]).accuracy
+    array([0.75, 0.5 , 0.25])
+    """
+    if len(smallest) == 0 or np.any(np.isnan(smallest)) or np.any(smallest < 0):
+        raise InputError("radii of points", "are missing or negative", "give one a point")
+    if radii is None:
+        finite = smallest[np.isfinite(smallest)]
+        radii = np.linspace(0.0, float(np.max(finite, initial=0.0)) or 1.0, 51)
+    at = np.asarray(radii, dtype=float)
+    count = np.sum(smallest[None, :] > at[:, None], axis=1)
+    low, high = wilson(count, len(smallest), confidence)
+    share = count / len(smallest)
+    return Curve(at, share, low, high, len(smallest), unit, label, confidence, unresolved)
+
+
+def pgd_curve(
+    model: Model,
+    x: ndarray,
+    y: Sequence[int] | Int[ndarray, " n"],
+    radii: Sequence[float] | Float[ndarray, " q"],
+    own: Sequence[int] | Int[ndarray, " n"] | None = None,
+    norm: str = "l2",
+    steps: int = 40,
+    step_size: float | None = None,
+    restarts: int = 1,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Curve:
+    """The protocol of the paper: PGD-40 on the loss the model was trained with, radius by radius.
+
+    It overstates robustness where ReLUs are dead or the read-out is not the training loss; that is
+    why it is here. Each radius is attacked on its own, as published.
+
+    Args:
+        own: the label each point has for the model's own loss, as an output number; only a model
+            with one output needs none.
+        step_size: a share of the radius, 2.5/steps unless given.
+    """
+    if isinstance(model, TorchModel):
+        model = model.shaped(x)
+    points, label = model.rows(x), model.decision.labels(y)
+    target = None if own is None else np.asarray(own)
+    at = np.asarray(radii, dtype=float)
+    if at.ndim != 1 or len(at) == 0 or np.any(~(at >= 0)):
+        raise InputError("radii", "are not lengths", "give a list of numbers, zero or more")
+    right = np.flatnonzero(model.margins(points, label) > 0)
+    count = np.zeros(len(at), dtype=int)
+    for i, radius in enumerate(at):
+        if len(right) == 0:
+            break
+        found = pgd(
+            model,
+            points[right],
+            label[right],
+            np.full(len(right), radius),
+            norm,
+            steps,
+            step_size,
+            restarts,
+            loss="cross-entropy",
+            own=None if target is None else target[right],
+            seed=seed,
+        )
+        count[i] = len(right) - int(found.flipped.sum())
+    low, high = wilson(count, len(points), confidence)
+    label_text = f"PGD-{steps}, own loss"
+    return Curve(
+        at, count / len(points), low, high, len(points), model.unit(norm), label_text, confidence
+    )
