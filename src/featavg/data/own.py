@@ -1,0 +1,163 @@
+"""Points and matrices of the user's own, read from files and checked before anything is done."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.clusters import MultiCluster
+from featavg.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPoints:
+    """Labelled points and the task they come closest to.
+
+    Attributes:
+        x, clusters: the training points and the cluster of each.
+        means: the features, measured: the mean of each cluster.
+        task: the multi-cluster task with these means' Gram matrix and the clusters' shares.
+        x_test, clusters_test: fresh points, if the file has any.
+    """
+
+    x: Float[ndarray, "n d"]
+    clusters: Int[ndarray, " n"]
+    means: Float[ndarray, "k d"]
+    task: MultiCluster
+    x_test: Float[ndarray, "t d"] | None = None
+    clusters_test: Int[ndarray, " t"] | None = None
+
+
+def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPoints:
+    """Read an npz file with `x` (n x d), `clusters` (n numbers 0..k-1) and perhaps more.
+
+    Args:
+        path: the file. It may also have `positive` (the positive clusters, as indices or as k truth
+            values) and `x_test`, `clusters_test`.
+        positive: the positive clusters, where the file does not say.
+    """
+    arrays = _npz(path)
+    for name in ("x", "clusters"):
+        if name not in arrays:
+            raise _bad(path, f"has no array {name}", "save it with x and clusters")
+    x, clusters = _points(path, arrays, "x"), _labels(path, arrays, "clusters", len(arrays["x"]))
+    k = int(clusters.max()) + 1
+    counts = np.bincount(clusters, minlength=k)
+    if not counts.all():
+        remedy = f"number the clusters 0..{k - 1} without a gap"
+        raise _bad(path, f"has no point of cluster {int(np.argmin(counts))} in clusters", remedy)
+    means = np.stack([x[clusters == j].mean(axis=0) for j in range(k)])
+    lengths = np.linalg.norm(means, axis=1)
+    if not lengths.all():
+        told = f"has a cluster ({int(np.argmin(lengths))}) whose points average to zero"
+        raise _bad(path, told, "a feature needs a direction, shift or split the cluster")
+    gram = means @ means.T
+    task = MultiCluster(
+        k=k,
+        d=x.shape[1],
+        positive=_positive(path, arrays, k, positive),
+        probabilities=(counts / counts.sum()).tolist(),
+        gram=(gram + gram.T) / 2,
+    )
+    if "x_test" not in arrays:
+        return OwnPoints(x, clusters, means, task)
+    x_test = _points(path, arrays, "x_test")
+    if x_test.shape[1] != x.shape[1]:
+        told = f"has {x_test.shape[1]} columns in x_test and {x.shape[1]} in x"
+        raise _bad(path, told, "give both the same")
+    clusters_test = _labels(path, arrays, "clusters_test", len(x_test))
+    if clusters_test.max() >= k:
+        told = f"has cluster {clusters_test.max()} in clusters_test"
+        raise _bad(path, told, f"clusters has 0..{k - 1}")
+    return OwnPoints(x, clusters, means, task, x_test, clusters_test)
+
+
+def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
+    """A matrix from a .npy, .json or .csv file."""
+    try:
+        if path.suffix == ".npy":
+            values = np.load(path, allow_pickle=False)
+        elif path.suffix == ".json":
+            values = json.loads(path.read_text(encoding="utf-8"))
+        elif path.suffix in (".csv", ".txt"):
+            delimiter = "," if path.suffix == ".csv" else None
+            rows = path.read_text(encoding="utf-8").split("\n")
+            values = [row.split(delimiter) for row in rows if row.strip()]
+        else:
+            remedy = "name a .npy, .json, .csv or .txt file"
+            raise InputError(argument, f"({path}) has no ending that tells its format", remedy)
+        matrix = np.asarray(values, dtype=float)
+    except OSError as error:
+        cause = (error.strerror or str(error)).lower()
+        raise InputError(argument, f"({path}) cannot be read ({cause})", "name a file") from None
+    except InputError:
+        raise
+    except (ValueError, TypeError, EOFError):
+        told = f"({path}) does not hold a matrix of numbers"
+        raise InputError(argument, told, "give rows of equal length") from None
+    if matrix.ndim != 2:
+        remedy = "give a matrix, one row for each feature"
+        raise InputError(argument, f"({path}) has {matrix.ndim} axes", remedy)
+    return matrix
+
+
+def _npz(path: Path) -> dict[str, ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        cause = (error.strerror or "damaged").lower()
+        raise _bad(path, f"cannot be read ({cause})", "name an npz file") from None
+    except (ValueError, AttributeError, TypeError, EOFError, KeyError, zipfile.BadZipFile):
+        remedy = "write it with numpy.savez(file, x=..., clusters=...)"
+        raise _bad(path, "is not an npz file of plain arrays", remedy) from None
+
+
+def _points(path: Path, arrays: dict[str, ndarray], name: str) -> Float[ndarray, "n d"]:
+    x = arrays[name]
+    if x.ndim != 2 or 0 in x.shape or x.dtype.kind not in "fiub":
+        told = f"has {name} of shape {x.shape} and type {x.dtype}"
+        raise _bad(path, told, "give numbers, one row a point")
+    x = np.ascontiguousarray(x, dtype=float)
+    finite = np.isfinite(x).all(axis=1)
+    if not finite.all():
+        told = f"has NaN or infinity in row {int(np.argmin(finite))} of {name}"
+        raise _bad(path, told, f"repair or drop such rows ({int((~finite).sum())} of {len(x)})")
+    return x
+
+
+def _labels(path: Path, arrays: dict[str, ndarray], name: str, n: int) -> Int[ndarray, " n"]:
+    given = arrays.get(name, np.zeros(0))
+    if given.shape != (n,) or given.dtype.kind not in "iuf" or np.any(given != np.round(given)):
+        told = f"has {name} of shape {given.shape} and type {given.dtype}"
+        raise _bad(path, told, f"give one whole number for each of the {n} points")
+    if given.min() < 0 or given.max() >= n:
+        told = f"has label {given.min() if given.min() < 0 else given.max()} in {name}"
+        raise _bad(path, told, "number the clusters 0, 1, 2, ... without a gap")
+    return given.astype(np.int64)
+
+
+def _positive(
+    path: Path, arrays: dict[str, ndarray], k: int, given: int | Sequence[int] | None
+) -> int | list[int] | None:
+    if given is not None or "positive" not in arrays:
+        return list(given) if isinstance(given, Sequence) else given
+    stored: Any = arrays["positive"]
+    if stored.dtype.kind == "b" and stored.shape == (k,):
+        return [int(j) for j in np.flatnonzero(stored)]
+    if stored.dtype.kind in "iu" and stored.ndim == 1:
+        return [int(j) for j in stored]
+    told = f"has positive of shape {stored.shape} and type {stored.dtype}"
+    raise _bad(path, told, f"give indices of clusters, or {k} truth values")
+
+
+def _bad(path: Path, problem: str, remedy: str) -> InputError:
+    return InputError("data", f"({path}) {problem}", remedy)
