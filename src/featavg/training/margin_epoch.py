@@ -1,0 +1,131 @@
+"""One attempted pass over the data, and the loss that decides whether it counts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.training.margin_frame import frame_loss, margins
+from featavg.training.margin_pass import (
+    ROUND_OFF,
+    Params,
+    descend,
+    forward,
+    rows_of,
+    that_matter,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+# A sample this light against the mean loss is left out of a pass. Its margin would have to fall by
+# ln(1e-7 / 1e-12) = 11 within the pass to reach the round-off of a batch, and the check after the
+# pass sees that.
+_ASLEEP = math.log(1e-12)
+# A batch this much above the frame ends the pass at once (as published): it cannot come back.
+_TOO_HIGH = 600.0
+_CHUNK = 200
+
+
+class Images(NamedTuple):
+    """Training images as torch wants them (n x s x s x 1) and their labels."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+
+    def rows(self, index: torch.Tensor | slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some images, channels last, and their labels."""
+        return self.x[index].permute(0, 3, 1, 2), self.y[index]
+
+
+class Measured(NamedTuple):
+    """The training set under some parameters."""
+
+    log_losses: Float[ndarray, " n"]
+    margins: Float[ndarray, " n"]
+
+    @property
+    def log_loss(self) -> float:
+        """log of the mean loss."""
+        top = float(self.log_losses.max())
+        return top + math.log(float(np.exp(self.log_losses - top).mean()))
+
+
+def asleep(log_losses: Float[ndarray, " n"], log_frame: float) -> ndarray:
+    """Which samples the next pass may leave out."""
+    return log_losses - log_frame < _ASLEEP
+
+
+def descend_once(
+    params: Params,
+    data: Images,
+    order: Int[ndarray, " n"],
+    sleeping: ndarray,
+    *,
+    log_frame: float,
+    rate: float,
+    batch: int,
+) -> bool:
+    """SGD through the data in `order`; False if the loss left all bounds on the way.
+
+    theta <- theta - rate * (1/B sum_i dl_i/dtheta) / frame.
+    """
+    import torch
+
+    awake = ~sleeping
+    with torch.no_grad():
+        for start in range(0, len(order) - batch + 1, batch):
+            chosen = order[start : start + batch]
+            chosen = chosen[awake[chosen]]
+            if not len(chosen):
+                continue
+            x, y = data.rows(torch.from_numpy(chosen))
+            kept = forward(params, x)
+            loss = frame_loss(kept.outputs, y, log_frame)
+            ratio = float((loss.log_losses - log_frame).exp().sum()) / batch
+            if not ratio <= _TOO_HIGH:
+                return False
+            rows = that_matter(loss.weights, batch)
+            slopes = loss.slopes if rows is None else loss.slopes[rows]
+            if len(slopes):
+                descend(params, rows_of(kept, rows), slopes, rate / batch)
+    return True
+
+
+def measure(
+    params: Params, data: Images, sleeping: ndarray | None = None, limit: float = math.inf
+) -> Measured | None:
+    """Losses and margins of all samples; None as soon as the mean loss must exceed `limit`.
+
+    `limit` is a log-loss. Losses are positive, so a partial sum above n exp(limit) settles it: the
+    heavy samples come first, and a pass that failed is known to have failed early.
+    """
+    import torch
+
+    count = len(data.y)
+    order = np.arange(count) if sleeping is None else np.argsort(sleeping, kind="stable")
+    losses, q = np.empty(count), np.empty(count)
+    total = 0.0
+    with torch.no_grad():
+        for start in range(0, count, _CHUNK):
+            chosen = order[start : start + _CHUNK]
+            x, y = data.rows(torch.from_numpy(chosen))
+            out = forward(params, x).outputs
+            losses[chosen] = frame_loss(out, y, 0.0).log_losses.numpy()
+            q[chosen] = margins(out, y).numpy()
+            if math.isfinite(limit):
+                total += float(np.exp(np.minimum(losses[chosen] - limit, 700.0)).sum())
+                if not total <= count * (1 + 1e-12):
+                    return None
+    measured = Measured(losses, q)
+    return measured if np.isfinite(measured.log_loss) else None
+
+
+def woke_up(measured: Measured, sleeping: ndarray, log_frame: float) -> bool:
+    """Whether the samples that were left out came to matter after all."""
+    total = float(np.exp(np.minimum(measured.log_losses[sleeping] - log_frame, 700.0)).sum())
+    return total > ROUND_OFF * len(sleeping)
