@@ -1,0 +1,129 @@
+"""The nearest point of a polyhedron, with a lower bound that does not trust the solver."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import daqp
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from scipy.optimize import nnls
+
+# Rows have length one and the answer is near one, so this is a relative accuracy. daqp's own 1e-6
+# would show in the radius.
+FEASIBLE = 1e-12
+TRUSTED = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """What is known of min |u| subject to rows @ u <= limits.
+
+    Attributes:
+        u: the solver's point, or None if it found none.
+        bound: certified: no point of the polyhedron is nearer to zero.
+        multipliers: the lambda >= 0 that proves it.
+    """
+
+    u: Float[ndarray, " r"] | None
+    bound: float
+    multipliers: Float[ndarray, " q"]
+
+
+def nearest(
+    rows: Float[ndarray, "q r"],
+    limits: Float[ndarray, " q"],
+    row_errors: Float[ndarray, " q"],
+    limit_errors: Float[ndarray, " q"],
+) -> Nearest:
+    r"""min |u| subject to rows @ u <= limits.
+
+    The bound is checked apart from the solver: for any lambda >= 0 the polyhedron lies inside the
+    half-space (lambda @ rows) u <= lambda @ limits, whose distance from zero is
+    -lambda @ limits / |lambda @ rows|. Rounding errors of the rows (`row_errors` bounds their
+    norms) and of the limits are charged against it. So a solver that stops early, or that calls a
+    feasible problem infeasible, costs tightness and never soundness; where daqp's multipliers do
+    not confirm its answer, Lawson and Hanson's least-distance programming is asked as well.
+
+    >>> found = nearest(np.array([[-1.0, 0.0]]), np.array([-2.0]), np.zeros(1), np.zeros(1))
+    >>> found.u, found.bound
+    (array([2., 0.]), 2.0)
+    """
+    lengths = np.sqrt(np.einsum("qr,qr->q", rows, rows))
+    # A row of length zero has no direction; it stays as it is and can only prove emptiness.
+    lengths[lengths == 0.0] = 1.0
+    a, b = rows / lengths[:, None], limits / lengths
+    scale = float(np.abs(b).max()) or 1.0
+    q, r = a.shape
+    identity, zero, below, kind = _constants(q, r)
+    u, _, flag, info = daqp.solve(identity, zero, a, b / scale, below, kind, primal_tol=FEASIBLE)
+    multipliers = np.maximum(info["lam"], 0.0) / lengths
+    found = Nearest(
+        u * scale if flag == 1 else None,
+        half_space(rows, limits, row_errors, limit_errors, multipliers),
+        multipliers,
+    )
+    if found.u is not None and found.bound >= (1.0 - TRUSTED) * math.sqrt(found.u @ found.u):
+        return found
+    if found.u is None and found.bound > 1e6 * scale:
+        return found
+    return _second_opinion(
+        a, b / scale, lengths, scale, rows, limits, row_errors, limit_errors, found
+    )
+
+
+def half_space(
+    rows: Float[ndarray, "q r"],
+    limits: Float[ndarray, " q"],
+    row_errors: Float[ndarray, " q"],
+    limit_errors: Float[ndarray, " q"],
+    multipliers: Float[ndarray, " q"],
+) -> float:
+    """The distance of the half-space that these multipliers prove, rounded down."""
+    depth = -float(multipliers @ (limits + limit_errors))
+    if not depth > 0.0:
+        return 0.0
+    normal = multipliers @ rows
+    length = math.sqrt(normal @ normal) + float(multipliers @ row_errors)
+    return depth / length if length > 0.0 else math.inf
+
+
+@lru_cache(maxsize=4096)
+def _constants(q: int, r: int) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    return np.eye(r), np.zeros(r), np.full(q, -1e30), np.zeros(q, dtype=np.int32)
+
+
+def _second_opinion(
+    a: ndarray,
+    b: ndarray,
+    lengths: ndarray,
+    scale: float,
+    rows: ndarray,
+    limits: ndarray,
+    row_errors: ndarray,
+    limit_errors: ndarray,
+    first: Nearest,
+) -> Nearest:
+    """Least-distance programming as one non-negative least-squares problem (Lawson, Hanson)."""
+    r = a.shape[1]
+    target = np.zeros(r + 1)
+    target[r] = 1.0
+    stacked = -np.vstack([a.T, b[None, :]])
+    try:
+        weights, _ = nnls(stacked, target)
+    except RuntimeError:  # it did not converge; the first answer's own bound still stands
+        return first
+    residual = stacked @ weights - target
+    multipliers = weights / lengths
+    bound = half_space(rows, limits, row_errors, limit_errors, multipliers)
+    u = None if residual[r] > -FEASIBLE else -residual[:r] / residual[r] * scale
+    if u is not None and np.any(a @ u > scale * (b + 1e-9)):
+        u = None
+    return Nearest(
+        first.u if u is None else u,
+        max(bound, first.bound),
+        multipliers if bound > first.bound else first.multipliers,
+    )

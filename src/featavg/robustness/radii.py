@@ -1,0 +1,216 @@
+"""The public call: robust radii of points, exact where that is possible and bracketed elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from featavg.data.clusters import Sample
+from featavg.errors import InputError
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.bracket import probability
+from featavg.robustness.exact import PieceSearch
+from featavg.robustness.leaves import count, leaves
+from featavg.robustness.never import never_flips
+from featavg.robustness.question import check_readout, flipped
+from featavg.robustness.relaxation import ReluRelaxation
+from featavg.robustness.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.search import SAME, Budget, Search
+from featavg.robustness.subspace import reduce
+from featavg.robustness.tree import TreeSearch
+from featavg.robustness.witness import checked, margins
+
+# Listing all pieces is faster than a tree up to about this many.
+LISTED = 1024
+# Starting processes costs a second or two; work that takes less stays in this one.
+WORTH_A_POOL = 4.0
+TRIAL = 8  # points
+_COLUMNS = ("certified", "attack", "witness", "nodes", "outcome")
+
+
+def radii(
+    net: TwoLayer,
+    points: Sample | Float[ndarray, "n N"],
+    y: Int[ndarray, " n"] | None = None,
+    readout: str = "probability",
+    positive: Bool[ndarray, " c"] | None = None,
+    budget: Budget | None = None,
+    gap: float = 0.01,
+    jobs: int | None = None,
+) -> Radii:
+    r"""The l2 distance from each point to the nearest point that the network decides otherwise.
+
+        radius(x, y) = min { |u| : y * score(x + u) <= 0 },
+
+    zero if x itself is on the wrong side (a score of exactly zero is), infinite if nothing is.
+    Exact for one output and for the read-outs `sum` and `max`, up to rounding; within `gap` for
+    `probability`; and where the budget ends first, an honest bracket.
+
+    Args:
+        net: one network, not a batch.
+        points: a sample of a task (it brings y and the positive clusters), or the points.
+        y: labels, -1 or +1.
+        readout: how k outputs become one decision; a network with one output has no choice.
+        positive: J+ as a mask over the outputs.
+        budget: what one point may cost.
+        gap: for `probability`, 1 - certified / attack at which a search may stop.
+        jobs: processes; by default all cores if there is work for some seconds, otherwise none.
+
+    >>> from featavg.nets.two_layer import binary
+    >>> found = radii(binary(np.eye(2)), np.array([[3.0, 1.0], [1.0, 3.0]]), y=np.array([1, 1]))
+    >>> found.certified.round(6), [outcome.value for outcome in found.outcomes]
+    (array([1.414214, 0.      ]), ['exact', 'misclassified'])
+    """
+    x, labels, mask = _inputs(net, points, y, positive)
+    task = _Task(net, readout, check_readout(net.outputs, readout, mask), budget or Budget(), gap)
+    if not 0.0 < gap < 1.0:
+        raise InputError("gap", f"is {gap}", "give a share between 0 and 1")
+    workers, trial = _workers(jobs, task, x, labels)
+    if workers == 1:
+        return _solve(task, x, labels, trial)
+    from joblib import Parallel, delayed, parallel_config
+
+    # Interleaved, so that hard points, which come in runs of one cluster, spread over the cores.
+    parts = [slice(i, None, workers) for i in range(workers)]
+    # One BLAS thread each: the matrices are tiny, and two threads on them would fight.
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        found = Parallel(n_jobs=workers)(delayed(_solve)(task, x[p], labels[p]) for p in parts)
+    return _merged(found, parts, len(x), net.dimension)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    net: TwoLayer
+    readout: str
+    positive: ndarray
+    budget: Budget
+    gap: float
+
+
+def _inputs(
+    net: TwoLayer,
+    points: Sample | ndarray,
+    y: ndarray | None,
+    positive: ndarray | None,
+) -> tuple[ndarray, ndarray, ndarray | None]:
+    """Points, labels and mask as arrays, each checked."""
+    if net.batch:
+        raise InputError("net", "is a batch of networks", "pick one of them by index")
+    if net.outputs > 1 and not np.all((net.head != 0).any(axis=1)):
+        raise InputError("net", "has an empty group", "give every output at least one neuron")
+    if isinstance(points, Sample):
+        x, labels = points.coordinates(net.dimension), points.y if y is None else np.asarray(y)
+        if positive is None and net.outputs == points.task.k:
+            positive = points.task.positive_clusters
+    elif y is None:
+        raise InputError("y", "is missing", "give a label, -1 or +1, for each point")
+    else:
+        x, labels = np.asarray(points, dtype=float), np.asarray(y)
+    if x.ndim != 2 or x.shape[1] != net.dimension:
+        raise InputError(
+            "points", f"have shape {x.shape}", f"give rows of {net.dimension} coordinates"
+        )
+    if not np.all(np.isfinite(x)):
+        raise InputError("points", "are not all finite", "remove NaN and infinity")
+    if labels.shape != (len(x),):
+        raise InputError("y", f"has shape {labels.shape}", f"give one label for {len(x)} points")
+    if not np.all(np.isin(labels, (-1, 1))):
+        raise InputError("y", "has labels other than -1 and +1", "give the coarse labels")
+    return x, labels.astype(int), positive
+
+
+def _workers(jobs: int | None, task: _Task, x: ndarray, y: ndarray) -> tuple[int, Radii | None]:
+    """How many processes; on trial, the first few points are solved here and timed."""
+    if jobs is not None and jobs < 1:
+        raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
+    cores = os.cpu_count() or 1
+    if jobs is not None or len(x) <= TRIAL or cores == 1:
+        return max(1, min(jobs or 1, len(x))), None
+    start = perf_counter()
+    trial = _solve(task, x[:TRIAL], y[:TRIAL])
+    expected = (perf_counter() - start) / TRIAL * (len(x) - TRIAL)
+    return (1, trial) if expected < WORTH_A_POOL else (min(cores, len(x)), None)
+
+
+class _Solver:
+    """The searches for one network, one a label, made once and used for all points."""
+
+    def __init__(self, task: _Task) -> None:
+        self.task, self.space = task, reduce(task.net)
+        self.search = {y: self._search(y) for y in (-1, 1)}
+
+    def _search(self, y: int) -> PieceSearch | TreeSearch | None:
+        net, readout, positive = self.task.net, self.task.readout, self.task.positive
+        if net.outputs > 1 and readout == "probability":
+            own = positive if y > 0 else ~positive
+            return TreeSearch(self.space, probability(self.space, own), self.task.gap)
+        families = flipped(self.space, y, readout, positive)
+        if not families:
+            return None
+        if count(families) <= LISTED:
+            return PieceSearch(self.space, leaves(self.space, families))
+        return TreeSearch(self.space, [ReluRelaxation(one) for one in families], SAME)
+
+    def at(self, x: ndarray, z: ndarray, y: int) -> tuple[float, float, ndarray, int, Outcome]:
+        """Certified, attack, witness, nodes and outcome at one correctly classified point."""
+        task, search = self.task, self.search[y]
+        nothing = np.full_like(x, np.nan)
+        if search is None:
+            return math.inf, math.inf, nothing, 0, Outcome.NEVER
+        reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
+        found = search.at(z, reach, task.budget.start())
+        attack, witness = checked(task.net, self.space, x, y, task.positive, task.readout, found)
+        if attack == math.inf and found.finished and isinstance(search, PieceSearch):
+            if never_flips(task.net, y, task.readout, task.positive, search):
+                return math.inf, math.inf, nothing, found.nodes, Outcome.NEVER
+        certified = min(found.certified, attack)
+        return certified, attack, witness, found.nodes, self._outcome(certified, attack, found)
+
+    def _outcome(self, certified: float, attack: float, found: Search) -> Outcome:
+        if certified >= attack * (1.0 - EXACT_WITHIN) and attack < math.inf:
+            return Outcome.EXACT
+        if certified >= attack * (1.0 - self.task.gap) and attack < math.inf:
+            return Outcome.BRACKET
+        return Outcome.OPEN if found.finished else Outcome.BUDGET
+
+
+def _solve(task: _Task, x: ndarray, y: ndarray, trial: Radii | None = None) -> Radii:
+    """All points in this process; `trial` has the first few already."""
+    solver = _Solver(task)
+    n = len(x)
+    found = Radii(
+        np.zeros(n), np.zeros(n), x.copy(), np.zeros(n, dtype=int), np.zeros(n, dtype=int)
+    )
+    right = margins(task.net, x, y, task.positive, task.readout) > 0
+    found.outcome[~right] = Outcome.MISCLASSIFIED.code
+    z = solver.space.preactivations(x)
+    done = 0
+    if trial is not None:
+        done = len(trial)
+        for name in _COLUMNS:
+            getattr(found, name)[:done] = getattr(trial, name)
+    for i in np.flatnonzero(right[done:]) + done:
+        certified, attack, witness, nodes, outcome = solver.at(x[i], z[i], int(y[i]))
+        found.certified[i], found.attack[i], found.nodes[i] = certified, attack, nodes
+        found.witness[i], found.outcome[i] = witness, outcome.code
+    return found
+
+
+def _merged(parts: list[Radii], where: list[slice], n: int, dimension: int) -> Radii:
+    whole = Radii(
+        np.zeros(n),
+        np.zeros(n),
+        np.zeros((n, dimension)),
+        np.zeros(n, dtype=int),
+        np.zeros(n, dtype=int),
+    )
+    for part, place in zip(parts, where, strict=True):
+        for name in _COLUMNS:
+            getattr(whole, name)[place] = getattr(part, name)
+    return whole
