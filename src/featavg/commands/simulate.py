@@ -1,9 +1,152 @@
-"""Being written."""
+"""`featavg simulate`: any setting by flags or TOML, a summary, a result folder."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from featavg.commands import Interrupted
+
+if TYPE_CHECKING:
+    from featavg.training.setting import Setting
+
+
+def _what(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="What to run")
+
+
+def _task(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="The task")
+
+
+def _nets(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="The networks")
+
+
+def _training(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="The training")
+
+
+def _result(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="The result")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the command."""
+    app.command("simulate")(_simulate)
+
+
+def _simulate(
+    context: typer.Context,
+    preset: Annotated[str | None, _what("paper (the default), talk or theorem.")] = None,
+    config: Annotated[Path | None, _what("TOML file of settings; flags win over it.")] = None,
+    labels: Annotated[str | None, _what("coarse, fine, or both on one sample [both].")] = None,
+    n: Annotated[int | None, _what("Training points [1000].")] = None,
+    seed: Annotated[list[int] | None, _what("Seed [0]; may be repeated.")] = None,
+    seeds: Annotated[int | None, _what("How many seeds, counted from 0.")] = None,
+    data: Annotated[Path | None, _what("Your points: npz with x and clusters.")] = None,
+    k: Annotated[int | None, _task("Clusters [10].")] = None,
+    d: Annotated[int | None, _task("Dimension [3072].")] = None,
+    alpha: Annotated[float | None, _task("Signal [1].")] = None,
+    sigma: Annotated[float | None, _task("Noise [1].")] = None,
+    positive: Annotated[str | None, _task("How many clusters are positive, or which: 0,2.")] = None,
+    cosine: Annotated[float | None, _task("Cosine between any two features [0].")] = None,
+    norms: Annotated[str | None, _task("Length of the features, one or k of them.")] = None,
+    probabilities: Annotated[str | None, _task("Shares of the clusters, such as 0.3,0.7.")] = None,
+    gram: Annotated[str | None, _task("Gram matrix: CSV, JSON or npy file.")] = None,
+    orientation: Annotated[str | None, _task("Features along axes or random [axes].")] = None,
+    m: Annotated[int | None, _nets("Neurons a class, coarse labels [5].")] = None,
+    h: Annotated[int | None, _nets("Neurons a cluster, fine labels [1].")] = None,
+    sigma_w: Annotated[float | None, _nets("Scale of the first weights [1e-5].")] = None,
+    sigma_b: Annotated[float | None, _nets("Scale of the first biases [1e-5].")] = None,
+    layers: Annotated[str | None, _nets("Train the first layer or both [first].")] = None,
+    readout: Annotated[str | None, _nets("probability, max or sum [probability].")] = None,
+    loss: Annotated[str | None, _training("logistic, exponential or cross-entropy.")] = None,
+    stepper: Annotated[str | None, _training("gd, momentum, adam or flow [gd].")] = None,
+    controller: Annotated[str | None, _training("constant, loss-based or error.")] = None,
+    lr: Annotated[float | None, _training("Learning rate [0.001].")] = None,
+    beta: Annotated[float | None, _training("Momentum [0.9].")] = None,
+    tolerance: Annotated[float | None, _training("Local error of the flow [0.001].")] = None,
+    steps: Annotated[int | None, _training("The most steps to take [100].")] = None,
+    time: Annotated[float | None, _training("Stop at this gradient-flow time.")] = None,
+    target_loss: Annotated[float | None, _training("Stop at this loss.")] = None,
+    coordinates: Annotated[str | None, _training("auto, compressed or ambient [auto].")] = None,
+    n_test: Annotated[int | None, _result("Test points [1000].")] = None,
+    save_every: Annotated[int | None, _result("Keep the weights every so many steps.")] = None,
+    out: Annotated[Path | None, _result("Result folder [featavg-runs/NAME].")] = None,
+    overwrite: Annotated[bool, _result("Replace the result of another setting.")] = False,
+    figures: Annotated[bool, _result("Draw the figures.")] = True,
+    checkpoint: Annotated[Path | None, _result("Folder of the state [OUT/checkpoint].")] = None,
+    checkpoint_every: Annotated[float, _result("Seconds between states; 0 for none.")] = 30.0,
+) -> None:
+    """Train networks on clusters and measure what they have learned.
+
+    Without flags: the paper's setting, coarse and fine labels on one sample. A run that was killed
+    goes on from where it was when the same command is given again.
+    """
+    from featavg.commands.progress import Progress
+    from featavg.commands.summary import show
+    from featavg.data.memory import readable
+    from featavg.simulation.points import require_memory
+    from featavg.simulation.run import simulate
+
+    setting = _setting(context.params)
+    place = out if out is not None else _default_out(setting)
+    needed = require_memory(setting)
+    if needed > 1e9:
+        print(f"This needs about {readable(needed)} of memory.", file=sys.stderr)
+    try:
+        with Progress() as progress:
+            done = simulate(
+                setting,
+                place,
+                progress,
+                figures=figures,
+                overwrite=overwrite,
+                checkpoint=checkpoint,
+                checkpoint_seconds=checkpoint_every,
+            )
+    except KeyboardInterrupt:
+        raise Interrupted(_how_to_go_on(checkpoint or place / "checkpoint")) from None
+    show(done)
+
+
+def _setting(params: dict[str, Any]) -> Setting:
+    from featavg.commands.parse import int_or_list, listed, one_or_list
+    from featavg.errors import InputError
+    from featavg.training.presets import compose
+    from featavg.training.setting import Setting
+
+    given = {n: v for n, v in params.items() if n in Setting.model_fields and v is not None}
+    readers = {"positive": int_or_list, "norms": one_or_list, "probabilities": listed}
+    for name, reader in readers.items():
+        if name in given:
+            given[name] = reader(name, given[name])
+    if params["seed"] and params["seeds"] is not None:
+        raise InputError("seed", "is given beside seeds", "give one of the two")
+    if params["seeds"] is not None:
+        if params["seeds"] < 1:
+            raise InputError("seeds", f"is {params['seeds']}", "give at least one")
+        given["seeds"] = range(params["seeds"])
+    if params["seed"]:
+        given["seeds"] = params["seed"]
+    if "seeds" in given:
+        given["seeds"] = tuple(given["seeds"])
+    if "data" in given:
+        given["data"] = str(given["data"])
+    return compose(params["preset"], params["config"], **given)
+
+
+def _default_out(setting: Setting) -> Path:
+    """The same setting goes to the same folder, so that a killed run is found again."""
+    shape = "data" if setting.data is not None else f"k{setting.k}-d{setting.d}-n{setting.n}"
+    return Path("featavg-runs") / f"{setting.labels}-{shape}-{setting.key}"
+
+
+def _how_to_go_on(states: Path) -> str:
+    if states.exists():
+        return f"Interrupted: the same command goes on from {states}."
+    return "Interrupted before the first checkpoint: nothing was written."
