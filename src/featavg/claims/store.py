@@ -58,18 +58,18 @@ def dumps(value: object) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
-def record(outcome: Outcome, folder: Path = RESULTS) -> Path:
+def record(outcome: Outcome, folder: Path | None = None) -> Path:
     """Keep the outcome of a full-tier claim in the package, for the reports of others."""
     if outcome.verdict is Verdict.NOT_RUN:
         raise InputError("record", f"has nothing for {outcome.id}", "record claims that were run")
     described = replace(outcome, recorded=False).to_json()
     # The rows of one array on one line: a file of results is read in diffs.
-    return write(folder / f"{outcome.id}.json", _compact(described), "record")
+    return write((folder or RESULTS) / f"{outcome.id}.json", _compact(described), "record")
 
 
-def recorded(claim_id: str, folder: Path = RESULTS) -> Outcome | None:
+def recorded(claim_id: str, folder: Path | None = None) -> Outcome | None:
     """The recorded outcome of a claim, or None if there is none."""
-    path = folder / f"{claim_id}.json"
+    path = (folder or RESULTS) / f"{claim_id}.json"
     if not path.exists():
         return None
     try:

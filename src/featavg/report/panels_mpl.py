@@ -84,7 +84,7 @@ def _heatmap(panel: Heatmap, ax: Axes) -> dict[str, Any]:
     ax.spines[:].set_visible(False)
     if panel.shows_values:
         points = ax.get_window_extent().width * 72 / ax.figure.dpi
-        size = min(7.5, points / columns / 3.1)
+        size = min(7.5, points / columns / 3.5)
         for (i, j), value in np.ndenumerate(values):
             if not np.isnan(value):
                 ink = "white" if abs(value) > 0.7 * panel.scale else LIGHT["ink"]

@@ -1,0 +1,218 @@
+"""Runs: the files they leave, how they resume, and how they refuse."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+from tests.claims.synthetic import BROKEN, CLAIMS, claim
+
+from featavg.claims import store, terminal
+from featavg.claims.ledger import Check, Evidence, Settings, Verdict
+from featavg.claims.outcome import judge
+from featavg.claims.reproduce import exit_code, reproduce
+from featavg.errors import InputError
+
+
+class Counting:
+    """A program that counts how often it was run."""
+
+    def __init__(self):
+        self.runs = 0
+
+    def __call__(self, settings):
+        self.runs += 1
+        settings.progress(0.5, "working")
+        return Evidence((Check("seeds", len(settings.seeds), ">=", 1),))
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """An empty folder of recorded results in place of the package's."""
+    folder = tmp_path / "results"
+    monkeypatch.setattr(store, "RESULTS", folder)
+    return folder
+
+
+def run(tmp_path, *claims, **options):
+    return reproduce(claims=claims, out=tmp_path / "out", quiet=True, **options)
+
+
+def test_a_run_leaves_a_report_figures_and_json(tmp_path, results, capsys):
+    file = tmp_path / "all.json"
+    found = reproduce(claims=(*CLAIMS, BROKEN), out=tmp_path / "out", json=file, seeds=2)
+    said = capsys.readouterr()
+    assert exit_code(found) == 1
+    assert exit_code(found[:-1]) == 0
+    assert "6 claims: 1 holds, 1 holds in part, 1 fails, 3 not run" in said.out
+    assert str(tmp_path / "out" / "report.html") in said.out
+    assert "[1/5]" in said.err  # no terminal: plain lines
+    names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    for extension in ("pdf", "svg", "png", "csv"):
+        assert f"lemma-5-balance--radii.{extension}" in names
+    read = json.loads(file.read_text(), parse_constant=pytest.fail)
+    assert [o["verdict"] for o in read["outcomes"]] == [o.verdict.value for o in found]
+    assert read["outcomes"][2]["evidence"]["checks"][0]["measured"] == "nan"
+    assert not [p for p in tmp_path.rglob("*") if p.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "runs"),
+    [
+        ({"full": True}, {"full": True}, 1),
+        ({"full": True}, {"full": True, "seeds": 2}, 2),
+        ({"full": True}, {"full": True, "resume": False}, 2),
+        ({}, {}, 2),
+        ({}, {"resume": True}, 1),
+        ({}, {"full": True}, 2),
+    ],
+)
+def test_what_is_taken_over_from_an_earlier_run(tmp_path, results, first, second, runs):
+    program = Counting()
+    one = claim("counted", program)
+    run(tmp_path, one, **first)
+    found = run(tmp_path, one, **second)
+    assert program.runs == runs
+    assert found[0].verdict is Verdict.HOLDS
+
+
+def test_a_changed_source_runs_anew(tmp_path, results, monkeypatch):
+    program = Counting()
+    run(tmp_path, claim("counted", program), full=True)
+    monkeypatch.setattr(store, "source_hash", lambda: "another")
+    run(tmp_path, claim("counted", program), full=True)
+    assert program.runs == 2
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, results):
+    program = Counting()
+
+    def killed(settings):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, claim("a", program), claim("b", killed), full=True)
+    found = run(tmp_path, claim("a", program), claim("b", program), full=True)
+    assert program.runs == 2
+    assert [o.verdict.value for o in found] == ["holds", "holds"]
+
+
+def test_a_damaged_outcome_is_run_again(tmp_path, results):
+    program = Counting()
+    run(tmp_path, claim("counted", program), full=True)
+    (tmp_path / "out" / "outcomes" / "counted.json").write_text('{"key": "half')
+    run(tmp_path, claim("counted", program), full=True)
+    assert program.runs == 2
+
+
+def test_full_tier_is_recorded_and_shown_in_quick_runs(tmp_path, results):
+    program = Counting()
+    one = claim("slow", program, tier="full", minutes=120)
+    before = run(tmp_path, one)[0]
+    assert before.verdict is Verdict.NOT_RUN
+    assert "about 2 h 0 min: run `featavg reproduce --only slow --full`" in before.reason
+    run(tmp_path, one, full=True, record=True)
+    assert [p.name for p in results.iterdir()] == ["slow.json"]
+    after = run(tmp_path, one)[0]
+    assert (after.verdict, after.recorded, program.runs) == (Verdict.HOLDS, True, 1)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"recorded on {after.when[:10]}, version {after.version}" in page
+
+
+def test_a_claim_that_cannot_run_here_shows_its_recorded_result(tmp_path, results):
+    store.record(judge(claim("slow", Counting(), tier="full"), Settings()), results)
+    here = replace(CLAIMS[3], id="slow", tier="full")
+    found = run(tmp_path, here, full=True)[0]
+    assert found.recorded
+    assert found.reason.startswith("Not run here: MNIST is not here")
+
+
+def test_a_damaged_recorded_result_is_named(tmp_path, results):
+    results.mkdir()
+    (results / "slow.json").write_text("{}")
+    with pytest.raises(InputError, match=r"slow\.json is damaged"):
+        run(tmp_path, claim("slow", Counting(), tier="full"))
+
+
+def test_nothing_to_record_is_refused(results):
+    with pytest.raises(InputError, match="nothing for figure-3-mnist"):
+        store.record(judge(CLAIMS[3], Settings()))
+
+
+def a_file(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    return tmp_path / "file"
+
+
+def below_a_file(tmp_path):
+    return a_file(tmp_path) / "out"
+
+
+def read_only(tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    return folder / "out"
+
+
+def full_disk(tmp_path):
+    return tmp_path / "full"
+
+
+@pytest.mark.parametrize("folder", [a_file, below_a_file, read_only, full_disk])
+@pytest.mark.parametrize("argument", ["out", "json"])
+def test_an_unusable_folder_is_told_before_work_starts(
+    tmp_path, results, monkeypatch, folder, argument
+):
+    place = folder(tmp_path)
+    program = Counting()
+    if folder is full_disk:
+        monkeypatch.setattr(store.Path, "write_bytes", no_space)
+    options = {"out": tmp_path / "out"} | {argument: place if argument == "out" else place / "a"}
+    with pytest.raises(InputError, match=r"cannot be written|full disk") as caught:
+        reproduce(claims=(claim("counted", program),), quiet=True, **options)
+    assert program.runs == 0
+    assert folder is full_disk or str(caught.value).startswith(argument)
+    assert not (tmp_path / "file").exists() or (tmp_path / "file").read_text() == "mine"
+
+
+def no_space(path, data):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path, monkeypatch):
+    path = store.write(tmp_path / "file", "old")
+
+    def half(self, data):
+        with self.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.Path, "write_bytes", half)
+    with pytest.raises(InputError, match="full disk"):
+        store.write(path, "something new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("seeds", [0, -1])
+def test_seeds_are_checked(tmp_path, seeds):
+    with pytest.raises(InputError, match="seeds is"):
+        run(tmp_path, CLAIMS[0], seeds=seeds)
+
+
+def test_the_bar_of_a_terminal_shows_the_time_left():
+    import io
+
+    from rich.console import Console
+
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with terminal.Watch(CLAIMS, console) as watch:
+        for one in CLAIMS:
+            watch.start(one)
+            watch.update(0.5, "half")
+            watch.finish(judge(one, Settings()))
+    assert "left" in screen.getvalue()
+    assert "5/5" in screen.getvalue()

@@ -1,0 +1,110 @@
+"""A headless Chromium, and the page made of synthetic claims."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
+
+from featavg.claims.ledger import Settings
+from featavg.claims.outcome import judge
+from featavg.claims.provenance import provenance
+from featavg.report.page import write_report
+
+CHROMIUM = "/usr/bin/chromium"
+# Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One browser for the session; a new context a test."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    if path is None:
+        pytest.skip("no Chromium: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield running
+        running.close()
+
+
+def _everything(settings):
+    return replace(_fails(settings), figures=(everything(),))
+
+
+@pytest.fixture(scope="session")
+def outcomes():
+    """Every verdict, every kind of panel, a broken program and a recorded result."""
+    settings = Settings(seeds=(0, 1))
+    every = (*CLAIMS, BROKEN, claim("every-kind-of-panel", _everything))
+    made = [judge(one, settings) for one in every]
+    return [replace(o, recorded=True) if o.tier == "full" else o for o in made]
+
+
+@pytest.fixture(scope="session")
+def report(outcomes, tmp_path_factory):
+    """The path of the page."""
+    return write_report(outcomes, tmp_path_factory.mktemp("report"), provenance())
+
+
+@pytest.fixture
+def opened(browser, report):
+    """Opens the page as asked and notes every request and every word on the console."""
+    contexts = []
+
+    def open_page(width=1280, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.asked, page.said = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
+        page.goto(report.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def scrolled():
+    """Scrolls through the whole page, as a reader does."""
+
+    def scroll(page):
+        page.evaluate(
+            """async () => {
+              for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) {
+                scrollTo({top: y, behavior: "instant"});
+                await new Promise((done) => setTimeout(done, 40));
+              }
+            }"""
+        )
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('figure.plot')].every((f) => f.dataset.drawn)"
+        )
+        return page
+
+    return scroll
+
+
+@pytest.fixture
+def figures_json(report):
+    """The plotly panels as the page has them, by figure."""
+    import re
+
+    text = report.read_text()
+    found = re.findall(r'data-panels="([^"]+)">(.*?)</script>', text, re.S)
+    return {key: json.loads(panels) for key, panels in found}

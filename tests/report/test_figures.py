@@ -1,0 +1,47 @@
+"""Matplotlib's drawings: every panel in every format, the same bytes each time."""
+
+import matplotlib as mpl
+import pytest
+from tests.claims.test_figure import PANELS
+
+from featavg.claims.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
+from featavg.report import figures
+from featavg.report.legend import legend
+
+EMPTY = {
+    "no series": Lines(Axis("x"), Axis("y"), ()),
+    "one point": Lines(Axis("x"), Axis("y"), (Series("s", [1], [1]),)),
+    "log bars": Bars(("a", "b"), (Bar("b", [1e-9, 1e9]),), Axis("y", log=True), rules=(Rule(1),)),
+    "short log axis": Lines(Axis("x", log=True), Axis("y"), (Series("s", [2, 5], [1, 2]),)),
+    "ticks": Lines(
+        Axis("x", ticks=(1, 2), tick_labels=("a<sub>j</sub>", "b")),
+        Axis("y"),
+        (Series("s", [1], [1]),),
+    ),
+}
+START = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "csv": b"panel"}
+
+
+@pytest.mark.parametrize("panel", [*PANELS.values(), *EMPTY.values()], ids=[*PANELS, *EMPTY])
+def test_every_panel_in_every_format_with_the_same_bytes(panel):
+    figure = Figure("f", "Title", "Caption.", (panel,))
+    before = dict(mpl.rcParams)
+    first, second = figures.render(figure), figures.render(figure)
+    assert first.keys() == START.keys()
+    for extension, start in START.items():
+        assert extension == "csv" or first[extension].startswith(start)
+        assert first[extension] == second[extension], extension
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_any_number_of_panels(count):
+    panel = PANELS["bars"]
+    drawing = figures.draw(Figure("f", "Title", "Caption.", (panel,) * count))
+    assert sum(ax.axison for ax in drawing.axes) == count
+
+
+def test_a_label_has_one_entry_in_the_legend():
+    figure = Figure("f", "T", "C", (PANELS["curves"], PANELS["bars"]))
+    labels = [entry.label for entry in legend(figure)]
+    assert labels == ["averaged", "decoupled", "published", "bound of the lemma"]

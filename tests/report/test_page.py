@@ -1,0 +1,173 @@
+"""The report in a real browser."""
+
+import csv
+import re
+from html import unescape
+
+import pytest
+
+PHONE = {"height": 844, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+VIEWS = {
+    "wide": {"width": 1280, "color_scheme": "light"},
+    "tablet, dark": {"width": 768, "color_scheme": "dark"},
+    "phone": {"width": 390, "color_scheme": "light", **PHONE},
+    "phone, dark": {"width": 390, "color_scheme": "dark", **PHONE},
+    "small phone": {"width": 320, "color_scheme": "light", **PHONE},
+}
+DRAWN = ".trace, .contourlayer path, .heatmaplayer image, .bars path"
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_every_figure_is_drawn_and_nobody_is_asked(opened, scrolled, outcomes, view):
+    page = scrolled(opened(**view))
+    assert [url for url in page.asked if not url.startswith(("data:", "blob:"))] == [page.url]
+    assert page.said == []
+    panels = sum(len(f.panels) for o in outcomes if o.evidence for f in o.evidence.figures)
+    canvases = "[...document.querySelectorAll('.claim .canvas')]"
+    assert page.evaluate(f"{canvases}.length") == panels
+    assert page.evaluate(f'{canvases}.filter((c) => !c.querySelector("{DRAWN}")).length') == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= view["width"]
+    dark = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) < 0.2
+    assert dark == (view["color_scheme"] == "dark")
+
+
+def test_figures_wait_until_they_are_near(opened):
+    page = opened()
+    page.wait_for_timeout(300)
+    drawn = page.evaluate("document.querySelectorAll('figure.plot[data-drawn]').length")
+    every = page.evaluate("document.querySelectorAll('figure.plot').length")
+    assert drawn < every
+
+
+def luminance(colour):
+    parts = [int(v) / 255 for v in re.findall(r"\d+", colour)[:3]]
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+TEXTS = [".lead", ".statement", ".source", ".measured", "figcaption", ".repeat p", ".finding"]
+TEXTS += [".result", ".claim .chip", ".legend", ".command code", "summary"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(opened, scheme):
+    page = opened(color_scheme=scheme)
+    paper = page.evaluate("getComputedStyle(document.querySelector('.claim')).backgroundColor")
+    for selector in TEXTS:
+        inks = page.evaluate(
+            f"[...document.querySelectorAll('{selector}')].map((e) => getComputedStyle(e).color)"
+        )
+        assert min(contrast(ink, paper) for ink in inks) >= 4.5, selector
+
+
+def test_the_toggle_changes_the_theme_and_redraws(opened, scrolled):
+    page = scrolled(opened(color_scheme="light"))
+    ink = "getComputedStyle(document.querySelector('.claim .xtick text')).fill"
+    before = page.evaluate(ink)
+    page.click("[data-theme-toggle]")
+    page.wait_for_function("() => document.documentElement.dataset.theme === 'dark'")
+    scrolled(page)
+    assert luminance(page.evaluate(ink)) > luminance(before)
+    assert page.said == []
+
+
+def test_filters_show_one_verdict(opened, outcomes):
+    page = opened()
+    for verdict in ("holds", "in-part", "fails", "not-run", "all"):
+        page.click(f"[data-filter={verdict}]")
+        claims = "document.querySelectorAll('article.claim:not([hidden])')"
+        shown = page.evaluate(f"[...{claims}].map((a) => a.dataset.verdict)")
+        assert shown, verdict
+        assert len(shown) == (len(outcomes) if verdict == "all" else shown.count(verdict))
+
+
+def test_the_legend_hides_a_series(opened, scrolled):
+    page = scrolled(opened())
+    figure = "#fig-lemma-5-balance--radii"
+    traces = f"document.querySelectorAll('{figure} .scatterlayer .trace').length"
+    before = page.evaluate(traces)
+    page.click(f"{figure} .legend button >> nth=0")
+    page.wait_for_function(f"() => {traces} < {before}")
+    page.click(f"{figure} .legend button >> nth=0")
+    page.wait_for_function(f"() => {traces} === {before}")
+
+
+def test_the_data_can_be_downloaded(opened, outcomes):
+    page = opened()
+    with page.expect_download() as waiting:
+        page.click("#fig-lemma-5-balance--radii [data-csv]")
+    download = waiting.value
+    assert download.suggested_filename == "lemma-5-balance--radii.csv"
+    figure = next(
+        f for o in outcomes if o.evidence for f in o.evidence.figures if f.name == "radii"
+    )
+    with open(download.path(), newline="") as file:
+        assert file.read() == figure.csv()
+    assert page.said == []
+
+
+def test_the_command_can_be_copied(opened):
+    page = opened(permissions=["clipboard-read", "clipboard-write"])
+    page.click("#lemma-5-balance [data-copy]")
+    page.wait_for_function(
+        "() => document.querySelector('#lemma-5-balance [data-copy]').textContent === 'Copied'"
+    )
+
+
+def test_paper_gets_the_matplotlib_twins(opened):
+    page = opened()
+    page.emulate_media(media="print")
+    seen = "getComputedStyle(document.querySelector('.claim {}')).display"
+    assert page.evaluate(seen.format(".twin")) == "block"
+    assert page.evaluate(seen.format(".panels")) == "none"
+
+
+def test_without_scripts_the_page_still_tells_all(opened):
+    page = opened(java_script_enabled=False)
+    assert page.locator("article.claim").count() == 7
+    assert page.locator(".claim .twin").first.is_visible()
+    assert not page.locator(".claim .panels").first.is_visible()
+
+
+def test_every_claim_has_all_its_parts(report, outcomes):
+    text = unescape(report.read_text())
+    for outcome in outcomes:
+        assert f'id="{outcome.id}"' in text
+        assert outcome.command in text
+        assert outcome.title in text
+        if outcome.evidence is None:
+            assert outcome.reason.split("`")[0] in text
+        else:
+            assert outcome.evidence.finding in text
+    assert "recorded on" in text
+    assert "<program>" not in report.read_text()  # a reason cannot put tags into the page
+
+
+def test_the_page_forbids_itself_to_ask(report):
+    # What plotly has in its own code is seen to stay silent in the browser, above.
+    text = re.sub(r"<script>.*?</script>", "", report.read_text(), flags=re.S)
+    assert "default-src 'none'" in text
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    assert not re.search(r"@import|url\(", text.split("</style>")[0])
+
+
+def test_every_colour_is_a_name_of_the_palette(figures_json):
+    from featavg.report.palette import DARK, LIGHT
+
+    assert LIGHT.keys() == DARK.keys()
+    names = set(re.findall(r'"@([a-z-]+)', str(figures_json).replace("'", '"')))
+    assert names
+    assert names <= LIGHT.keys()
+
+
+def test_figures_beside_the_page(report, outcomes):
+    for outcome in outcomes:
+        for figure in outcome.evidence.figures if outcome.evidence else ():
+            path = report.parent / "figures" / f"{outcome.id}--{figure.name}.csv"
+            with path.open(newline="") as file:
+                assert len(list(csv.reader(file))) == figure.csv().count("\n")
