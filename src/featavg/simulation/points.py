@@ -80,11 +80,9 @@ def memory_needed(setting: Setting) -> float:
     if setting.data is not None:
         return 0.0  # The points are in memory by the time their number is known.
     neurons, seeds = _neurons(setting, setting.k), len(setting.seeds)
-    size = setting.k + neurons + setting.n
-    compressible = setting.orientation == "axes" and _frame(setting) != "ambient"
-    dimension = size if compressible and size < setting.d else setting.d
+    dimension = _dimension(setting)
     points = seeds * setting.n * dimension * (1.5 if seeds == 1 else 2.0)
-    states = seeds * neurons * dimension * (saves(setting) + 6)
+    states = states_size(setting) / 8 + seeds * neurons * dimension * 6
     passes = seeds * setting.n * neurons * 6
     tests = 2.0 * setting.n_test * dimension
     return 8.0 * (points + states + passes + tests + 4.0 * setting.k**2)
@@ -96,17 +94,17 @@ def require_memory(setting: Setting) -> float:
     largest = max(
         ("n", setting.n),
         ("n_test", setting.n_test),
-        ("m" if setting.labels == "coarse" else "h", _neurons(setting, setting.k)),
+        ("d", setting.d if _dimension(setting) == setting.d else 0),
+        ("m", setting.m if "coarse" in setting.each_labels else 0),
+        ("h", setting.h if "fine" in setting.each_labels else 0),
         ("save_every", saves(setting)),
         ("k", setting.k),
         key=lambda pair: pair[1],
     )[0]
     remedy = "save fewer states" if largest == "save_every" else f"lower {largest}"
-    require(
-        needed,
-        largest,
-        f"{remedy}, or run fewer seeds at once" if len(setting.seeds) > 1 else remedy,
-    )
+    if len(setting.seeds) > 1:
+        remedy += ", or run fewer seeds at once"
+    require(needed, largest, remedy)
     return needed
 
 
@@ -115,8 +113,23 @@ def saves(setting: Setting) -> int:
     return 2 + (setting.steps // setting.save_every if setting.save_every else 0)
 
 
+def states_size(setting: Setting) -> float:
+    """Bytes of all states that are kept."""
+    if setting.data is not None:
+        return 0.0
+    rows = len(setting.seeds) * _neurons(setting, setting.k)
+    return 8.0 * rows * _dimension(setting) * saves(setting)
+
+
 def _neurons(setting: Setting, k: int) -> int:
     return sum(setting.recipe(labels).neurons(k) for labels in setting.each_labels)
+
+
+def _dimension(setting: Setting) -> int:
+    """The coordinates that a drawn training set will have."""
+    size = setting.k + _neurons(setting, setting.k) + setting.n
+    compressible = setting.orientation == "axes" and _frame(setting) != "ambient"
+    return size if compressible and size < setting.d else setting.d
 
 
 def _frame(setting: Setting) -> str:

@@ -20,10 +20,9 @@ from featavg.simulation.numbers import RunNumbers, cosines_of, measure, net_of
 from featavg.simulation.points import (
     SimulationPoints,
     gather,
-    memory_needed,
     require_memory,
-    saves,
     share,
+    states_size,
 )
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, StepView
@@ -195,9 +194,5 @@ class Clock:
 
 
 def _size(setting: Setting) -> float:
-    """Bytes of the result on disk, from above: every saved state, twice over, and the figures."""
-    points = 0.0 if setting.data is not None else memory_needed(setting)
-    weights = 8.0 * saves(setting) * len(setting.seeds) * 2
-    neurons = sum(setting.recipe(labels).neurons(setting.k) for labels in setting.each_labels)
-    width = min(setting.d, setting.k + neurons + setting.n) if points else setting.d
-    return weights * neurons * width + 4e6
+    """Bytes of the result on disk, from above: the saved states, a checkpoint, the figures."""
+    return 2 * states_size(setting) + 4e6

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from featavg.data.clusters import MultiCluster
+from featavg.data.memory import require
 from featavg.data.own import own_points, read_matrix
 from featavg.errors import InputError
 from featavg.training import toml
 from featavg.training.controllers import Constant, Controller, ErrorControl, LossBased
+from featavg.training.refusals import in_one_sentence
 from featavg.training.steppers import Adam, GradientDescent, GradientFlow, Momentum, Stepper
 from featavg.training.train import LABELS, Recipe
 
 TASK = ("k", "d", "alpha", "sigma", "positive", "cosine", "norms", "probabilities", "gram")
 # What a file of the user's own points says already.
 _SAID_BY_DATA = tuple(name for name in (*TASK, "orientation", "n", "n_test") if name != "positive")
+# TOML and NumPy count in 64 bits.
+_LARGEST = 10**18
 _NETWORK = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers")
 _SECTIONS = {
     "what is trained, on how many points": ("labels", "n", "seeds"),
@@ -34,7 +38,7 @@ _SECTIONS = {
 class Setting(BaseModel):
     """A task, the networks, their training, and the seeds; the defaults are the paper's.
 
-    The fields of the task are those of `MultiCluster`, the fields of the networks and their training
+    The fields of the task are those of `MultiCluster`, those of the networks and their training are
     those of `Recipe`. Others:
 
     Args:
@@ -100,7 +104,7 @@ class Setting(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _in_one_sentence(error, values) from None
+            raise in_one_sentence(error, values, type(self).model_fields) from None
         self._check()
 
     @field_validator("gram", mode="before")
@@ -139,6 +143,9 @@ class Setting(BaseModel):
         if self.controller == "error" and self.stepper != "flow":
             remedy = "use it with stepper flow, which knows its error"
             raise InputError("controller", f"is error with stepper {self.stepper}", remedy)
+        if self.coordinates == "compressed" and not self._stepper().keeps_rotations:
+            told = f"are compressed with stepper {self.stepper}, which looks at single ones"
+            raise InputError("coordinates", told, "use ambient or auto")
         if self.labels != "both" and self.loss is not None:
             self._loss_for(self.labels)
         elif self.loss == "cross-entropy":
@@ -150,6 +157,9 @@ class Setting(BaseModel):
         for labels in self.each_labels:
             self.recipe(labels)
         if self.data is None:
+            if self.d > _LARGEST:
+                raise InputError("d", f"is {self.d:.3g}", "give at most 10^18")
+            require(32.0 * max(self.k, 0) ** 2, "k", "lower k")  # the Gram matrix and its factor
             self.task()
 
     @property
@@ -222,33 +232,3 @@ class Setting(BaseModel):
 
 def _row(row: Any) -> Any:
     return row if isinstance(row, list | tuple) else ()
-
-
-def _in_one_sentence(error: ValidationError, values: Mapping[str, Any]) -> InputError:
-    first = error.errors()[0]
-    told = first.get("ctx", {}).get("error")
-    if isinstance(told, InputError):
-        return told
-    name = str(first["loc"][0]) if first["loc"] else "setting"
-    if first["type"] == "extra_forbidden":
-        return toml.unknown_key(name, Setting.model_fields)
-    shown = repr(values.get(name))
-    return InputError(name, f"is {shown[:60]}", _expected(first))
-
-
-def _expected(error: Any) -> str:
-    """What pydantic would have liked, in the words of a user."""
-    kind = error["type"]
-    if kind == "literal_error":
-        return (
-            f"choose one of {error['ctx']['expected'].replace(' or ', ', ').replace(chr(39), '')}"
-        )
-    for beginning, remedy in (
-        ("int", "give a whole number"),
-        ("float", "give a number"),
-        ("tuple", "give a list"),
-        ("string", "give a text"),
-    ):
-        if kind.startswith(beginning):
-            return remedy
-    return str(error["msg"]).replace("Input should be ", "give ").split(",", maxsplit=1)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import sys
@@ -59,11 +58,3 @@ def _value(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError("setting", f"holds {value}", "give finite numbers")
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-
-
-def unknown_key(name: str, known: Iterable[str]) -> InputError:
-    """What to say of a key that no setting has."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    remedy = f"did you mean {near[0]}" if near else f"choose from {', '.join(names)}"
-    return InputError(name, "is not a setting", remedy)
