@@ -1,0 +1,135 @@
+"""Train both layers of a shallow network of power or leaky ReLUs, from a small balanced start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.nets.prelu import Activation, Shallow
+from featavg.training.controllers import Controller, ErrorControl
+from featavg.training.driver import SaveAt, Stop, run
+from featavg.training.losses import Exponential, Loss, LossValue, check_targets
+from featavg.training.objective import Params
+from featavg.training.steppers import GradientFlow, Stepper
+from featavg.training.trajectory import Trajectory
+
+NAMES = ("weights", "head")
+
+
+@dataclass(frozen=True, eq=False)
+class ShallowEvaluation:
+    """The network on its training set; the gradient is computed when it is asked for."""
+
+    x: Float[ndarray, "*s n N"]
+    net: Shallow
+    preactivations: Float[ndarray, "*s n h"]
+    norms: Float[ndarray, "*s 1 h"]
+    activations: Float[ndarray, "*s n h"]
+    loss: LossValue
+
+    @property
+    def log_loss(self) -> Float[ndarray, "*s"]:
+        """log L."""
+        return self.loss.log_mean
+
+    @cached_property
+    def gradient(self) -> Params:
+        """(dL/dW) / L and (dL/dv) / L."""
+        outer = self.loss.slopes  # n x 1
+        by_head = np.sum(outer * self.activations, axis=-2)
+        slope = self.net.activation.slope(self.preactivations, self.norms)
+        upstream = outer * self.net.head[..., None, :]
+        by_z = upstream * slope
+        by_weights = np.swapaxes(by_z, -1, -2) @ self.x
+        # Degree one in (z, r): dphi/dr = (phi - z slope) / r, and dr/dw = w / r.
+        radial = upstream * (self.activations - self.preactivations * slope)
+        scale = np.sum(radial, axis=-2) / self.norms[..., 0, :] ** 2
+        return by_weights + scale[..., None] * self.net.weights, by_head
+
+
+@dataclass(frozen=True, eq=False)
+class ShallowObjective:
+    """The mean loss of f(x) = sum_j v_j phi(<w_j, x>, |w_j|), in closed form.
+
+    Args:
+        x: the points.
+        y: labels, +1 or -1.
+        activation: phi.
+        loss: of the margin.
+    """
+
+    x: Float[ndarray, "*s n N"]
+    y: Int[ndarray, "*s n"]
+    activation: Activation
+    loss: Loss = field(default_factory=Exponential)
+
+    def __post_init__(self) -> None:
+        if not np.all(np.isfinite(self.x)):
+            raise InputError("x", "holds NaN or infinite values", "clean the data first")
+        if self.y.shape != self.x.shape[:-1]:
+            raise InputError("y", f"has shape {self.y.shape}", "give one label a point")
+        check_targets(self.y, 1)
+
+    def net_with(self, params: Params) -> Shallow:
+        """The network that has these parameters."""
+        return Shallow(params[0], params[1], self.activation)
+
+    def evaluate(self, params: Params) -> ShallowEvaluation:
+        """Forward pass."""
+        net = self.net_with(params)
+        z, norms = self.x @ np.swapaxes(net.weights, -1, -2), net.norms
+        active = self.activation.value(z, norms)
+        outputs = np.sum(active * net.head[..., None, :], axis=-1)[..., None]
+        return ShallowEvaluation(self.x, net, z, norms, active, self.loss(outputs, self.y))
+
+
+def balanced_start(
+    unit_weights: Float[ndarray, "*s h N"], scale: float
+) -> tuple[Float[ndarray, "*s h N"], Float[ndarray, "*s h"]]:
+    """w_j = scale * direction, v_j = +-|w_j|, signs in turn; the flow keeps |v_j| = |w_j|."""
+    if not scale > 0:
+        raise InputError("scale", f"is {scale}", "start from weights that are not all zero")
+    weights = scale * unit_weights
+    signs = np.where(np.arange(weights.shape[-2]) % 2 == 0, 1.0, -1.0)
+    return weights, signs * np.linalg.norm(weights, axis=-1)
+
+
+def train_shallow(
+    objective: ShallowObjective,
+    unit_weights: Float[ndarray, "*s h N"],
+    *,
+    scale: float = 1e-7,
+    steps: int = 4000,
+    time: float = 16_000.0,
+    stepper: Stepper | None = None,
+    controller: Controller | None = None,
+    save_at: SaveAt = SaveAt(),
+    progress: Callable[[float, str], None] | None = None,
+) -> tuple[Shallow, Trajectory]:
+    """Follow the gradient flow to `time`; the default is Min and Vidal's 401 epochs at rate 0.2.
+
+    Returns the trained network and the trajectory, whose parameters are "weights" and "head".
+    """
+    start = balanced_start(unit_weights, scale)
+    chosen = stepper or GradientFlow(1e-2)
+    found = run(
+        objective,
+        start,
+        names=NAMES,
+        stepper=chosen,
+        controller=controller or ErrorControl(),
+        stop=Stop(steps, log_time=math.log(time)),
+        save_at=save_at,
+        progress=progress,
+        identity=(objective.x, objective.y),
+        settings={"activation": objective.activation.name, "scale": scale, "time": time},
+    )
+    last = tuple(found.parameters[name][-1] for name in NAMES)
+    return objective.net_with(last), found
