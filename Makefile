@@ -24,7 +24,7 @@ test: lint ## Install the tests' tools, then check format, lint, types, tests an
 lint: venv-dev ## The part of the gate that runs nothing: format, lint, types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy --strict src
+	@$(BIN)/mypy src
 
 format: venv-dev ## Put the code into the common format
 	@$(BIN)/ruff format .

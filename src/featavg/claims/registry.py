@@ -15,7 +15,11 @@ from featavg.claims.ledger import Claim
 from featavg.errors import InputError
 
 # Names of modules in featavg.claims, imported only when the claims are asked for.
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "figure2",
+    "theorems",
+    "lemmas",
+)
 
 
 @cache

@@ -130,7 +130,9 @@ class MultiCluster:
                 "gram", "is given beside cosine or norms", "it states both already, give it alone"
             )
         if gram.shape != (self.k, self.k):
-            raise InputError("gram", f"has shape {gram.shape}", f"give a {self.k} x {self.k} matrix")
+            raise InputError(
+                "gram", f"has shape {gram.shape}", f"give a {self.k} x {self.k} matrix"
+            )
         if not np.all(np.isfinite(gram)) or not np.allclose(gram, gram.T, rtol=1e-10, atol=0):
             raise InputError(
                 "gram", "is not a symmetric matrix of finite numbers", "give <mu_i, mu_j>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from scipy.linalg import solve_triangular
 
 from featavg.data.compress import TrainingSet
 from featavg.training.driver import StepView
@@ -106,13 +107,22 @@ class Coefficients:
 def projected_coefficients(
     weights: Float[ndarray, "M N"], initial: Float[ndarray, "M N"], data: TrainingSet
 ) -> tuple[Float[ndarray, "M k"], Float[ndarray, "M n"]]:
-    """lambda and sigma by least squares on features and noise: the slow twin of the recursion.
+    """lambda and sigma of any weights in the span, by solving the decomposition for them.
 
-    It exists whenever features and noise are linearly independent, which the recursion does not need.
+    They are unique whenever features and noise are linearly independent. Compressed noise is lower
+    triangular behind the k features and M weights, so its coefficients are one triangular solve, and
+    what they leave in the first k coordinates is the features' part; in R^d it is least squares.
     """
+    squares = (data.features**2).sum(axis=-1)
     noise = data.noise / data.task.sigma
+    noise_squares = (noise**2).sum(axis=-1)
+    moved = weights - initial
+    if data.coordinates == "compressed":
+        before = data.dimension - len(noise)
+        tail = solve_triangular(noise[:, before:], moved[:, before:].T, lower=True, trans="T")
+        rest = moved[:, : data.task.k] - tail.T @ noise[:, : data.task.k]
+        lambdas = np.linalg.solve(data.task.features.T, rest.T).T
+        return lambdas * squares, tail.T * noise_squares
     directions = np.concatenate([data.features, noise])
-    squares = (directions**2).sum(axis=-1)
-    solution = np.linalg.lstsq((directions / squares[:, None]).T, (weights - initial).T, rcond=None)
-    both = solution[0].T
-    return both[:, : data.task.k], both[:, data.task.k :]
+    solution = np.linalg.lstsq(directions.T, moved.T, rcond=None)[0].T
+    return solution[:, : data.task.k] * squares, solution[:, data.task.k :] * noise_squares

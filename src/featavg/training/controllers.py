@@ -31,9 +31,7 @@ class Controller(Protocol):
     def init(self, evaluation: Evaluation) -> Float[ndarray, "*s"]:
         """The first state."""
 
-    def log_rate(
-        self, state: Float[ndarray, "*s"], evaluation: Evaluation
-    ) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
         """The logarithm of the learning rate that the next step uses."""
 
     def judge(
@@ -53,9 +51,7 @@ class Constant:
         """log rate."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
-    def log_rate(
-        self, state: Float[ndarray, "*s"], evaluation: Evaluation
-    ) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
         """log rate."""
         return state
 
@@ -83,9 +79,7 @@ class LossBased:
         """log rate, before it is divided by the loss."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
-    def log_rate(
-        self, state: Float[ndarray, "*s"], evaluation: Evaluation
-    ) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
         """log(rate / loss)."""
         return state - evaluation.log_loss
 
@@ -116,9 +110,7 @@ class ErrorControl:
         """Tiny at first; it grows by `most` a step until the error notices."""
         return np.full_like(evaluation.log_loss, math.log(self.first))
 
-    def log_rate(
-        self, state: Float[ndarray, "*s"], evaluation: Evaluation
-    ) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
         """log of the step in t."""
         return state - evaluation.log_loss
 

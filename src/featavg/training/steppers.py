@@ -78,7 +78,9 @@ class GradientDescent:
     ) -> Proposal:
         """One plain step."""
         factor = np.exp(log_rate + evaluation.log_loss)
-        moved = tuple(p - scaled(factor, g) for p, g in zip(params, evaluation.gradient, strict=True))
+        moved = tuple(
+            p - scaled(factor, g) for p, g in zip(params, evaluation.gradient, strict=True)
+        )
         return Proposal(moved, objective.evaluate(moved), (), log_rate, None)
 
 
@@ -194,7 +196,7 @@ class GradientFlow:
 
         def move(*terms: tuple[float, Params]) -> Params:
             return tuple(
-                p - scaled(h, sum(weight * g[i] for weight, g in terms))
+                p - scaled(h, np.add.reduce([weight * g[i] for weight, g in terms]))
                 for i, p in enumerate(params)
             )
 

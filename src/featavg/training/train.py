@@ -111,7 +111,7 @@ def train(
     n: int = 1000,
     seed: int | Sequence[int] = 0,
     coordinates: str | None = None,
-    save_at: SaveAt = SaveAt(),  # noqa: B008 (immutable)
+    save_at: SaveAt = SaveAt(),
     recorders: Sequence[Recorder] = (),
     checkpoint: Checkpoint | None = None,
     progress: Callable[[float, str], None] | None = None,
@@ -201,7 +201,9 @@ def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
     unknown = set(changes) - set(fields)
     if unknown:
         raise InputError(
-            ", ".join(sorted(unknown)), "is not part of a recipe", f"choose from {', '.join(fields)}"
+            ", ".join(sorted(unknown)),
+            "is not part of a recipe",
+            f"choose from {', '.join(fields)}",
         )
     return Recipe(**(fields | changes))
 
@@ -231,5 +233,3 @@ def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
 def _finite(value: Any) -> Any:
     """JSON has no infinity; None says "no limit"."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
