@@ -60,12 +60,12 @@ class TwoLayer:
         """The leading axes: () for one network."""
         return self.weights.shape[:-2]
 
-    def preactivations(self, x: Float[ndarray, "*s n N"]) -> Float[ndarray, "*s n M"]:
+    def preactivations(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n M"]:
         """<w_r, x> + b_r."""
         return x @ np.swapaxes(self.weights, -1, -2) + self.biases[..., None, :]
 
-    def __call__(self, x: Float[ndarray, "*s n N"]) -> Float[ndarray, "*s n c"]:
-        """The outputs."""
+    def __call__(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n c"]:
+        """The outputs; points without the batch's axes are shown to every network."""
         active = np.maximum(self.preactivations(x), 0.0)
         return active @ np.swapaxes(self.head, -1, -2)
 

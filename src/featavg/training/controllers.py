@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -21,6 +21,7 @@ class Judgement(NamedTuple):
     state: Float[ndarray, "*s"]
 
 
+@runtime_checkable
 class Controller(Protocol):
     """A rule for the learning rate; its state is one number for each seed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -70,6 +70,7 @@ class StepView(NamedTuple):
     accepted: Bool[ndarray, "*s"]
 
 
+@runtime_checkable
 class Recorder(Protocol):
     """Something that watches every step; its arrays travel with a checkpoint."""
 

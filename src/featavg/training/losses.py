@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -31,6 +31,7 @@ class LossValue:
     slopes: Float[ndarray, "*s n c"]
 
 
+@runtime_checkable
 class Loss(Protocol):
     """A loss of the outputs F (n x c) and the targets (one integer a sample)."""
 

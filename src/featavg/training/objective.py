@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +18,7 @@ from featavg.training.losses import Loss, LossValue, check_targets
 Params = tuple[ndarray, ...]
 
 
+@runtime_checkable
 class Evaluation(Protocol):
     """An objective at one point."""
 
@@ -30,6 +31,7 @@ class Evaluation(Protocol):
         """(dL/dtheta) / L. Computed when it is first asked for: a rejected step needs none."""
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A loss as a function of parameters; the leading axes of all arrays are the seeds."""
 

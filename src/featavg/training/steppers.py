@@ -8,7 +8,7 @@ exp(log_rate + log_loss). That product is of moderate size even where both facto
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -27,6 +27,7 @@ class Proposal(NamedTuple):
     error: Float[ndarray, "*s"] | None  # local error in units of the tolerance, if it is known
 
 
+@runtime_checkable
 class Stepper(Protocol):
     """One way to take a step."""
 
