@@ -71,7 +71,8 @@ def fill_folder(folder: Path, arrays: Mapping[str, ndarray], meta: Mapping[str, 
     """Put arrays and plain values into an open `new_folder`, perhaps beside other files."""
     from safetensors.numpy import save_file
 
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # Not np.ascontiguousarray: it would turn a number without axes into an array of one.
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     save_file(whole, str(folder / ARRAYS))
     (folder / META).write_text(json.dumps(meta, indent=1, allow_nan=False) + "\n")
 

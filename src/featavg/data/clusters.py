@@ -221,7 +221,7 @@ def _square_root(gram: Float[ndarray, "k k"]) -> Float[ndarray, "k k"]:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(gram)
         root = vectors * np.sqrt(np.clip(values, 0.0, None))
-        r = np.linalg.qr(root.T, mode="r")
+        r = np.asarray(np.linalg.qr(root.T, mode="r"))
         return np.asarray(r.T * np.where(np.diag(r) < 0, -1.0, 1.0))
 
 

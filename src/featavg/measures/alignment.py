@@ -12,6 +12,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.shapes import PerSeed
 
 
 def neuron_signs(net: TwoLayer) -> Int[ndarray, " M"]:
@@ -150,7 +151,7 @@ def averaging_index_of(
     return AveragingIndex(index, float(np.nanmean(index)), float(np.mean(nulls)))
 
 
-def participation(alignments: Float[ndarray, "*s j"]) -> Float[ndarray, "*s"]:
+def participation(alignments: Float[ndarray, "*s j"]) -> PerSeed:
     """(PR - 1) / (j - 1) of j alignments; a neuron that meets no feature is a single nothing, 0."""
     squares = alignments**2
     fourth = (squares**2).sum(axis=-1)

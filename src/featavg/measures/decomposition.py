@@ -8,6 +8,7 @@ from numpy import ndarray
 from scipy.linalg import solve_triangular
 
 from featavg.data.compress import TrainingSet
+from featavg.shapes import PerSeed
 from featavg.training.driver import StepView
 from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
 
@@ -85,7 +86,7 @@ class Coefficients:
             weights = weights + (self.sigma * scale) @ self._noise
         return weights
 
-    def _error(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s"]:
+    def _error(self, weights: Float[ndarray, "*s M N"]) -> PerSeed:
         off = np.linalg.norm(self.rebuilt() - weights, axis=-1)
         return np.asarray((off / np.linalg.norm(weights, axis=-1)).max(axis=-1))
 

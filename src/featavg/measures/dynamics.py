@@ -9,6 +9,7 @@ from numpy import ndarray
 from featavg.data.compress import TrainingSet
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer
+from featavg.shapes import PerSeed
 from featavg.training.driver import StepView
 from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
 
@@ -20,9 +21,9 @@ class _Series:
 
     def __init__(self, data: TrainingSet) -> None:
         self.data = data
-        self._values: dict[str, list[ndarray]] = {}
+        self._values: dict[str, list[PerSeed]] = {}
 
-    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, ndarray]:
+    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
         """The numbers of one moment."""
         raise NotImplementedError
 
@@ -63,7 +64,7 @@ class Activations(_Series):
 
     names = ("own", "other")
 
-    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, ndarray]:
+    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
         """Both shares now."""
         own = own_pairs(evaluation.net, self.data)
         active = evaluation.preactivations >= 0.0
@@ -81,7 +82,7 @@ class LossBalance(_Series):
 
     names = ("ratio",)
 
-    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, ndarray]:
+    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
         """The ratio now, the worst label of each network."""
         binary = evaluation.net.outputs == 1
         labels = self.data.y if binary else self.data.clusters

@@ -13,7 +13,7 @@ READOUTS = ("probability", "max", "sum")
 
 
 def score(
-    outputs: Float[ndarray, "*s n c"], positive: Bool[ndarray, " c"] | None, readout: str
+    outputs: Float[ndarray, "*s n c"], positive: Bool[ndarray, " k"] | None, readout: str
 ) -> Float[ndarray, "*s n"]:
     """The number whose sign is the coarse decision.
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float
-from numpy import ndarray
 
+from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.objective import Evaluation
 from featavg.training.steppers import Proposal
 
@@ -17,8 +16,8 @@ from featavg.training.steppers import Proposal
 class Judgement(NamedTuple):
     """What a controller says about a proposal: which seeds take it, and the state for the next."""
 
-    accepted: Bool[ndarray, "*s"]
-    state: Float[ndarray, "*s"]
+    accepted: TruthPerSeed
+    state: PerSeed
 
 
 @runtime_checkable
@@ -29,15 +28,13 @@ class Controller(Protocol):
     def name(self) -> str:
         """The name it has in settings and results."""
 
-    def init(self, evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def init(self, evaluation: Evaluation) -> PerSeed:
         """The first state."""
 
-    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
         """The logarithm of the learning rate that the next step uses."""
 
-    def judge(
-        self, state: Float[ndarray, "*s"], before: Evaluation, proposal: Proposal
-    ) -> Judgement:
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Accept or reject."""
 
 
@@ -48,17 +45,15 @@ class Constant:
     rate: float
     name: str = "constant"
 
-    def init(self, evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def init(self, evaluation: Evaluation) -> PerSeed:
         """log rate."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
-    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
         """log rate."""
         return state
 
-    def judge(
-        self, state: Float[ndarray, "*s"], before: Evaluation, proposal: Proposal
-    ) -> Judgement:
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Always yes."""
         return Judgement(np.ones(state.shape, dtype=bool), state)
 
@@ -76,17 +71,15 @@ class LossBased:
     shrink: float = 2.0 ** (1 / 10)
     name: str = "loss-based"
 
-    def init(self, evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def init(self, evaluation: Evaluation) -> PerSeed:
         """log rate, before it is divided by the loss."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
-    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
         """log(rate / loss)."""
         return state - evaluation.log_loss
 
-    def judge(
-        self, state: Float[ndarray, "*s"], before: Evaluation, proposal: Proposal
-    ) -> Judgement:
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Yes if the loss did not rise."""
         after = proposal.evaluation.log_loss
         accepted = np.isfinite(after) & (after <= before.log_loss)
@@ -107,17 +100,15 @@ class ErrorControl:
     least: float = 0.2
     name: str = "error"
 
-    def init(self, evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def init(self, evaluation: Evaluation) -> PerSeed:
         """Tiny at first; it grows by `most` a step until the error notices."""
         return np.full_like(evaluation.log_loss, math.log(self.first))
 
-    def log_rate(self, state: Float[ndarray, "*s"], evaluation: Evaluation) -> Float[ndarray, "*s"]:
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
         """log of the step in t."""
         return state - evaluation.log_loss
 
-    def judge(
-        self, state: Float[ndarray, "*s"], before: Evaluation, proposal: Proposal
-    ) -> Judgement:
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Yes if the error is below the tolerance; the next size aims just under it."""
         if proposal.error is None:
             raise TypeError("ErrorControl needs a stepper that estimates its error: GradientFlow")

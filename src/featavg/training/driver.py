@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import Controller
 from featavg.training.objective import Evaluation, Objective, Params
@@ -64,10 +64,10 @@ class StepView(NamedTuple):
 
     step: int
     before: Evaluation
-    factor: Float[ndarray, "*s"]  # the normalised gradient was multiplied by this
+    factor: PerSeed  # the normalised gradient was multiplied by this
     params: Params
     after: Evaluation
-    accepted: Bool[ndarray, "*s"]
+    accepted: TruthPerSeed
 
 
 @runtime_checkable
@@ -93,16 +93,16 @@ class _State:
 
     params: Params
     memory: Params
-    rate: ndarray
-    cap: ndarray  # log rate that the next attempt may not exceed, so as not to overshoot the end
-    log_time: ndarray
+    rate: PerSeed
+    cap: PerSeed  # log rate that the next attempt may not exceed, so as not to overshoot the end
+    log_time: PerSeed
     outcomes: ndarray  # Outcome names, one for each seed
     step: int = 0
     saved_steps: list[int] = field(default_factory=list)
-    saved_times: list[ndarray] = field(default_factory=list)
+    saved_times: list[PerSeed] = field(default_factory=list)
     saved: list[Params] = field(default_factory=list)
-    log_loss: list[ndarray] = field(default_factory=list)
-    log_rate: list[ndarray] = field(default_factory=list)
+    log_loss: list[PerSeed] = field(default_factory=list)
+    log_rate: list[PerSeed] = field(default_factory=list)
 
     def save(self) -> None:
         if self.saved_steps and self.saved_steps[-1] == self.step:
@@ -164,7 +164,11 @@ def run(
     while np.any(state.active):
         if _finish(state, evaluation, stop):
             break
-        evaluation = _advance(state, objective, evaluation, stepper, controller, stop, recorders)
+        # A run that overflows ends as "diverged"; it needs no warning beside that.
+        with np.errstate(over="ignore", invalid="ignore"):
+            evaluation = _advance(
+                state, objective, evaluation, stepper, controller, stop, recorders
+            )
         if save_at.wants(state.step, *_times(state)):
             state.save()
         if progress is not None:
@@ -242,8 +246,8 @@ def _advance(
 
 
 def _landing_rate(
-    state: _State, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: ndarray
-) -> Float[ndarray, "*s"]:
+    state: _State, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: PerSeed
+) -> PerSeed:
     """The log rate with which a step that went past the end of the time span would land on it.
 
     The loss falls by a factor exp(-drop) along the step, so time runs faster and faster: a share f of
@@ -256,10 +260,10 @@ def _landing_rate(
         drop = np.maximum(before.log_loss - proposal.evaluation.log_loss, 1e-9)
         landing = log_rate + np.log(np.log1p(drop * np.exp(left - log_rate)) / drop)
         # Where that guess is no use (a loss that rose, say), halving the step always gets there.
-        return np.where(landing < log_rate, landing, log_rate - math.log(2))
+        return np.where(landing < log_rate - _LANDING, landing, log_rate - math.log(2))
 
 
-def _mix(accepted: Bool[ndarray, "*s"], new: Params, old: Params) -> Params:
+def _mix(accepted: TruthPerSeed, new: Params, old: Params) -> Params:
     """The new arrays for the seeds that accepted and the old ones for the others."""
     kept = accepted.astype(float)
     # An array without the seeds' axes (a step counter) belongs to all of them.

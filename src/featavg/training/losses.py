@@ -11,6 +11,7 @@ from numpy import ndarray
 from scipy.special import logsumexp
 
 from featavg.errors import InputError
+from featavg.shapes import PerSeed
 
 # Beyond this margin log(log(1 + exp(-q))) and -q agree to the last bit of a float64.
 _FLAT = 40.0
@@ -27,7 +28,7 @@ class LossValue:
     """
 
     log_losses: Float[ndarray, "*s n"]
-    log_mean: Float[ndarray, "*s"]
+    log_mean: PerSeed
     slopes: Float[ndarray, "*s n c"]
 
 

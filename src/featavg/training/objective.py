@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.shapes import PerSeed
 from featavg.training.losses import Loss, LossValue, check_targets
 
 Params = tuple[ndarray, ...]
@@ -23,7 +24,7 @@ class Evaluation(Protocol):
     """An objective at one point."""
 
     @property
-    def log_loss(self) -> Float[ndarray, "*s"]:
+    def log_loss(self) -> PerSeed:
         """log L, one for each seed."""
 
     @property
@@ -49,7 +50,7 @@ class TwoLayerEvaluation:
     loss: LossValue
 
     @property
-    def log_loss(self) -> Float[ndarray, "*s"]:
+    def log_loss(self) -> PerSeed:
         """log L."""
         return self.loss.log_mean
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.shapes import PerSeed
 from featavg.training.objective import Evaluation, Objective, Params
 
 
@@ -23,8 +23,8 @@ class Proposal(NamedTuple):
     params: Params
     evaluation: Evaluation
     state: Params
-    log_elapsed: Float[ndarray, "*s"]  # log of the gradient-flow time that has passed
-    error: Float[ndarray, "*s"] | None  # local error in units of the tolerance, if it is known
+    log_elapsed: PerSeed  # log of the gradient-flow time that has passed
+    error: PerSeed | None  # local error in units of the tolerance, if it is known
 
 
 @runtime_checkable
@@ -48,12 +48,12 @@ class Stepper(Protocol):
         params: Params,
         evaluation: Evaluation,
         state: Params,
-        log_rate: Float[ndarray, "*s"],
+        log_rate: PerSeed,
     ) -> Proposal:
         """The next parameters, evaluated."""
 
 
-def scaled(factor: Float[ndarray, "*s"], array: ndarray) -> ndarray:
+def scaled(factor: PerSeed, array: ndarray) -> ndarray:
     """`array` times a factor for each seed."""
     return factor.reshape(factor.shape + (1,) * (array.ndim - factor.ndim)) * array
 
@@ -75,7 +75,7 @@ class GradientDescent:
         params: Params,
         evaluation: Evaluation,
         state: Params,
-        log_rate: Float[ndarray, "*s"],
+        log_rate: PerSeed,
     ) -> Proposal:
         """One plain step."""
         factor = np.exp(log_rate + evaluation.log_loss)
@@ -106,7 +106,7 @@ class Momentum:
         params: Params,
         evaluation: Evaluation,
         state: Params,
-        log_rate: Float[ndarray, "*s"],
+        log_rate: PerSeed,
     ) -> Proposal:
         """One step of heavy-ball momentum."""
         factor = np.exp(log_rate + evaluation.log_loss)
@@ -139,11 +139,11 @@ class Adam:
         params: Params,
         evaluation: Evaluation,
         state: Params,
-        log_rate: Float[ndarray, "*s"],
+        log_rate: PerSeed,
     ) -> Proposal:
         """One bias-corrected step."""
         count = len(params)
-        step = state[-1] + 1.0
+        step = np.asarray(state[-1] + 1.0)
         loss = np.exp(evaluation.log_loss)
         gradient = [scaled(loss, g) for g in evaluation.gradient]
         first = [
@@ -190,7 +190,7 @@ class GradientFlow:
         params: Params,
         evaluation: Evaluation,
         state: Params,
-        log_rate: Float[ndarray, "*s"],
+        log_rate: PerSeed,
     ) -> Proposal:
         """One step with an estimate of its local error."""
         h = np.exp(log_rate + evaluation.log_loss)
@@ -227,7 +227,7 @@ class GradientFlow:
         return Proposal(moved, last, (), log_elapsed, error)
 
 
-def _size(array: ndarray, batch: int) -> Float[ndarray, "*s"]:
+def _size(array: ndarray, batch: int) -> PerSeed:
     """The Euclidean norm of what each seed has of a parameter."""
     return np.sqrt(np.sum(array * array, axis=tuple(range(batch, array.ndim))))
 

@@ -1,0 +1,283 @@
+"""The driver: steppers, controllers, rejections, outcomes, batches, and resuming to the same bits."""
+
+import math
+
+import numpy as np
+import pytest
+
+from featavg.data.clusters import MultiCluster
+from featavg.data.compress import draw
+from featavg.errors import InputError
+from featavg.measures.decomposition import Coefficients
+from featavg.training.checkpoint import Checkpoint
+from featavg.training.controllers import Constant, ErrorControl, LossBased
+from featavg.training.driver import SaveAt
+from featavg.training.steppers import Adam, GradientDescent, GradientFlow, Momentum
+from featavg.training.train import Recipe, train
+from featavg.training.trajectory import Outcome, load_trajectory
+
+TASK = MultiCluster(k=4, d=300)
+SMALL = {"n": 40, "m": 3, "lr": 0.01, "sigma_w": 1e-3, "sigma_b": 1e-3}
+
+RUNS = {
+    "gd": {"stepper": GradientDescent()},
+    "momentum": {"stepper": Momentum()},
+    "adam": {"stepper": Adam(), "lr": 1e-3},
+    "flow": {"stepper": GradientFlow(), "time": 5.0, "steps": 1000},
+    "loss-based": {"controller": LossBased(0.001)},
+    "fine": {"labels": "fine", "h": 2},
+    "both layers": {"layers": "both"},
+    "both layers, fine": {"labels": "fine", "layers": "both"},
+    "exponential": {"loss": "exponential"},
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_kind_of_run_lowers_the_loss(name: str) -> None:
+    run = train(TASK, seed=0, **(SMALL | {"steps": 60} | RUNS[name]))
+    assert run.outcome in (Outcome.STEPS_DONE, Outcome.TIME_REACHED)
+    assert run.log_loss[-1] < run.log_loss[0] - 0.3
+    assert len(run.log_loss) == run.steps[-1] + 1
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_batch_of_seeds_is_each_of_them(name: str) -> None:
+    options = SMALL | {"steps": 25} | RUNS[name]
+    together = train(TASK, seed=(0, 1, 2), **options)
+    for i in range(3):
+        alone = train(TASK, seed=i, **options)
+        if name == "flow":
+            # A ReLU on its kink turns the last bit of a sum into another choice of step sizes.
+            np.testing.assert_allclose(together.log_loss[-1][i], alone.log_loss[-1], rtol=1e-2)
+            continue
+        np.testing.assert_allclose(
+            together.net.weights[i], alone.net.weights, rtol=1e-7, atol=1e-12
+        )
+        assert together.outcomes[i] == alone.outcome
+
+
+def by_hand(stepper: str, data, steps: int = 10, lr: float = 0.01):
+    """The same updates written out plainly for one binary network."""
+    w = 1e-3 * data.unit_weights
+    m = len(w) // 2
+    signs = np.repeat([1.0, -1.0], m)
+    u, first, second = np.zeros_like(w), np.zeros_like(w), np.zeros_like(w)
+    for t in range(1, steps + 1):
+        z = data.x @ w.T
+        q = data.y * (np.maximum(z, 0) @ signs) / m
+        pull = -data.y / (1 + np.exp(q)) / len(q)
+        g = (pull[:, None] * signs / m * (z >= 0)).T @ data.x
+        if stepper == "gd":
+            w = w - lr * g
+        elif stepper == "momentum":
+            u = 0.9 * u - lr * g
+            w = w + u
+        else:
+            first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
+            root = np.sqrt(second / (1 - 0.999**t))
+            w = w - lr * (first / (1 - 0.9**t)) / (root + 1e-8)
+    return w
+
+
+@pytest.mark.parametrize("stepper", [GradientDescent(), Momentum(), Adam()], ids=lambda s: s.name)
+def test_steppers_are_their_formulas(stepper) -> None:
+    data = draw(TASK, 40, 6, seed=0, coordinates="ambient")
+    recipe = Recipe(m=3, lr=0.01, sigma_w=1e-3, sigma_b=0.0, steps=10, stepper=stepper)
+    # Without biases there is nothing but the weights to compare.
+    run = train(data, recipe)
+    if np.abs(run.net.biases).max() > 0:
+        recipe = Recipe(m=3, lr=0.01, sigma_w=1e-3, sigma_b=0.0, steps=1, stepper=stepper)
+        run = train(data, recipe)
+        np.testing.assert_allclose(run.net.weights, by_hand(stepper.name, data, 1), rtol=1e-9)
+    else:
+        np.testing.assert_allclose(run.net.weights, by_hand(stepper.name, data), rtol=1e-9)
+
+
+def test_gradient_flow_is_the_limit_of_small_steps() -> None:
+    data = draw(TASK, 40, 6, seed=0)
+    flow = train(data, m=3, sigma_w=1e-3, stepper=GradientFlow(), time=0.5, steps=10_000)
+    small = train(data, m=3, sigma_w=1e-3, lr=5e-4, steps=1000)
+    np.testing.assert_allclose(flow.log_loss[-1], small.log_loss[-1], rtol=1e-2)
+    np.testing.assert_allclose(flow.net.weights, small.net.weights, atol=5e-3)
+    assert abs(flow.log_times[-1] - math.log(0.5)) < 2e-3
+
+
+def test_the_loss_based_rate_never_lets_the_loss_rise_and_goes_far() -> None:
+    run = train(
+        TASK,
+        seed=0,
+        controller=LossBased(0.01),
+        **(SMALL | {"steps": 4000}),
+        target_log_loss=-2030.0,
+    )
+    assert run.outcome is Outcome.TARGET_LOSS
+    assert (np.diff(run.log_loss) <= 0).all()
+
+
+class Bouncing:
+    """A controller that refuses every second proposal, to see that a refusal leaves no trace."""
+
+    name = "bouncing"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def init(self, evaluation):
+        return np.full_like(evaluation.log_loss, math.log(0.01))
+
+    def log_rate(self, state, evaluation):
+        return state
+
+    def judge(self, state, before, proposal):
+        from featavg.training.controllers import Judgement
+
+        self.calls += 1
+        return Judgement(np.full(state.shape, self.calls % 2 == 0), state)
+
+
+def test_a_rejected_step_leaves_no_trace() -> None:
+    options = {key: value for key, value in SMALL.items() if key != "lr"}
+    plain = train(TASK, seed=0, steps=10, lr=0.01, **options)
+    bounced = train(TASK, seed=0, steps=10, controller=Bouncing(), **options)
+    np.testing.assert_array_equal(plain.net.weights, bounced.net.weights)
+
+
+def test_divergence_has_a_name() -> None:
+    run = train(TASK, seed=0, steps=50, **(SMALL | {"lr": 1e200}), layers="both")
+    assert run.outcome is Outcome.DIVERGED
+
+
+def test_states_are_saved_when_asked() -> None:
+    run = train(TASK, seed=0, steps=10, save_at=SaveAt(every=4, steps=(7,)), **SMALL)
+    assert run.steps.tolist() == [0, 4, 7, 8, 10]
+    flow = train(
+        TASK,
+        seed=0,
+        save_at=SaveAt(per_decade=1),
+        **(SMALL | RUNS["flow"] | {"time": 1e6}),
+    )
+    assert 4 <= len(flow) <= len(flow.log_loss)
+
+
+class Killed(Exception):  # noqa: N818
+    """The run dies here."""
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("seed", [0, (0, 1)], ids=["one seed", "two seeds"])
+def test_a_killed_run_resumes_to_the_same_bits(name: str, seed, tmp_path) -> None:
+    options = SMALL | {"steps": 20} | RUNS[name] | {"seed": seed, "save_at": SaveAt(every=3)}
+    options["steps"] = min(options["steps"], 40)
+    whole = train(TASK, **options)
+
+    def die(fraction: float, note: str) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 12:
+            raise Killed
+
+    steps = 0
+    checkpoint = Checkpoint(tmp_path / "state", seconds=0.0)
+    with pytest.raises(Killed):
+        train(TASK, **options, checkpoint=checkpoint, progress=die)
+    resumed = train(TASK, **options, checkpoint=Checkpoint(tmp_path / "state", seconds=0.0))
+    for part in ("steps", "log_times", "log_loss", "log_rate"):
+        np.testing.assert_array_equal(getattr(whole, part), getattr(resumed, part))
+    for part, array in whole.parameters.items():
+        np.testing.assert_array_equal(array, resumed.parameters[part])
+
+
+def test_recorders_resume_with_the_run(tmp_path) -> None:
+    data = draw(TASK, 40, 6, seed=0)
+    recipe = Recipe(m=3, lr=0.01, steps=20)
+    whole, cut = Coefficients(data), Coefficients(data)
+    train(data, recipe, recorders=(whole,))
+
+    def die(fraction: float, note: str) -> None:
+        if fraction >= 0.5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(
+            data, recipe, recorders=(cut,), checkpoint=Checkpoint(tmp_path / "s", 0.0), progress=die
+        )
+    again = Coefficients(data)
+    train(data, recipe, recorders=(again,), checkpoint=Checkpoint(tmp_path / "s", 0.0))
+    np.testing.assert_array_equal(whole.history, again.history)
+    np.testing.assert_array_equal(whole.sigma, again.sigma)
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path) -> None:
+    folder = tmp_path / "state"
+    train(TASK, seed=0, steps=5, checkpoint=Checkpoint(folder, 0.0), **SMALL)
+    before = sorted((path.name, path.read_bytes()) for path in folder.iterdir())
+    with pytest.raises(InputError, match="holds the checkpoint of another run"):
+        train(TASK, seed=1, steps=5, checkpoint=Checkpoint(folder, 0.0), **SMALL)
+    assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before
+
+
+def test_a_trajectory_survives_the_disk(tmp_path) -> None:
+    run = train(TASK, seed=(0, 1), steps=5, save_at=SaveAt(every=2), **SMALL)
+    run.save(tmp_path / "run")
+    again = load_trajectory(tmp_path / "run")
+    np.testing.assert_array_equal(again.net.weights, run.net.weights)
+    np.testing.assert_array_equal(again.log_loss, run.log_loss)
+    assert again.settings == run.settings
+    assert again.outcomes == run.outcomes
+
+
+DAMAGE = {
+    "truncated arrays": lambda f: (f / "arrays.safetensors").write_bytes(b"\x00" * 20),
+    "no arrays": lambda f: (f / "arrays.safetensors").unlink(),
+    "no meta": lambda f: (f / "meta.json").unlink(),
+    "broken meta": lambda f: (f / "meta.json").write_text("{"),
+    "foreign meta": lambda f: (f / "meta.json").write_text("[]"),
+    "another kind": lambda f: (f / "meta.json").write_text("{}"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_result_is_named(name: str, tmp_path) -> None:
+    train(TASK, seed=0, steps=2, **SMALL).save(tmp_path / "run")
+    DAMAGE[name](tmp_path / "run")
+    with pytest.raises(InputError) as caught:
+        load_trajectory(tmp_path / "run")
+    assert str(tmp_path / "run") in str(caught.value)
+
+
+REFUSED = {
+    "labels": ({"labels": "medium"}, "labels is 'medium'"),
+    "no neurons": ({"m": 0}, "m is 0"),
+    "negative rate": ({"lr": -1.0}, "lr is -1.0"),
+    "negative steps": ({"steps": -1}, "steps is -1"),
+    "unknown": ({"rate": 1.0}, "rate is not part of a recipe"),
+    "adam compressed": ({"stepper": Adam(), "coordinates": "compressed"}, "stepper is adam"),
+    "no seeds": ({"seed": ()}, "seeds are empty"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_recipe_is_refused(name: str) -> None:
+    options, words = REFUSED[name]
+    with pytest.raises(InputError) as caught:
+        train(TASK, **({"n": 20} | options))
+    assert str(caught.value).startswith(words)
+
+
+def test_nan_in_the_data_is_refused() -> None:
+    data = draw(TASK, 20, 10, seed=0)
+    data.x[3, 4] = np.nan
+    with pytest.raises(InputError, match="x holds NaN"):
+        train(data)
+
+
+def test_error_control_needs_an_error() -> None:
+    with pytest.raises(TypeError, match="GradientFlow"):
+        train(TASK, n=20, controller=ErrorControl())
+
+
+def test_settings_say_what_was_run() -> None:
+    run = train(TASK, seed=3, steps=2, controller=Constant(0.5), **SMALL)
+    assert run.settings["seeds"] == [3]
+    assert run.settings["recipe"]["controller"] == "Constant(rate=0.5, name='constant')"
+    assert run.settings["coordinates"] == "compressed"
