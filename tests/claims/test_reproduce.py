@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
@@ -10,6 +12,7 @@ from tests.claims.synthetic import BROKEN, CLAIMS, claim
 from featavg.claims import store, terminal
 from featavg.claims.ledger import Check, Evidence, Settings, Verdict
 from featavg.claims.outcome import judge
+from featavg.claims.provenance import provenance
 from featavg.claims.reproduce import exit_code, reproduce
 from featavg.errors import InputError
 
@@ -156,11 +159,17 @@ def read_only(tmp_path):
     return folder / "out"
 
 
+def not_a_disk(tmp_path):
+    if not Path("/proc/self").exists():
+        pytest.skip("no /proc to be refused by")
+    return Path("/proc/featavg")  # refuses even root
+
+
 def full_disk(tmp_path):
     return tmp_path / "full"
 
 
-@pytest.mark.parametrize("folder", [a_file, below_a_file, read_only, full_disk])
+@pytest.mark.parametrize("folder", [a_file, below_a_file, read_only, not_a_disk, full_disk])
 @pytest.mark.parametrize("argument", ["out", "json"])
 def test_an_unusable_folder_is_told_before_work_starts(
     tmp_path, results, monkeypatch, folder, argument
@@ -200,6 +209,19 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path, monkeypatch):
 def test_seeds_are_checked(tmp_path, seeds):
     with pytest.raises(InputError, match="seeds is"):
         run(tmp_path, CLAIMS[0], seeds=seeds)
+
+
+def test_provenance_never_locks_the_work_tree(monkeypatch):
+    commands = []
+
+    def run_nothing(command, **options):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, "abc\n", "")
+
+    monkeypatch.setattr(subprocess, "run", run_nothing)
+    assert provenance()["commit"] == "abc with uncommitted changes"
+    assert commands
+    assert all(command[:2] == ["git", "--no-optional-locks"] for command in commands)
 
 
 def test_the_bar_of_a_terminal_shows_the_time_left():

@@ -1,12 +1,17 @@
 """Matplotlib's drawings: every panel in every format, the same bytes each time."""
 
+import io
+
 import matplotlib as mpl
+import numpy as np
 import pytest
+from PIL import Image
 from tests.claims.test_figure import PANELS
 
 from featavg.claims.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
 from featavg.report import figures
 from featavg.report.legend import legend
+from featavg.report.page import _small
 
 EMPTY = {
     "no series": Lines(Axis("x"), Axis("y"), ()),
@@ -39,6 +44,17 @@ def test_any_number_of_panels(count):
     panel = PANELS["bars"]
     drawing = figures.draw(Figure("f", "Title", "Caption.", (panel,) * count))
     assert sum(ax.axison for ax in drawing.axes) == count
+
+
+@pytest.mark.parametrize("panel", [PANELS["cosines"], PANELS["wide"]], ids=["cosines", "wide"])
+def test_the_small_twin_keeps_the_colours(panel):
+    png = figures.render(Figure("f", "Title", "Caption.", (panel,)))["png"]
+    whole, few = (
+        np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
+        for data in (png, _small(png))
+    )
+    assert np.abs(whole - few).max() <= 12
+    assert tuple(few[0, 0]) == (255, 255, 255)
 
 
 def test_a_label_has_one_entry_in_the_legend():

@@ -115,7 +115,7 @@ def test_the_command_can_be_copied(opened):
     page = opened(permissions=["clipboard-read", "clipboard-write"])
     page.click("#lemma-5-balance [data-copy]")
     page.wait_for_function(
-        "() => document.querySelector('#lemma-5-balance [data-copy]').textContent === 'Copied'"
+        "async () => (await navigator.clipboard.readText()).includes('--only lemma-5-balance')"
     )
 
 

@@ -36,7 +36,9 @@ def commit(folder: Path | None = None) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
+    # Without this `git status` locks the index to refresh it, and a git that the time-out kills
+    # would leave the lock behind for everybody who works in the same tree.
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):

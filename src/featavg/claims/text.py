@@ -36,15 +36,18 @@ def number(value: Number, digits: int = 3) -> str:
 
 
 def measured(check: Check) -> str:
-    """The measured number, with enough digits that it does not look like the bound it missed.
+    """The measured number, with enough digits to look neither exact nor like the bound it missed.
 
-    >>> measured(Check("accuracy", 0.98996, ">=", 0.99))
-    '0.98996'
+    >>> measured(Check("accuracy", 0.98996, ">=", 0.99)), measured(Check("ratio", 1.0025, "<=", 2))
+    ('0.98996', '1.002')
     """
     low, high = check.ends
+    value = float(check.measured)
     for digits in range(3, 17):
-        text = number(check.measured, digits)
-        if check.passed or text not in (number(low, digits), number(high, digits)):
+        text = number(value, digits)
+        looks_exact = digits < 6 and not value.is_integer() and text.lstrip("−").isdigit()
+        looks_passed = not check.passed and text in (number(low, digits), number(high, digits))
+        if not looks_exact and not looks_passed:
             return text
     return repr(float(check.measured))
 

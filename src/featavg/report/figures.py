@@ -18,7 +18,6 @@ from featavg.report.palette import LIGHT
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-FORMATS = ("pdf", "svg", "png")
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "ModDate": None, "Creator": "featavg", "Producer": "matplotlib"},
     "svg": {"Date": None, "Creator": "featavg"},
@@ -100,15 +99,25 @@ def draw(figure: Figure) -> Drawing:
 def render(figure: Figure) -> dict[str, bytes]:
     """The figure in every format, by extension."""
     import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     drawing = draw(figure)
     rendered = {}
     with mpl.rc_context(_STYLE):
+        drawing.dpi = 200
         drawing.draw_without_rendering()
         drawing.set_layout_engine("none")  # the layout is found once, not once a format
-        for extension in FORMATS:
+        # `savefig` would draw everything twice a format, once to find the layout again.
+        printers: dict[str, Any] = {
+            "png": FigureCanvasAgg(drawing).print_png,
+            "pdf": FigureCanvasPdf(drawing).print_pdf,
+            "svg": FigureCanvasSVG(drawing).print_svg,
+        }
+        for extension, write in printers.items():
             buffer = io.BytesIO()
-            drawing.savefig(buffer, format=extension, dpi=200, metadata=_METADATA[extension])
+            write(buffer, metadata=_METADATA[extension])
             rendered[extension] = buffer.getvalue()
     rendered["csv"] = figure.csv().encode()
     return rendered

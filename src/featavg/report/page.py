@@ -17,12 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from featavg.claims import store, text
 from featavg.claims.figure import Figure, without_tags
 from featavg.claims.ledger import Headline, Verdict
-from featavg.claims.outcome import Outcome
+from featavg.claims.outcome import Outcome, strict
 from featavg.report import figures, palette, typeset
 from featavg.report.legend import Entry, legend
 from featavg.report.plotly_figure import plotly_panels
@@ -141,12 +140,17 @@ def _picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:
 
 
 def _small(png: bytes) -> bytes:
-    """The picture in 64 colours: a third of the bytes, and no difference to see."""
+    """The picture in 255 colours: a third of the bytes.
+
+    Of Pillow's methods only MAXCOVERAGE keeps every colour within a few steps of 255; the others
+    make white off-white or give equal cells of a heat map unequal tints.
+    """
     from PIL import Image
 
     buffer = io.BytesIO()
-    few = Image.open(io.BytesIO(png)).convert("RGB").quantize(64, dither=Image.Dither.NONE)
-    few.save(buffer, "png", optimize=True)
+    whole = Image.open(io.BytesIO(png)).convert("RGB")
+    few = whole.quantize(255, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(buffer, "png")
     return buffer.getvalue()
 
 
@@ -180,8 +184,10 @@ def _seeds(outcomes: Sequence[Outcome]) -> str:
 def _scalars(outcome: Outcome) -> dict[str, str]:
     """The claim's numbers that fit on a line; all of them are in the JSON file."""
     assert outcome.evidence is not None
-    shown: dict[str, Any] = {}
-    for name, value in outcome.evidence.numbers.items():
+    shown: dict[str, str] = {}
+    numbers = strict(outcome.evidence.numbers)
+    assert isinstance(numbers, dict)
+    for name, value in numbers.items():
         if isinstance(value, (bool, str)):
             shown[name] = str(value)
         elif isinstance(value, (int, float)):

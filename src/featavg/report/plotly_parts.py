@@ -94,6 +94,8 @@ def _axis(axis: Axis, values: Numbers) -> Json:
         decades = max(known, default=0.0) - min(known, default=0.0)
         if decades > 1.5:
             described["dtick"] = math.ceil(decades / 7)
+        elif decades > 0.7:
+            described["dtick"] = "D2"  # 1, 2 and 5 of a decade
     if axis.range is not None:
         described["range"] = [_place(axis, end) for end in axis.range]
     if axis.ticks is not None:

@@ -31,7 +31,7 @@
     const axis = (given) => ({
       gridcolor: resolve("@grid"), zerolinecolor: resolve("@line"), linecolor: resolve("@faint"),
       tickcolor: resolve("@faint"), automargin: true, zeroline: false, ...given,
-      tickfont: { size: 11.5, color: resolve("@soft") },
+      tickfont: { size: given.type === "log" ? 10 : 11.5, color: resolve("@soft") },
       title: { ...given.title, standoff: 10, font: { size: 12.5, color: resolve("@soft") } },
     });
     const height = Math.round(Math.min(Math.max(width * panel.aspect, 250), 480));
