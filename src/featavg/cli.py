@@ -32,7 +32,7 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(invoke_without_command=True)(_featavg)
+    app.callback()(_featavg)
     for group in GROUPS:
         import_module(f"featavg.commands.{group}").register(app)
     return app
@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what follows `featavg` on the command line; `sys.argv` by default.
     """
     try:
-        given = None if arguments is None else list(arguments)
-        code = make_app()(given, prog_name="featavg", standalone_mode=False)
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        code = make_app()(given or ["--help"], prog_name="featavg", standalone_mode=False)
     except InputError as error:
         return _say(str(error), 2)
     except _UsageError as error:
@@ -62,15 +62,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _say("Interrupted.", 130) if code == 130 else int(code or 0)
 
 
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"featavg {__version__}")
+        raise typer.Exit
+    return wanted
+
+
 def _featavg(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
 ) -> None:
     """Does a network average its features, what does that cost, and how is it undone?"""
-    if version:
-        typer.echo(f"featavg {__version__}")
-    elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 def _say(sentence: str, code: int) -> int:

@@ -40,7 +40,6 @@ def register(app: typer.Typer) -> None:
 
 
 def _simulate(
-    context: typer.Context,
     preset: Annotated[str | None, _what("paper (the default), talk or theorem.")] = None,
     config: Annotated[Path | None, _what("TOML file of settings; flags win over it.")] = None,
     labels: Annotated[str | None, _what("coarse, fine, or both on one sample [both].")] = None,
@@ -87,13 +86,14 @@ def _simulate(
     Without flags: the paper's setting, coarse and fine labels on one sample. A run that was killed
     goes on from where it was when the same command is given again.
     """
+    flags = dict(locals())  # before anything else is a local name
     from featavg.commands.progress import Progress
     from featavg.commands.summary import show
     from featavg.data.memory import readable
     from featavg.simulation.points import require_memory
     from featavg.simulation.run import simulate
 
-    setting = _setting(context.params)
+    setting = _setting(flags)
     place = out if out is not None else _default_out(setting)
     needed = require_memory(setting)
     if needed > 1e9:
@@ -114,30 +114,30 @@ def _simulate(
     show(done)
 
 
-def _setting(params: dict[str, Any]) -> Setting:
+def _setting(flags: dict[str, Any]) -> Setting:
     from featavg.commands.parse import int_or_list, listed, one_or_list
     from featavg.errors import InputError
-    from featavg.training.presets import compose
+    from featavg.training.named_settings import compose
     from featavg.training.setting import Setting
 
-    given = {n: v for n, v in params.items() if n in Setting.model_fields and v is not None}
+    given = {n: v for n, v in flags.items() if n in Setting.model_fields and v is not None}
     readers = {"positive": int_or_list, "norms": one_or_list, "probabilities": listed}
     for name, reader in readers.items():
         if name in given:
             given[name] = reader(name, given[name])
-    if params["seed"] and params["seeds"] is not None:
+    if flags["seed"] and flags["seeds"] is not None:
         raise InputError("seed", "is given beside seeds", "give one of the two")
-    if params["seeds"] is not None:
-        if params["seeds"] < 1:
-            raise InputError("seeds", f"is {params['seeds']}", "give at least one")
-        given["seeds"] = range(params["seeds"])
-    if params["seed"]:
-        given["seeds"] = params["seed"]
+    if flags["seeds"] is not None:
+        if flags["seeds"] < 1:
+            raise InputError("seeds", f"is {flags['seeds']}", "give at least one")
+        given["seeds"] = range(flags["seeds"])
+    if flags["seed"]:
+        given["seeds"] = flags["seed"]
     if "seeds" in given:
         given["seeds"] = tuple(given["seeds"])
     if "data" in given:
         given["data"] = str(given["data"])
-    return compose(params["preset"], params["config"], **given)
+    return compose(flags["preset"], flags["config"], **given)
 
 
 def _default_out(setting: Setting) -> Path:

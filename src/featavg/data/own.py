@@ -73,10 +73,7 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
     if x_test.shape[1] != x.shape[1]:
         told = f"has {x_test.shape[1]} columns in x_test and {x.shape[1]} in x"
         raise _bad(path, told, "give both the same")
-    clusters_test = _labels(path, arrays, "clusters_test", len(x_test))
-    if clusters_test.max() >= k:
-        told = f"has cluster {clusters_test.max()} in clusters_test"
-        raise _bad(path, told, f"clusters has 0..{k - 1}")
+    clusters_test = _labels(path, arrays, "clusters_test", len(x_test), k)
     return OwnPoints(x, clusters, means, task, x_test, clusters_test)
 
 
@@ -111,7 +108,8 @@ def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
 
 def _npz(path: Path) -> dict[str, ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, because np.load leaves a file that is not what it seems open.
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except OSError as error:
         cause = (error.strerror or "damaged").lower()
@@ -134,14 +132,18 @@ def _points(path: Path, arrays: dict[str, ndarray], name: str) -> Float[ndarray,
     return x
 
 
-def _labels(path: Path, arrays: dict[str, ndarray], name: str, n: int) -> Int[ndarray, " n"]:
+def _labels(
+    path: Path, arrays: dict[str, ndarray], name: str, n: int, k: int | None = None
+) -> Int[ndarray, " n"]:
     given = arrays.get(name, np.zeros(0))
     if given.shape != (n,) or given.dtype.kind not in "iuf" or np.any(given != np.round(given)):
         told = f"has {name} of shape {given.shape} and type {given.dtype}"
         raise _bad(path, told, f"give one whole number for each of the {n} points")
-    if given.min() < 0 or given.max() >= n:
+    # n points cannot have more than n clusters; said here, before anything is sized by k.
+    if given.min() < 0 or given.max() >= (n if k is None else k):
         told = f"has label {given.min() if given.min() < 0 else given.max()} in {name}"
-        raise _bad(path, told, "number the clusters 0, 1, 2, ... without a gap")
+        last = "without a gap" if k is None else f"up to {k - 1}, as in clusters"
+        raise _bad(path, told, f"number the clusters 0, 1, 2, ... {last}")
     return given.astype(np.int64)
 
 

@@ -26,8 +26,8 @@ from featavg.simulation.points import (
 )
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, StepView
+from featavg.training.named_settings import compose
 from featavg.training.objective import Evaluation, Params
-from featavg.training.presets import compose
 from featavg.training.setting import Setting
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory

@@ -1,0 +1,253 @@
+"""The commands: what they print, what they return, what they write."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import featavg
+from featavg import cli
+from featavg.cli import GROUPS, main, make_app
+from featavg.commands.claims import last_verdict
+from featavg.commands.doctor import examine
+from featavg.training.named_settings import PRESETS, compose
+from featavg.training.setting import Setting
+
+COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
+SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]
+
+
+def test_help_names_every_command() -> None:
+    shown = CliRunner().invoke(make_app(), ["--help"])
+    assert shown.exit_code == 0
+    assert all(command in shown.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    shown = CliRunner().invoke(make_app(), [command, "--help"])
+    assert shown.exit_code == 0
+    assert "Usage: " in shown.stdout
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "Usage: featavg" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"featavg {featavg.__version__}\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = {"numpy", "scipy", "pydantic", "matplotlib", "sklearn", "torch", "jaxtyping"}
+    script = "import sys; from featavg.cli import main; main(['--help']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not heavy & set(done.stdout.splitlines()[-1].split())
+
+
+def test_ctrl_c_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("featavg.simulation.run.simulate", interrupted)
+    assert main(["simulate", *SMALL]) == 130
+    assert capsys.readouterr().err.startswith("Interrupted before the first checkpoint")
+    monkeypatch.setattr("featavg.claims.reproduce.reproduce", interrupted)
+    assert main(["reproduce"]) == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_no_memory_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def too_much(*args: object, **kwargs: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("featavg.claims.reproduce.reproduce", too_much)
+    assert main(["reproduce"]) == 2
+    assert capsys.readouterr().err.startswith("The memory of this machine does not suffice")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("", {"only": None, "full": False, "seeds": 5, "resume": None, "record": False}),
+        ("--only a --only b,c", {"only": "a,b,c"}),
+        ("--full --seeds 2 --fresh", {"full": True, "seeds": 2, "resume": False}),
+        ("--resume --record", {"resume": True, "record": True}),
+        ("--out o --json j", {"out": Path("o"), "json": Path("j")}),
+        ("--data-dir d", {"data_dir": Path("d")}),
+    ],
+)
+def test_reproduce_passes_its_options_on(
+    monkeypatch: pytest.MonkeyPatch, command: str, expected: dict[str, object]
+) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.delenv("FEATAVG_DATA", raising=False)
+    monkeypatch.setattr("featavg.claims.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
+    monkeypatch.setattr("featavg.claims.reproduce.exit_code", lambda outcomes: 1)
+    assert main(["reproduce", *command.split()]) == 1
+    assert given == given | expected
+
+
+def test_data_dir_has_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.setenv("FEATAVG_DATA", "/somewhere")
+    monkeypatch.setattr("featavg.claims.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
+    monkeypatch.setattr("featavg.claims.reproduce.exit_code", lambda outcomes: 0)
+    assert main(["reproduce"]) == 0
+    assert given["data_dir"] == Path("/somewhere")
+
+
+def test_claims_as_table_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from featavg.claims.registry import all_claims
+
+    assert main(["claims", "--json", "--out", str(tmp_path)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["id"] for row in rows] == [claim.id for claim in all_claims()]
+    assert main(["claims"]) == 0
+    assert f"{len(rows)} claims." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "verdict"),
+    [('{"verdict": "holds"}', "holds"), ("{}", None), ("[]", None), ("{", None), (None, None)],
+)
+def test_last_verdict(tmp_path: Path, content: str | None, verdict: str | None) -> None:
+    (tmp_path / "outcomes").mkdir()
+    if content is not None:
+        (tmp_path / "outcomes" / "no-such-claim.json").write_text(content)
+    assert last_verdict("no-such-claim", tmp_path) == verdict
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_print_toml_that_simulate_reads(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    assert main(["presets", "--show", name]) == 0
+    path = tmp_path / "setting.toml"
+    path.write_text(capsys.readouterr().out)
+    assert compose(config=path) == compose(name) == Setting.from_toml(path)
+
+
+def test_presets_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in PRESETS)
+    assert "59049" in shown
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    command = ["doctor", "--data-dir", str(tmp_path), "--out", str(tmp_path / "new" / "folder")]
+    assert main(command) == 0
+    assert "Ready." in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["core"]["numpy"] is not None
+    assert report["data"]["MNIST"] == str(tmp_path / "mnist")
+    assert report["data"]["CIFAR-10"] is None
+    assert report["out_problem"] is None
+    assert not (tmp_path / "new").exists()
+
+
+def test_doctor_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["doctor", "--out", str(tmp_path / "file" / "results")]) == 1
+    assert "Not ready" in capsys.readouterr().out
+    assert examine(None, tmp_path / "file")["out_problem"] is not None
+
+
+def test_simulate_prints_and_writes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", *SMALL, "--seeds", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "averaging index" in shown.out
+    assert "k = 4, d = 100, n = 20, 2 seeds" in shown.out
+    (folder,) = (tmp_path / "featavg-runs").iterdir()
+    assert f"Result: featavg-runs/{folder.name}" in shown.out
+    names = {"settings.toml", "numbers.json", "numbers.csv", "coarse", "fine"}
+    assert {path.name for path in folder.iterdir()} == names
+    rows = list(csv.DictReader((folder / "numbers.csv").read_text().splitlines()))
+    assert [(row["labels"], row["seed"]) for row in rows] == [
+        ("coarse", "0"),
+        ("coarse", "1"),
+        ("fine", "0"),
+        ("fine", "1"),
+    ]
+    described = json.loads((folder / "numbers.json").read_text())
+    assert described["about"]["featavg"] == featavg.__version__
+    assert described["seeds"] == [0, 1]
+    # The same command again: the same folder, the same bytes of numbers.
+    before = (folder / "numbers.csv").read_bytes()
+    assert main(["simulate", *SMALL, "--seeds", "2"]) == 0
+    assert (folder / "numbers.csv").read_bytes() == before
+    assert len(list((tmp_path / "featavg-runs").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "field", "value"),
+    [
+        ("--k 6 --positive 2", "positive", 2),
+        ("--k 6 --positive 0,3", "positive", (0, 3)),
+        ("--norms 5", "norms", 5.0),
+        ("--k 2 --d 9 --norms 5,6", "norms", (5.0, 6.0)),
+        ("--k 2 --probabilities 0.25,0.75", "probabilities", (0.25, 0.75)),
+        ("--seed 3 --seed 7", "seeds", (3, 7)),
+        ("--seeds 3", "seeds", (0, 1, 2)),
+        ("--preset talk --d 10000", "sigma_w", 0.01),
+        ("--preset theorem --k 2", "n", 128),
+        ("--preset theorem --k 2", "time", 256.0),
+        ("--preset theorem --k 2 --n 50", "n", 50),
+        ("--config some.toml", "k", 6),
+        ("--config some.toml", "sigma_w", 0.01),
+        ("--config some.toml --k 8", "k", 8),
+        ("--config some.toml --preset paper", "sigma_w", 1e-5),
+        ("--target-loss 0.5 --n-test 7", "target_loss", 0.5),
+    ],
+)
+def test_flags_win_over_the_file_and_the_file_over_the_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, field: str, value: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.toml").write_text('preset = "talk"\nk = 6\nd = 10000\n')
+    settings: list[Setting] = []
+
+    def stop(setting: Setting, *args: object, **kwargs: object) -> None:
+        settings.append(setting)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("featavg.simulation.run.simulate", stop)
+    assert main(["simulate", *flags.split()]) == 130
+    assert getattr(settings[0], field) == pytest.approx(value)
+
+
+def test_every_setting_has_a_flag() -> None:
+    import inspect
+
+    from featavg.commands.simulate import _simulate
+
+    assert set(Setting.model_fields) <= set(inspect.signature(_simulate).parameters)
+
+
+def test_a_new_group_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "GROUPS", ("doctor",))
+    shown = CliRunner().invoke(make_app(), ["--help"]).stdout
+    assert "doctor" in shown
+    assert "simulate" not in shown
+    assert GROUPS != ("doctor",)

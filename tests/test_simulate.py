@@ -1,0 +1,245 @@
+"""Simulations: the numbers, the folder and back, killed and resumed, points of the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from featavg.commands.progress import Progress
+from featavg.data.clusters import MultiCluster
+from featavg.simulation.run import Clock, load_simulation, simulate
+from featavg.training.named_settings import PRESETS, compose
+from featavg.training.setting import Setting
+from featavg.training.train import Recipe, train
+
+SMALL = {"k": 4, "d": 1000, "n": 40, "steps": 5, "n_test": 50, "lr": 1e-3}
+
+ROUND_TRIPS: dict[str, dict[str, object]] = {
+    "paper": {},
+    "many": {"seeds": (3, 1), "k": 3, "positive": (0, 2), "norms": (1.0, 2.0, 3.0)},
+    "gram": {"k": 2, "gram": ((4.0, 1.0), (1.0, 4.0)), "probabilities": (0.25, 0.75)},
+    "flow": {"stepper": "flow", "controller": "error", "time": 1e-3, "tolerance": 1e-2},
+    "loss": {"loss": "exponential", "labels": "coarse", "controller": "loss-based"},
+    "adam": {"stepper": "adam", "coordinates": "ambient", "layers": "both", "readout": "max"},
+    "momentum": {"stepper": "momentum", "beta": 0.5, "target_loss": 0.1, "save_every": 7},
+    "huge": {"d": 10**15, "sigma_w": 1e-300, "orientation": "axes"},
+}
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_settings_survive_toml(tmp_path: Path, name: str) -> None:
+    setting = Setting(**ROUND_TRIPS[name])
+    path = tmp_path / "setting.toml"
+    path.write_text(setting.to_toml())
+    assert Setting.from_toml(path) == setting
+    assert Setting.from_toml(path).key == setting.key
+
+
+def test_different_settings_have_different_keys() -> None:
+    keys = {Setting(**values).key for values in ROUND_TRIPS.values()}
+    assert len(keys) == len(ROUND_TRIPS)
+
+
+def test_a_gram_matrix_beside_the_toml_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "gram.npy", np.diag([4.0, 9.0]))
+    (tmp_path / "setting.toml").write_text('k = 2\ngram = "gram.npy"\n')
+    assert Setting.from_toml(tmp_path / "setting.toml").gram == ((4.0, 0.0), (0.0, 9.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("paper", {}, {"k": 10, "d": 3072, "m": 5, "h": 1, "n": 1000, "steps": 100}),
+        ("paper", {}, {"lr": 1e-3, "sigma_w": 1e-5, "sigma_b": 1e-5, "alpha": 1.0, "sigma": 1.0}),
+        ("talk", {}, {"sigma_w": 3072**-0.5, "sigma_b": 1 / 3072}),
+        ("talk", {"d": 100}, {"sigma_w": 0.1, "sigma_b": 0.01}),
+        ("theorem", {}, {"k": 3, "d": 3**10, "n": 3**7, "m": 3, "h": 1, "stepper": "flow"}),
+        ("theorem", {"k": 2}, {"d": 1024, "n": 128, "time": 256.0}),
+        ("theorem", {"k": 2}, {"sigma_w": (2**-5) ** 0.5 / 1024}),
+        ("theorem", {"k": 4}, {"d": 1_048_576, "n": 16_384, "time": 65_536.0}),
+    ],
+)
+def test_presets(name: str, given: dict[str, object], expected: dict[str, object]) -> None:
+    setting = compose(name, **given)
+    assert {key: getattr(setting, key) for key in expected} == pytest.approx(expected)
+
+
+def test_the_defaults_are_the_papers() -> None:
+    assert Setting() == compose("paper") == compose()
+    recipe, plain = Setting().recipe("coarse"), Recipe()
+    for name in ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "time", "layers"):
+        assert getattr(recipe, name) == getattr(plain, name)
+    assert set(PRESETS) == {"paper", "talk", "theorem"}
+
+
+@pytest.mark.parametrize("labels", ["coarse", "fine"])
+def test_a_simulation_is_a_training_run(labels: str) -> None:
+    """One network on one seed is `train` with the same setting, to the last bit."""
+    run = simulate(labels=labels, seeds=(3,), **SMALL).runs[labels]
+    task = MultiCluster(k=4, d=1000)
+    twin = train(task, labels=labels, n=40, seed=3, steps=5, lr=1e-3)
+    assert np.array_equal(run.net.weights, twin.net.weights)
+    assert np.array_equal(run.log_loss, twin.log_loss)
+
+
+def test_both_networks_share_one_sample() -> None:
+    both = simulate(**SMALL)
+    coarse, fine = both.runs["coarse"], both.runs["fine"]
+    # A frame for all 10 + 4 neurons: n + k + M coordinates.
+    assert coarse.net.dimension == fine.net.dimension == 40 + 4 + 14
+    assert coarse.settings["coordinates"] == "compressed"
+
+
+def test_seeds_are_independent_of_their_company() -> None:
+    several = simulate(seeds=(0, 5), **SMALL)
+    alone = simulate(seeds=(5,), **SMALL)
+    assert several.net("fine", 5).weights == pytest.approx(alone.net("fine").weights, rel=1e-9)
+    assert [one.seed for one in several.of("coarse")] == [0, 5]
+
+
+def test_the_papers_numbers() -> None:
+    """Figure 2: blocks of 0.44 for coarse labels, a diagonal of 0.99 for fine ones."""
+    coarse, fine = simulate().numbers
+    assert coarse.same_class_cosine == pytest.approx(0.44, abs=0.02)
+    assert coarse.averaging_index is not None
+    assert coarse.averaging_index > 0.95
+    assert fine.own_cosine == pytest.approx(0.99, abs=0.01)
+    assert fine.averaging_index is not None
+    assert fine.averaging_index < 0.05
+    assert coarse.averaging_index_null == fine.averaging_index_null
+    assert coarse.test_accuracy is not None
+    assert coarse.test_accuracy.value == 1.0
+    assert coarse.train_accuracy.low > 0.99
+
+
+@pytest.mark.parametrize("name", [*ROUND_TRIPS])
+def test_every_kind_of_setting_runs_and_reads_back(tmp_path: Path, name: str) -> None:
+    small = {"n": 20, "d": 60, "steps": 4, "n_test": 10, "k": 4} | ROUND_TRIPS[name]
+    done = simulate(Setting(**small), tmp_path / "result", figures=False)
+    back = load_simulation(tmp_path / "result")
+    assert back.setting == done.setting
+    assert back.numbers == done.numbers
+    assert back.about == done.about
+    for labels, run in done.runs.items():
+        assert np.array_equal(back.runs[labels].net.weights, run.net.weights)
+        assert np.array_equal(back.cosines[labels], done.cosines[labels])
+        assert back.runs[labels].outcomes == run.outcomes
+    assert (tmp_path / "result").stat().st_mode & 0o055 == 0o055
+
+
+def test_figures_and_numbers_agree(tmp_path: Path) -> None:
+    done = simulate(out=tmp_path / "result", seeds=(0, 1), **SMALL)
+    figures = tmp_path / "result" / "figures"
+    names = {
+        f"{stem}.{end}" for stem in ("cosines", "loss") for end in ("pdf", "svg", "png", "csv")
+    }
+    assert {path.name for path in figures.iterdir()} == names
+    first = (figures / "cosines.csv").read_text().splitlines()[1].split(",")
+    assert float(first[-1]) == pytest.approx(done.cosines["coarse"][:, 0, 0].mean(), rel=1e-6)
+
+
+def test_a_run_that_diverges_has_an_outcome_and_a_folder(tmp_path: Path) -> None:
+    extreme = SMALL | {"lr": 1e300, "steps": 50, "labels": "coarse", "layers": "both"}
+    with np.errstate(all="ignore"):
+        done = simulate(out=tmp_path / "result", **extreme)
+    assert done.numbers[0].outcome == "DIVERGED"
+    assert json.loads((tmp_path / "result" / "numbers.json").read_text())["runs"]
+
+
+LONG = (
+    "--k 4 --d 1000 --n 200 --steps 12000 --n-test 10 --labels coarse --no-figures --save-every 500"
+)
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "featavg", "simulate", *LONG.split()]
+    program += ["--checkpoint-every", "0.05", "--out"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    killed = subprocess.Popen([*program, "killed"], cwd=tmp_path, env=environment)
+    state = tmp_path / "killed" / "checkpoint" / "coarse" / "meta.json"
+    deadline = time.monotonic() + 120
+    while not state.exists() and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert killed.returncode == -signal.SIGKILL, "it was over before it could be killed"
+    step = json.loads(state.read_text())["step"]
+    assert 0 < step < 12000
+    for name in ("killed", "whole"):
+        subprocess.run([*program, name], cwd=tmp_path, env=environment, check=True)
+    resumed, whole = (load_simulation(tmp_path / name) for name in ("killed", "whole"))
+    assert np.array_equal(resumed.runs["coarse"].log_loss, whole.runs["coarse"].log_loss)
+    for name, array in whole.runs["coarse"].parameters.items():
+        assert np.array_equal(resumed.runs["coarse"].parameters[name], array)
+    assert not (tmp_path / "killed" / "checkpoint").exists()
+
+
+def _own(path: Path, **more: object) -> tuple[np.ndarray, np.ndarray]:
+    sample = MultiCluster(k=4, d=30, orientation="random").sample(60, seed=0)
+    np.savez(path, x=sample.x, clusters=sample.clusters, **more)  # type: ignore[arg-type]
+    return sample.x, sample.clusters
+
+
+def test_points_of_the_users_own(tmp_path: Path) -> None:
+    x, clusters = _own(tmp_path / "own.npz", positive=np.array([1, 3]))
+    done = simulate(data=str(tmp_path / "own.npz"), steps=50, lr=1e-2, seeds=(0, 1))
+    assert [one.train_n for one in done.numbers] == [60] * 4
+    assert all(one.test_n is None for one in done.numbers)
+    net = done.net("coarse", 1)
+    assert net.dimension == 30
+    # The twin: the same decision, computed by hand in the user's coordinates.
+    right = (np.sign(net(x)[:, 0]) == np.where(np.isin(clusters, [1, 3]), 1, -1)).sum()
+    assert done.of("coarse")[1].train_right == right
+    means = np.stack([x[clusters == j].mean(axis=0) for j in range(4)])
+    w = done.net("fine", 0).weights
+    cosines = means @ w.T / np.linalg.norm(means, axis=1)[:, None] / np.linalg.norm(w, axis=1)
+    assert done.cosines["fine"][0] == pytest.approx(cosines)
+    assert done.of("fine")[0].train_accuracy.value == 1.0
+
+
+def test_own_points_with_a_test_part_and_back(tmp_path: Path) -> None:
+    x, clusters = _own(tmp_path / "own.npz")
+    np.savez(
+        tmp_path / "own.npz", x=x[:40], clusters=clusters[:40], x_test=x[40:],
+        clusters_test=clusters[40:].astype(float),
+    )  # fmt: skip
+    setting = Setting(data=str(tmp_path / "own.npz"), positive=1, steps=20, lr=1e-2)
+    done = simulate(setting, tmp_path / "result", figures=False)
+    assert [one.test_n for one in done.numbers] == [20, 20]
+    assert load_simulation(tmp_path / "result").setting == setting
+    assert setting.task().positive_count == 1
+
+
+def test_the_clock_runs_from_zero_to_one() -> None:
+    shares: list[float] = []
+    simulate(
+        compose("theorem", k=2, labels="coarse"),
+        progress=lambda share, note: shares.append(share),
+    )
+    assert all(earlier <= later + 1e-12 for earlier, later in pairwise(shares))
+    assert shares[0] < 0.1
+    assert shares[-1] > 0.9
+    assert Clock(Setting()).share == 0.0
+
+
+def test_progress_says_a_plain_line_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("featavg.commands.progress.monotonic", lambda: now[0])
+    with Progress() as progress:
+        for second in range(21):
+            now[0] = float(second)
+            progress(second / 100, "coarse labels")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert lines[-1] == " 20%  about 1 min 20 s left  coarse labels"
