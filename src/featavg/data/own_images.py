@@ -1,0 +1,137 @@
+"""Images of the user's own: an npz file, or a folder of pictures, with coarse and fine labels."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from featavg.data.images import Images, ImageTask, partition
+from featavg.data.published import split
+from featavg.errors import InputError
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+
+
+def own_images(
+    path: Path, groups: str | None = None, share: float = 0.8, seed: int = 0
+) -> ImageTask:
+    """Read images with two kinds of labels and split off test images where none are given.
+
+    - npz: `images` (n x h x w, n x h x w x c or n x c x h x w; bytes, or floats in [0, 1]), `fine`
+      (n numbers 0..k-1), and `coarse` (n numbers 0..C-1) unless `groups` says how they follow.
+      `images_test`, `fine_test` are used as test images if they are there.
+    - folder: `coarse/fine/picture.png`, or `fine/picture.png` with `groups`.
+
+    Args:
+        groups: a partition, see `featavg.data.images.partition`.
+        share: of the images that are for training.
+    """
+    if path.is_dir():
+        return _folder(path, groups, share, seed)
+    if path.suffix == ".npz":
+        return _npz(path, groups, share, seed)
+    raise InputError(str(path), "is neither an npz file nor a folder", "give one of the two")
+
+
+def _npz(path: Path, groups: str | None, share: float, seed: int) -> ImageTask:
+    try:
+        # Never a pickle: an npz of objects could run code.
+        with np.load(path, allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(str(path), "cannot be read", "write it with numpy.savez") from error
+    for name in ("images", "fine"):
+        if name not in found:
+            raise InputError(str(path), f"has no {name!r}", "give images and fine labels")
+    pixels, fine = _channel_first(found["images"]), _classes(found["fine"], "fine")
+    k = int(fine.max()) + 1
+    if groups is not None:
+        chosen = partition(groups, k)
+    elif "coarse" in found:
+        chosen = _derived(fine, _classes(found["coarse"], "coarse"), k)
+    else:
+        raise InputError(str(path), "has no 'coarse'", "add it, or give a partition")
+    whole = Images(pixels, fine)
+    if "images_test" in found and "fine_test" in found:
+        test = Images(
+            _channel_first(found["images_test"]), _classes(found["fine_test"], "fine_test")
+        )
+        train = whole
+    else:
+        train, test = split(whole, share, seed)
+    coarse = tuple(str(g) for g in range(int(chosen.max()) + 1))
+    return ImageTask(path.stem, train, test, chosen, tuple(map(str, range(k))), coarse)
+
+
+def _classes(labels: ndarray, name: str) -> Int[ndarray, " n"]:
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or not len(labels):
+        raise InputError(name, "is not a list of whole numbers", "give one an image")
+    if labels.min() < 0:
+        raise InputError(name, f"holds {labels.min()}", "number classes from 0")
+    return labels.astype(int)
+
+
+def _derived(fine: Int[ndarray, " n"], coarse: Int[ndarray, " m"], k: int) -> Int[ndarray, " k"]:
+    """The coarse class of each fine one; a fine class in two coarse ones is refused."""
+    if fine.shape != coarse.shape:
+        raise InputError("coarse", f"has {len(coarse)} labels", f"there are {len(fine)} fine ones")
+    groups = np.full(k, -1)
+    groups[fine] = coarse
+    if np.any(groups[fine] != coarse):
+        bad = int(fine[np.flatnonzero(groups[fine] != coarse)[0]])
+        raise InputError("coarse", f"puts class {bad} into two classes", "make fine labels finer")
+    if groups.min() < 0:
+        raise InputError("fine", f"skips class {int(groups.argmin())}", "number classes 0, 1, ...")
+    return groups
+
+
+def _channel_first(pixels: ndarray) -> ndarray:
+    if pixels.ndim == 3:
+        return pixels[:, None]
+    if pixels.ndim == 4 and pixels.shape[3] in (1, 3) and pixels.shape[1] not in (1, 3):
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    if pixels.ndim != 4 or pixels.shape[1] not in (1, 3):
+        raise InputError("images", f"have shape {pixels.shape}", "give 1 or 3 channels")
+    return pixels
+
+
+def _folder(path: Path, groups: str | None, share: float, seed: int) -> ImageTask:
+    files = sorted(f for f in path.rglob("*") if f.suffix.lower() in PICTURES)
+    depth = 1 if groups is not None else 2
+    where = "fine/picture.png" if groups is not None else "coarse/fine/picture.png"
+    if not files or any(len(f.relative_to(path).parts) != depth + 1 for f in files):
+        raise InputError(str(path), f"is not laid out as {where}", "sort the pictures into folders")
+    folders = sorted({f.parent.relative_to(path) for f in files})
+    fine = np.array([folders.index(f.parent.relative_to(path)) for f in files])
+    if groups is not None:
+        chosen = partition(groups, len(folders))
+        coarse = tuple(str(g) for g in range(int(chosen.max()) + 1))
+    else:
+        coarse = tuple(sorted({folder.parts[0] for folder in folders}))
+        chosen = np.array([coarse.index(folder.parts[0]) for folder in folders])
+    train, test = split(Images(_pictures(files), fine), share, seed)
+    names = tuple(folder.name for folder in folders)
+    return ImageTask(path.name, train, test, chosen, names, coarse, flips=True)
+
+
+def _pictures(files: list[Path]) -> ndarray:
+    from PIL import Image, UnidentifiedImageError
+
+    pixels = []
+    for file in files:
+        try:
+            with Image.open(file) as picture:
+                pixels.append(np.asarray(picture.convert("RGB")))
+        except (OSError, UnidentifiedImageError) as error:
+            raise InputError(str(file), "is damaged", "delete or replace it") from error
+        if pixels[-1].shape != pixels[0].shape:
+            raise InputError(
+                str(file),
+                f"is {pixels[-1].shape[:2]} pixels where others are {pixels[0].shape[:2]}",
+                "scale all pictures to one size",
+            )
+    return np.stack(pixels).transpose(0, 3, 1, 2)

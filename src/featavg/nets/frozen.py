@@ -1,0 +1,47 @@
+"""A network that is only read (torch): batch norm folded away, no gradients for weights.
+
+Attacks and features ask a trained network thousands of times; this asks less of it for the same
+answer, up to rounding.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+_PAIRS = (("conv1", "bn1"), ("conv2", "bn2"))
+
+
+class Frozen(nn.Module):
+    """Logits of pixels in [0, 1], in the memory layout in which CPUs convolve fastest."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits."""
+        out: Tensor = self.net(x.contiguous(memory_format=torch.channels_last))
+        return out
+
+
+def frozen(net: nn.Module) -> Frozen:
+    """A copy of `net` for reading only."""
+    twin = copy.deepcopy(net).eval()
+    for module in list(twin.modules()):
+        for conv, norm in _PAIRS:
+            first, second = getattr(module, conv, None), getattr(module, norm, None)
+            if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
+                setattr(module, conv, fuse_conv_bn_eval(first, second))
+                setattr(module, norm, nn.Identity())
+        if isinstance(module, nn.Sequential) and len(module) == 2:
+            first, second = module[0], module[1]
+            if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
+                module[0], module[1] = fuse_conv_bn_eval(first, second), nn.Identity()
+    for parameter in twin.parameters():
+        parameter.requires_grad_(False)
+    twin = twin.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Frozen(twin)

@@ -1,0 +1,152 @@
+"""ResNets for small images (torch): ResNet-18 of any width, and the CIFAR ResNets 20 and 32.
+
+Imported only by those who have torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Normalise(nn.Module):
+    """(x - mean) / deviation by channel, inside the network: attacks then see pixels in [0, 1]."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, mean: Sequence[float], deviation: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1))
+        self.register_buffer("deviation", torch.tensor(deviation).view(1, -1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised pixels."""
+        return (x - self.mean) / self.deviation
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions and a shortcut.
+
+    Args:
+        option_a: the parameter-free shortcut of He et al.'s CIFAR networks, which drops every other
+            pixel and pads with zero channels; otherwise a 1x1 convolution where shapes change.
+    """
+
+    def __init__(self, inside: int, outside: int, stride: int, option_a: bool) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outside)
+        self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outside)
+        self.shortcut: nn.Module
+        if stride == 1 and inside == outside:
+            self.shortcut = nn.Identity()
+        elif option_a:
+            self.shortcut = PadShortcut(outside - inside, stride)
+        else:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """relu(F(x) + shortcut(x))."""
+        y = functional.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        return functional.relu(y + self.shortcut(x))
+
+
+class PadShortcut(nn.Module):
+    """Every `stride`-th pixel, with zero channels added half before and half after."""
+
+    def __init__(self, channels: int, stride: int) -> None:
+        super().__init__()
+        self.before, self.after, self.stride = channels // 2, channels - channels // 2, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The padded map."""
+        thinned = x[:, :, :: self.stride, :: self.stride]
+        return functional.pad(thinned, (0, 0, 0, 0, self.before, self.after))
+
+
+class ResNet(nn.Module):
+    """Stem, stages, mean over pixels, linear layer. Takes pixels in [0, 1].
+
+    Args:
+        blocks: how many blocks each stage has.
+        widths: channels of each stage; all but the first halve the image.
+        outputs: classes.
+        channels: 3 for colour, 1 for grey.
+        mean, deviation: of the training pixels, by channel.
+        option_a: see `Block`.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[int],
+        widths: Sequence[int],
+        outputs: int,
+        channels: int,
+        mean: Sequence[float],
+        deviation: Sequence[float],
+        option_a: bool = False,
+    ) -> None:
+        super().__init__()
+        self.normalise = Normalise(mean, deviation)
+        self.conv1 = nn.Conv2d(channels, widths[0], 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        inside = widths[0]
+        stages = []
+        for number, (count, width) in enumerate(zip(blocks, widths, strict=True)):
+            stage = []
+            for i in range(count):
+                stride = 2 if i == 0 and number > 0 else 1
+                stage.append(Block(inside, width, stride, option_a))
+                inside = width
+            stages.append(nn.Sequential(*stage))
+        self.stages = nn.ModuleList(stages)
+        self.linear = nn.Linear(inside, outputs)
+
+    def features(self, x: Tensor) -> Tensor:
+        """The penultimate activations: the mean of the last maps over their pixels."""
+        y = functional.relu(self.bn1(self.conv1(self.normalise(x))))
+        for stage in self.stages:
+            y = stage(y)
+        return y.mean(dim=(2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits."""
+        out: Tensor = self.linear(self.features(x))
+        return out
+
+
+def resnet18(
+    outputs: int,
+    width: int = 64,
+    channels: int = 3,
+    mean: Sequence[float] = (0.5,),
+    deviation: Sequence[float] = (0.25,),
+) -> ResNet:
+    """ResNet-18 for 32x32 or 28x28 images: a 3x3 stem, no pooling; `width` 64 is the paper's.
+
+    >>> net = resnet18(10, width=8, channels=1)
+    >>> net(torch.zeros(2, 1, 28, 28)).shape, net.features(torch.zeros(2, 1, 28, 28)).shape
+    (torch.Size([2, 10]), torch.Size([2, 64]))
+    """
+    widths = [width, 2 * width, 4 * width, 8 * width]
+    return ResNet([2, 2, 2, 2], widths, outputs, channels, mean, deviation)
+
+
+def cifar_resnet(depth: int) -> ResNet:
+    """He et al.'s CIFAR ResNet of depth 6n+2 (20, 32, ...), with the shortcuts called option A."""
+    from featavg.errors import InputError
+
+    if depth < 8 or (depth - 2) % 6:
+        raise InputError("depth", f"is {depth}", "give 20, 32, 44, 56 or another 6n+2")
+    count = (depth - 2) // 6
+    # ImageNet's statistics: the public weights were trained with them on CIFAR-10 too.
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    return ResNet([count] * 3, [16, 32, 64], 10, 3, mean, deviation, option_a=True)

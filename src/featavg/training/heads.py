@@ -1,0 +1,142 @@
+"""Two-layer heads on frozen features, trained by the simulator's driver (Figure 2 c, d)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.errors import InputError, one_of
+from featavg.nets.grouped import grouped
+from featavg.nets.two_layer import TwoLayer, binary
+from featavg.training.controllers import Constant
+from featavg.training.driver import Stop, run
+from featavg.training.losses import loss_named
+from featavg.training.objective import TwoLayerObjective
+from featavg.training.steppers import Momentum
+from featavg.training.trajectory import Outcome
+
+STARTS = ("awake", "gaussian")
+
+
+@dataclass(frozen=True)
+class HeadRecipe:
+    """How a head is trained: full batch, momentum, a constant rate.
+
+    Attributes:
+        m: neurons of each class of the binary head.
+        h: neurons of each group of the grouped head.
+        scale: of the initial weights, in units of 1 / (mean length of a feature vector).
+        rate: in units of 1 / (mean squared length of a feature vector), so that neither the width
+            of a network nor the scale of its activations matters.
+        start: "gaussian", or "awake": each neuron is mirrored, if need be, so that it is active on
+            the mean of the data. Penultimate activations are not negative, so all of them lie to
+            one side of half of all random neurons, which then never fire and never learn.
+    """
+
+    m: int = 15
+    h: int = 3
+    scale: float = 0.01
+    rate: float = 1.0
+    momentum: float = 0.9
+    steps: int = 300
+    start: str = "awake"
+
+    def __post_init__(self) -> None:
+        one_of("start", self.start, STARTS)
+        for name in ("m", "h", "scale", "rate", "steps"):
+            if not getattr(self, name) > 0:
+                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def class_features(
+    x: Float[ndarray, "n N"], classes: Int[ndarray, " n"], k: int
+) -> Float[ndarray, "k N"]:
+    """mu_j: the mean of the activations of class j."""
+    sums = np.zeros((k, x.shape[1]))
+    counts = np.bincount(classes, minlength=k)
+    if np.any(counts == 0):
+        raise InputError("classes", "lack one of the classes", "give images of each")
+    np.add.at(sums, classes, x)
+    return sums / counts[:, None]
+
+
+def train_head(
+    x: Float[ndarray, "n N"],
+    classes: Int[ndarray, " n"],
+    groups: Int[ndarray, " k"],
+    labels: str,
+    recipe: HeadRecipe,
+    seed: int,
+    progress: Callable[[float, str], None] | None = None,
+) -> TwoLayer:
+    """A binary head on the coarse labels or a grouped head on the fine ones.
+
+    Args:
+        x: features, float64.
+        classes: the fine class of each row.
+        groups: the coarse class of each fine one, 0 or 1 (more only with fine labels).
+        seed: of the initial weights.
+    """
+    one_of("labels", labels, ("coarse", "fine"))
+    k = len(groups)
+    net = initial_head(x, k, labels, recipe, seed)
+    if labels == "coarse":
+        if groups.max() > 1:
+            raise InputError("groups", "hold more than two classes", "train the fine head")
+        targets = np.where(groups[classes] == 1, 1, -1)
+        objective = TwoLayerObjective(x, targets, net, loss_named("logistic"))
+    else:
+        loss = loss_named("cross-entropy")
+        objective = TwoLayerObjective(x, classes, net, loss, trainable=("weights",))
+    length = float(np.mean(np.einsum("ij,ij->i", x, x)))
+    neurons = recipe.m if labels == "coarse" else recipe.h
+    trajectory = run(
+        objective,
+        objective.params_of(net),
+        names=objective.trainable,
+        stepper=Momentum(recipe.momentum),
+        # A neuron's gradient carries the 1/m (1/h) of the second layer: undo it.
+        controller=Constant(recipe.rate * neurons / length),
+        stop=Stop(recipe.steps),
+        progress=progress,
+    )
+    if trajectory.outcomes[0] is Outcome.DIVERGED:
+        raise InputError("rate", f"{recipe.rate:g} made the loss infinite", "lower it")
+    return objective.net_with(tuple(trajectory.parameters[n][-1] for n in objective.trainable))
+
+
+def initial_head(
+    x: Float[ndarray, "n N"], k: int, labels: str, recipe: HeadRecipe, seed: int
+) -> TwoLayer:
+    """The head before training."""
+    neurons = 2 * recipe.m if labels == "coarse" else k * recipe.h
+    length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", x, x))))
+    weights = stream(seed, f"{labels} head").standard_normal((neurons, x.shape[1]))
+    weights *= recipe.scale / (length * np.sqrt(x.shape[1]))
+    if recipe.start == "awake":
+        weights *= np.where(weights @ x.mean(axis=0) < 0, -1.0, 1.0)[:, None]
+    return binary(weights) if labels == "coarse" else grouped(weights, k)
+
+
+def dead_neurons(net: TwoLayer, x: Float[ndarray, "n N"]) -> Bool[ndarray, " M"]:
+    """Neurons that no point activates: they compute nothing and will never learn."""
+    return np.asarray(~(net.preactivations(x) > 0).any(axis=0))
+
+
+def lost_classes(net: TwoLayer, x: Float[ndarray, "n N"], classes: Int[ndarray, " n"]) -> list[int]:
+    """Classes that no point is given to: their group is dead, or drowned by the others."""
+    if net.outputs == 1:
+        return []
+    given = np.bincount(net(x).argmax(axis=1), minlength=net.outputs)
+    present = np.bincount(classes, minlength=net.outputs) > 0
+    return np.flatnonzero(present & (given == 0)).tolist()

@@ -1,0 +1,122 @@
+"""Robust-accuracy curves on digits: attack strength, protocols, resume, and the commands."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from featavg.commands.data import register as register_data  # noqa: E402
+from featavg.commands.images import register as register_images  # noqa: E402
+from featavg.data.published import load  # noqa: E402
+from featavg.errors import InputError  # noqa: E402
+from featavg.experiments import curves  # noqa: E402
+from featavg.experiments.curves import CurveSettings, adaptive, as_published, compare  # noqa: E402
+from featavg.training.fit import Recipe  # noqa: E402
+from featavg.training.images import train_images  # noqa: E402
+
+torch.set_num_threads(1)
+SETTINGS = CurveSettings(
+    images=40,
+    pgd_images=40,
+    budget=40,
+    norms=("l2",),
+    readouts=("probability", "max"),
+    pgd_steps=20,
+    radii={"l2": (0.0, 0.3, 0.6, 1.0), "linf": (0.0, 0.1)},
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    task, folder = load("digits"), tmp_path_factory.mktemp("nets")
+    recipe = Recipe(epochs=6, batch=64, rate=0.05, crop=1)
+    nets = {
+        labels: train_images(task, labels, folder / f"digits-{labels}", "convnet", 8, recipe).net
+        for labels in ("coarse", "fine")
+    }
+    return task, nets, folder
+
+
+def test_the_adaptive_attack_is_nowhere_weaker_than_the_published_one(trained):
+    task, nets, _ = trained
+    for labels in nets:
+        strong = adaptive(nets[labels], task, labels, "probability", "l2", SETTINGS)
+        weak = as_published(nets[labels], task, labels, "probability", "l2", SETTINGS)
+        assert np.all(np.asarray(strong["accuracy"]) <= np.asarray(weak["accuracy"]) + 1e-9)
+        assert strong["unit"] == "l2, pixels in [0,1]"
+        assert strong["accuracy"][0] > 0.85
+
+
+def test_finished_parts_are_not_run_again(trained, tmp_path, monkeypatch):
+    task, nets, _ = trained
+    quick = CurveSettings(**(vars(SETTINGS) | {"images": 10, "pgd_images": 10, "budget": 20}))
+    first = compare(nets, task, quick, tmp_path)
+    assert len(first["adaptive"]) == 3
+    assert len(first["published"]) == 2
+    assert len(list(tmp_path.glob("*.json"))) == 5
+    assert json.dumps(first)
+    monkeypatch.setattr(curves, "adaptive", None)
+    monkeypatch.setattr(curves, "as_published", None)
+    assert compare(nets, task, quick, tmp_path) == first
+
+
+def test_more_images_than_there_are_is_refused(trained):
+    task, nets, _ = trained
+    many = CurveSettings(**(vars(SETTINGS) | {"images": 10**6}))
+    with pytest.raises(InputError, match="test images"):
+        adaptive(nets["fine"], task, "fine", "max", "l2", many)
+
+
+def test_a_network_with_another_number_of_outputs_is_refused(trained):
+    task, nets, _ = trained
+    with pytest.raises(InputError, match="outputs"):
+        adaptive(nets["fine"], task, "coarse", "max", "l2", SETTINGS)
+
+
+def run(*words):
+    import typer
+    from typer.testing import CliRunner
+
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    register_data(app)
+    register_images(app)
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def test_the_commands(trained, tmp_path):
+    _, _, folder = trained
+    shown = run("data", "--data-dir", tmp_path)
+    assert shown.exit_code == 0
+    assert "digits" in shown.output
+    assert "not here" in shown.output
+    words = ("--epochs", 2, "--width", 4, "--out", tmp_path, "--threads", 1)
+    assert run("images", "train", "digits", "coarse", *words).exit_code == 0
+    assert (tmp_path / "digits-coarse" / "arrays.safetensors").exists()
+    heads = run("images", "heads", "digits", "--seeds", 1, "--points", 5)
+    assert heads.exit_code == 0
+    assert "averaging" in heads.output
+    words = ("--images", 10, "--budget", 20, "--pgd-steps", 0, "--runs", folder, "--threads", 1)
+    curve = run("images", "curve", "digits", *words)
+    assert curve.exit_code == 0
+    assert "adaptive" in curve.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("images", "train", "nothing", "fine"),
+        ("images", "train", "digits", "medium"),
+        ("images", "train", "digits", "fine", "--groups", "0/1"),
+        ("images", "train", "mnist", "fine", "--data-dir", "/nowhere"),
+        ("images", "curve", "digits", "--runs", "/nowhere"),
+        ("images", "heads", "digits", "--features", "/nowhere.th"),
+        ("data", "get", "imagenet"),
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_one_sentence(words):
+    result = run(*words)
+    assert isinstance(result.exception, InputError)

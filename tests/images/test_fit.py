@@ -1,0 +1,172 @@
+"""Mini-batch training: the same bits after a kill, and what is refused."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from featavg.data.published import load  # noqa: E402
+from featavg.errors import InputError  # noqa: E402
+from featavg.nets.architecture import Architecture, architecture  # noqa: E402
+from featavg.nets.frozen import frozen  # noqa: E402
+from featavg.nets.weights import public_cifar_resnet, read_tensors  # noqa: E402
+from featavg.training.batches import Batches  # noqa: E402
+from featavg.training.checkpoint import Checkpoint  # noqa: E402
+from featavg.training.fit import Recipe, arrays_of, fit  # noqa: E402
+from featavg.training.images import load_trained, train_images  # noqa: E402
+
+torch.set_num_threads(1)
+RECIPE = Recipe(epochs=2, batch=64, rate=0.05, crop=1)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load("digits")
+
+
+def network(task, labels="fine", name="convnet"):
+    return architecture(name, task, labels, 4).build(seed=0)
+
+
+@pytest.mark.parametrize("labels", ["coarse", "fine"])
+def test_training_learns_with_either_label(task, labels, tmp_path):
+    trained = train_images(
+        task, labels, tmp_path / "net", "convnet", 8, Recipe(epochs=8, batch=64, rate=0.05, crop=1)
+    )
+    assert trained.about["test_accuracy"][labels] > 0.85
+    again = load_trained(tmp_path / "net")
+    x = torch.from_numpy(task.test.unit[:8])
+    assert torch.allclose(again.net(x), trained.net(x), atol=1e-5)
+    assert not (tmp_path / "net.partial").exists()
+
+
+def test_a_finished_run_is_not_repeated_and_another_is_not_mistaken_for_it(task, tmp_path):
+    first = train_images(task, "fine", tmp_path / "net", "convnet", 4, RECIPE)
+    again = train_images(task, "fine", tmp_path / "net", "convnet", 4, RECIPE)
+    assert again.about["seconds"] == first.about["seconds"]
+    with pytest.raises(InputError, match="another labels"):
+        train_images(task, "coarse", tmp_path / "net", "convnet", 4, RECIPE)
+
+
+@pytest.mark.parametrize("name", ["convnet", "resnet18"])
+@pytest.mark.parametrize("stop", [5, 19, 25], ids="after {}".format)
+def test_a_killed_run_ends_in_the_same_bits(task, tmp_path, name, stop):
+    small = task.train[slice(0, 640)]
+    few = type(task)(**(vars(task) | {"train": small}))
+    recipe = Recipe(epochs=3, batch=64, rate=0.05, crop=1, small=6)
+    whole = fit(network(task, name=name), few, "fine", recipe)
+    kept = Checkpoint(tmp_path / "state", seconds=0.0)
+    fit(network(task, name=name), few, "fine", recipe, kept, stop_after=stop)
+    resumed = fit(network(task, name=name), few, "fine", recipe, Checkpoint(tmp_path / "state"))
+    for key, value in arrays_of(whole.net).items():
+        assert np.array_equal(value, arrays_of(resumed.net)[key]), key
+    losses = [[row["loss"] for row in one.history] for one in (whole, resumed)]
+    assert losses[0] == losses[1]
+
+
+def test_the_checkpoint_of_another_run_is_refused(task, tmp_path):
+    kept = Checkpoint(tmp_path / "state", seconds=0.0)
+    fit(network(task), task, "fine", RECIPE, kept, stop_after=3)
+    with pytest.raises(InputError, match="another run"):
+        fit(network(task), task, "fine", Recipe(epochs=5, batch=64), Checkpoint(tmp_path / "state"))
+
+
+def test_same_seed_same_batches_and_another_seed_others(task):
+    def first(seed):
+        batches = Batches(task.train.pixels, task.train.fine, 32, seed, crop=1, flips=True)
+        return next(iter(batches.epoch(0)))[0]
+
+    assert torch.equal(first(0), first(0))
+    assert not torch.equal(first(0), first(1))
+
+
+def test_without_augmentation_a_batch_is_the_images_themselves(task):
+    batches = Batches(task.train.pixels, task.train.fine, 50, seed=0)
+    x, y = next(iter(batches.epoch(0)))
+    order = np.concatenate([b.numpy() for _, b in batches.epoch(0)])
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    assert set(map(bytes, x.numpy())) <= set(map(bytes, task.train.unit))
+    assert len(order) == len(batches) * 50
+    assert len(y) == 50
+
+
+def test_a_network_of_another_width_is_refused(task):
+    with pytest.raises(InputError, match="need 2 outputs"):
+        fit(network(task, "fine"), task, "coarse", RECIPE)
+
+
+@pytest.mark.parametrize(
+    "change", [{"epochs": 0}, {"rate": -1.0}, {"precision": "float8"}, {"warmup": 1.0}]
+)
+def test_bad_recipes_are_refused(change):
+    with pytest.raises(InputError):
+        Recipe(**change)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "convnet", "resnet20"])
+def test_freezing_changes_no_output(name):
+    channels = 3 if name == "resnet20" else 1
+    net = Architecture(name, 10, 4, channels, (0.4,) * channels, (0.3,) * channels).build(3)
+    generator = torch.Generator().manual_seed(0)
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(generator=generator)
+            module.running_var.uniform_(0.5, 2.0, generator=generator)
+    net.eval()
+    x = torch.rand(4, channels, 32, 32, generator=generator)
+    assert torch.allclose(frozen(net)(x), net(x), atol=1e-4)
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ("this must not be printed",)
+
+
+def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, capsys):
+    path = tmp_path / "evil.th"
+    torch.save({"state_dict": {"w": Evil()}}, path)
+    with pytest.raises(InputError, match="perhaps code"):
+        read_tensors(path)
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(InputError, match="perhaps code"):
+        read_tensors(path)
+    assert "printed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 not a zip"])
+def test_a_damaged_weights_file_is_refused(tmp_path, content):
+    path = tmp_path / "bad.th"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"bad\.th"):
+        read_tensors(path)
+
+
+def test_weights_of_another_network_are_refused(tmp_path):
+    torch.save({"state_dict": {"module.conv1.weight": torch.zeros(16, 3, 3, 3)}}, tmp_path / "a.th")
+    with pytest.raises(InputError):
+        public_cifar_resnet(tmp_path / "a.th")
+
+
+def test_weights_under_the_public_names_are_loaded(tmp_path):
+    from featavg.nets.resnet import cifar_resnet
+
+    net = cifar_resnet(20)
+    renamed = {
+        "module." + name.replace("stages.", "layer"): value
+        for name, value in net.state_dict().items()
+        if not name.startswith("normalise")
+    }
+    renamed = {_one_up(name): value for name, value in renamed.items()}
+    torch.save({"state_dict": renamed}, tmp_path / "resnet20.th")
+    x = torch.rand(2, 3, 32, 32)
+    assert torch.allclose(
+        public_cifar_resnet(tmp_path / "resnet20.th")(x), net.eval()(x), atol=1e-5
+    )
+
+
+def _one_up(name):
+    import re
+
+    return re.sub(r"layer(\d)", lambda found: f"layer{int(found[1]) + 1}", name)
