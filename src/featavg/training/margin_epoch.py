@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import torch
 
 # A sample this light against the mean loss is left out of a pass. Its margin would have to fall by
-# ln(1e-7 / 1e-12) = 11 within the pass to reach the round-off of a batch, and the check after the
-# pass sees that.
-_ASLEEP = math.log(1e-12)
+# ln(1e-7 / 1e-10) = 7 within the pass to reach the round-off of a batch, and the check after the
+# pass sees that and has the pass repeated with every sample.
+_ASLEEP = math.log(1e-10)
 # A batch this much above the frame ends the pass at once (as published): it cannot come back.
 _TOO_HIGH = 600.0
 _CHUNK = 200

@@ -1,0 +1,84 @@
+"""Margins, normalised and smoothed, and the sandwich between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.special import logsumexp
+
+from featavg.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    r"""The margins of a training set under an L-homogeneous network.
+
+        normalized = min_i q_i / |theta|^L,    smoothed = -log(sum_i l_i) / |theta|^L.
+
+    For the exponential loss  normalized - log(n)/|theta|^L <= smoothed <= normalized;  for logistic
+    and cross-entropy losses the upper end holds exactly up to the gap between l and exp(-q).
+
+    Attributes:
+        smallest: min_i q_i.
+        norm: |theta|.
+        order: L.
+        normalized, smoothed: see above.
+        slack: log(n) / |theta|^L, the width of the sandwich.
+    """
+
+    smallest: Float[ndarray, "*s"]
+    norm: Float[ndarray, "*s"]
+    order: int
+    normalized: Float[ndarray, "*s"]
+    smoothed: Float[ndarray, "*s"]
+    slack: Float[ndarray, "*s"]
+
+    def sandwich_gap(self) -> Float[ndarray, "*s"]:
+        """How far the smoothed margin is outside its bounds, relative to the normalized one."""
+        above = self.smoothed - self.normalized
+        below = self.normalized - self.slack - self.smoothed
+        return np.maximum(np.maximum(above, below), 0.0) / np.abs(self.normalized)
+
+
+def sample_margins(
+    outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
+) -> Float[ndarray, "*s n"]:
+    """q_i = y_i f(x_i) for one output, own output minus the best other for more.
+
+    >>> sample_margins(np.array([[[3.0, 1.0, 2.0]]]), np.array([[0]]))
+    array([[1.]])
+    """
+    if outputs.shape[-1] == 1:
+        return targets * outputs[..., 0]
+    index = targets[..., None]
+    own = np.take_along_axis(outputs, index, axis=-1)[..., 0]
+    others = outputs.copy()
+    np.put_along_axis(others, index, -np.inf, axis=-1)
+    return own - others.max(axis=-1)
+
+
+def parameter_norm(params: Sequence[ndarray], batch: int = 0) -> Float[ndarray, "*s"]:
+    """|theta| over all parameters; the first `batch` axes are networks."""
+    total = sum(np.sum(p * p, axis=tuple(range(batch, p.ndim))) for p in params)
+    return np.sqrt(total)
+
+
+def margins(
+    outputs: Float[ndarray, "*s n c"],
+    targets: Int[ndarray, "*s n"],
+    log_losses: Float[ndarray, "*s n"],
+    norm: Float[ndarray, "*s"],
+    order: int,
+) -> Margins:
+    """Margins of a network from its outputs, log-losses, norm and order of homogeneity."""
+    if order < 1:
+        raise InputError("order", f"is {order}", "a homogeneous network has order 1 or more")
+    q = sample_margins(outputs, targets).min(axis=-1)
+    scale = norm**order
+    smoothed = -logsumexp(log_losses, axis=-1) / scale
+    slack = np.log(outputs.shape[-2]) / scale
+    return Margins(q, norm, order, q / scale, np.asarray(smoothed), slack)

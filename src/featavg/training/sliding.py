@@ -1,0 +1,229 @@
+"""Gradient flow of a two-layer network that stays on the kinks where it ends up.
+
+Where both sides of a kink <w_r, x_i> = 0 push towards it, the flow slides along the kink: the ReLU's
+derivative there is the c in [0, 1] that keeps the pre-activation at zero (a Clarke gradient). An
+integrator that knows only 0 and 1 jumps to and fro instead, with steps that shrink with its
+tolerance, and its limit is off by the size of the jumps. Here such pairs are held on their kink
+until c leaves [0, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import daqp
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.training.deep_objective import DeepEvaluation
+from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.steppers import Proposal
+
+OFF, ON, SLIDING = 0.0, 1.0, 2.0
+# A crossing shallower than this is rounding.
+_ROUNDING = 1e-13
+
+
+class Kink(NamedTuple):
+    """The points whose kink a neuron slides on, and the inverse of their Gram matrix."""
+
+    held: Int[ndarray, " e"]
+    fix: Float[ndarray, "e e"]
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingFlow:
+    """d theta/ds = -(dL/dtheta)/L by the Bogacki-Shampine pair, sliding on kinks (Filippov).
+
+    One network at a time: seeds slide on different kinks. The memory is the state of every pair
+    (point, neuron): off, on or sliding.
+
+    Args:
+        x: the points of the objective.
+        tolerance: local error allowed, relative to the size of each parameter array; also how deep
+            a step may cross a kink that holds it, relative to |w_r| |x_i|.
+        layers: train the "first" layer only, or "both".
+    """
+
+    x: Float[ndarray, "n N"]
+    tolerance: float = 1e-6
+    layers: str = "both"
+    name: str = "sliding-flow"
+    keeps_rotations: bool = True
+
+    @cached_property
+    def gram(self) -> Float[ndarray, "n n"]:
+        """<x_i, x_j>."""
+        return self.x @ self.x.T
+
+    @cached_property
+    def lengths(self) -> Float[ndarray, " n"]:
+        """|x_i|."""
+        return np.sqrt(np.diag(self.gram))
+
+    def init(self, params: Params) -> Params:
+        """Every pair is on its side."""
+        if len(params) != 2 or params[0].ndim != 2:
+            raise InputError("params", "are no single two-layer network", "give weights and head")
+        return (np.where(self.x @ params[0].T >= 0.0, ON, OFF),)
+
+    def propose(
+        self,
+        objective: Objective,
+        params: Params,
+        evaluation: Evaluation,
+        state: Params,
+        log_rate: Float[ndarray, ""],
+    ) -> Proposal:
+        """One step on the present kinks, then onto those that it reached."""
+        h = float(np.exp(log_rate + evaluation.log_loss))
+        pattern = self.settle(params, evaluation, state[0])
+
+        def moved(*terms: tuple[float, Params]) -> Params:
+            return tuple(
+                p + h * sum(weight * v[i] for weight, v in terms) for i, p in enumerate(params)
+            )
+
+        k1 = self.velocity(params, evaluation, pattern)
+        second = objective.evaluate(moved((1 / 2, k1)))
+        k2 = self.velocity(moved((1 / 2, k1)), second, pattern)
+        third = objective.evaluate(moved((3 / 4, k2)))
+        k3 = self.velocity(moved((3 / 4, k2)), third, pattern)
+        end = moved((2 / 9, k1), (1 / 3, k2), (4 / 9, k3))
+        last = objective.evaluate(end)
+        k4 = self.velocity(end, last, pattern)
+        error = max(
+            h
+            * float(np.linalg.norm(-5 / 72 * a + b / 12 + c / 9 - d / 8))
+            / (self.tolerance * float(np.linalg.norm(p)) + 1e-300)
+            for p, a, b, c, d in zip(params, k1, k2, k3, k4, strict=True)
+        )
+        landed, after, overshoot = self.land(params, end, last, pattern)
+        log_elapsed = np.log(h) + np.logaddexp.reduce(
+            [
+                np.log(2 / 9) - evaluation.log_loss,
+                np.log(1 / 3) - second.log_loss,
+                np.log(4 / 9) - third.log_loss,
+            ]
+        )
+        final = last if landed is end else objective.evaluate(landed)
+        return Proposal(landed, final, (after,), log_elapsed, np.asarray(max(error, overshoot)))
+
+    def pushes(self, params: Params, evaluation: Evaluation) -> Float[ndarray, "n M"]:
+        """u_ri: a point on the active side moves w_r by u_ri x_i."""
+        assert isinstance(evaluation, DeepEvaluation)
+        return -evaluation.loss.slopes * params[1]
+
+    def velocity(
+        self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]
+    ) -> Params:
+        """-(dL/dtheta)/L, with the derivative on kinks that keeps them."""
+        assert isinstance(evaluation, DeepEvaluation)
+        moves = np.where(pattern == ON, self.pushes(params, evaluation), 0.0)
+        for r, kink in self.kinks(pattern):
+            moves[kink.held, r] = -kink.fix @ (self.gram[kink.held] @ moves[:, r])
+        active = np.where(pattern == ON, evaluation.preactivations[0], 0.0)
+        head = -(evaluation.loss.slopes.T @ active)
+        return moves.T @ self.x, head if self.layers == "both" else np.zeros_like(head)
+
+    def kinks(self, pattern: Float[ndarray, "n M"]) -> list[tuple[int, Kink]]:
+        """The neurons that slide, with what holds them; kept, because patterns seldom change."""
+        found = []
+        for r in np.flatnonzero((pattern == SLIDING).any(axis=0)):
+            held = np.flatnonzero(pattern[:, r] == SLIDING)
+            key = held.tobytes()
+            if key not in self._known:
+                self._known[key] = Kink(held, np.linalg.inv(self.gram[np.ix_(held, held)]))
+            found.append((int(r), self._known[key]))
+        return found
+
+    @cached_property
+    def _known(self) -> dict[bytes, Kink]:
+        return {}
+
+    def settle(
+        self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]
+    ) -> Float[ndarray, "n M"]:
+        """Release pairs whose kink no longer holds them.
+
+        The shares c minimise the speed of w_r over c in [0, 1]: where c ends inside, the kink is
+        kept; at 0 the point leaves to the inactive side and at 1 to the active one.
+        """
+        u = self.pushes(params, evaluation)
+        settled = pattern
+        for r, (held, fix) in self.kinks(pattern):
+            drift = self.gram[held] @ np.where(pattern[:, r] == ON, u[:, r], 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                c = (-fix @ drift) / u[held, r]
+            if np.all((c > 0.0) & (c < 1.0)):
+                continue
+            c = _shares(self.gram[np.ix_(held, held)], u[held, r], drift)
+            settled = settled.copy() if settled is pattern else settled
+            settled[held[c <= 0.0], r] = OFF
+            settled[held[c >= 1.0], r] = ON
+        return settled
+
+    def land(
+        self, before: Params, end: Params, last: Evaluation, pattern: Float[ndarray, "n M"]
+    ) -> tuple[Params, ndarray, float]:
+        """Put the pairs that crossed onto their kink or their new side; say how deep they were.
+
+        A point that pulls the neuron down (u < 0) may be held by its kink; one that pulls it up
+        never is. The depth comes back as an error, such that the next attempt lands on the kink.
+        """
+        z = self.x @ end[0].T
+        scale = self.lengths[:, None] * np.linalg.norm(end[0], axis=1)
+        down = (pattern == ON) & (z < -_ROUNDING * scale)
+        up = (pattern == OFF) & (z > _ROUNDING * scale)
+        crossed = down | up
+        after = pattern.copy()
+        if not crossed.any() and not (pattern == SLIDING).any():
+            return end, after, 0.0
+        pulled = self.pushes(end, last) < 0.0
+        after[down & ~pulled], after[up & ~pulled] = OFF, ON
+        caught = crossed & pulled
+        after[caught] = SLIDING
+        depth = np.abs(z) / scale
+        weights = self._onto_kinks(end[0], z, after)
+        overshoot = 0.0
+        if np.any(deep := caught & (depth > self.tolerance)):
+            start = np.abs(self.x @ before[0].T) / scale
+            share = np.min((start[deep] + self.tolerance / 2) / (start[deep] + depth[deep]))
+            # ErrorControl multiplies the step by 0.9 error^(-1/3).
+            overshoot = float(max((0.9 / share) ** 3, 1.0 + 1e-9))
+        return (weights, end[1]), after, overshoot
+
+    def _onto_kinks(
+        self, weights: Float[ndarray, "M N"], z: Float[ndarray, "n M"], pattern: ndarray
+    ) -> Float[ndarray, "M N"]:
+        """The nearest weights whose sliding pairs have a pre-activation of zero."""
+        moved = weights.copy()
+        for r, (held, fix) in self.kinks(pattern):
+            moved[r] -= (fix @ z[held, r]) @ self.x[held]
+        return moved
+
+
+def _shares(
+    gram: Float[ndarray, "e e"], u: Float[ndarray, " e"], drift: Float[ndarray, " e"]
+) -> Float[ndarray, " e"]:
+    """argmin over c in [0, 1] of |v + sum_i c_i u_i x_i|^2 / 2, <x_i, v> = drift_i."""
+    size = len(u)
+    scale = np.sqrt(np.diag(gram)) * np.abs(u)
+    scale[scale == 0.0] = 1.0
+    q = gram * np.outer(u, u)
+    low, high = np.zeros(size), np.ones(size)
+    # In units of the pushes the matrix has a unit diagonal, which the solver needs.
+    found, *_ = daqp.solve(
+        q / np.outer(scale, scale),
+        u * drift / scale / scale.max(),
+        np.empty((0, size)),
+        high * scale / scale.max(),
+        low,
+        np.zeros(size, dtype=np.int32),
+    )
+    c = np.asarray(found) * scale.max() / scale
+    return np.where(c < 1e-9, 0.0, np.where(c > 1.0 - 1e-9, 1.0, c))
