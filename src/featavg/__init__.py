@@ -1,32 +1,25 @@
 """featavg: does a network average its features, what does that cost, and how is it undone?
 
-The public surface is stated once, here; what is not listed is private. Names are imported when they
-are first used, so `import featavg` and `featavg --help` cost next to nothing.
+The public surface is stated once, in `__init__.pyi` beside this file: type checkers read it there,
+and so does this module, which imports a name when it is first used. `import featavg` and
+`featavg --help` therefore cost next to nothing.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "featavg.errors": ["InputError"],
-    "featavg.data.clusters": ["MultiCluster", "Sample"],
-    "featavg.data.compress": ["TrainingSet", "draw", "draw_many"],
-    "featavg.nets.two_layer": ["TwoLayer", "binary"],
-    "featavg.nets.grouped": ["grouped"],
-    "featavg.nets.readout": ["READOUTS", "score"],
-    "featavg.nets.ideal": ["biased_robust", "feature_averaging", "feature_decoupling"],
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604
+def _homes() -> dict[str, str]:
+    """Which module each public name lives in."""
+    stated = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    lines = [line.split() for line in stated.splitlines() if line.startswith("from ")]
+    return {name: module for _, module, _, name, *_ in lines}
 
-if TYPE_CHECKING:
-    from featavg.data.clusters import MultiCluster as MultiCluster
-    from featavg.data.clusters import Sample as Sample
+
+_HOME_OF = _homes()
+__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 (names, read from the stub)
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,73 @@
+"""The public surface of featavg, stated once. What is not listed here is private."""
+
+from featavg.errors import InputError as InputError
+
+# data
+from featavg.data.clusters import MultiCluster as MultiCluster
+from featavg.data.clusters import Sample as Sample
+from featavg.data.compress import TrainingSet as TrainingSet
+from featavg.data.compress import draw as draw
+from featavg.data.compress import draw_many as draw_many
+
+# nets
+from featavg.nets.two_layer import TwoLayer as TwoLayer
+from featavg.nets.two_layer import binary as binary
+from featavg.nets.grouped import grouped as grouped
+from featavg.nets.readout import READOUTS as READOUTS
+from featavg.nets.readout import score as score
+from featavg.nets.ideal import biased_robust as biased_robust
+from featavg.nets.ideal import feature_averaging as feature_averaging
+from featavg.nets.ideal import feature_decoupling as feature_decoupling
+
+# training
+from featavg.training.train import Recipe as Recipe
+from featavg.training.train import train as train
+from featavg.training.driver import SaveAt as SaveAt
+from featavg.training.driver import Stop as Stop
+from featavg.training.driver import run as run
+from featavg.training.steppers import Adam as Adam
+from featavg.training.steppers import GradientDescent as GradientDescent
+from featavg.training.steppers import GradientFlow as GradientFlow
+from featavg.training.steppers import Momentum as Momentum
+from featavg.training.controllers import Constant as Constant
+from featavg.training.controllers import ErrorControl as ErrorControl
+from featavg.training.controllers import LossBased as LossBased
+from featavg.training.checkpoint import Checkpoint as Checkpoint
+from featavg.training.trajectory import Trajectory as Trajectory
+from featavg.training.trajectory import load_trajectory as load_trajectory
+from featavg.training.setting import Setting as Setting
+from featavg.training.presets import preset as preset
+from featavg.simulation.run import simulate as simulate
+
+# measures
+from featavg.measures.alignment import averaging_index as averaging_index
+from featavg.measures.alignment import block_cosines as block_cosines
+from featavg.measures.alignment import cosines as cosines
+from featavg.measures.alignment import equivalent_weights as equivalent_weights
+from featavg.measures.decomposition import Coefficients as Coefficients
+from featavg.measures.decomposition import projected_coefficients as projected_coefficients
+from featavg.measures.dynamics import Activations as Activations
+from featavg.measures.dynamics import LossBalance as LossBalance
+from featavg.measures.accuracy import accuracy as accuracy
+from featavg.measures.accuracy import fine_accuracy as fine_accuracy
+
+# robustness
+from featavg.robustness.radii import radii as radii
+from featavg.robustness.result import Radii as Radii
+from featavg.robustness.search import Budget as Budget
+from featavg.robustness.linf import linf_radii as linf_radii
+from featavg.robustness.model import network_model as network_model
+from featavg.robustness.torch_model import torch_model as torch_model
+from featavg.robustness.attacks.suite import attack_suite as attack_suite
+from featavg.robustness.curve import curve as curve
+from featavg.robustness.curve import pgd_curve as pgd_curve
+
+# claims and report
+from featavg.claims.ledger import Check as Check
+from featavg.claims.ledger import Claim as Claim
+from featavg.claims.ledger import Evidence as Evidence
+from featavg.claims.ledger import Settings as Settings
+from featavg.claims.registry import all_claims as all_claims
+from featavg.claims.reproduce import reproduce as reproduce
+
+__version__: str
