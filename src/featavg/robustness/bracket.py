@@ -1,175 +1,270 @@
-"""The probability read-out: brackets by branch and bound, one family for each dominant rival."""
+"""Branch and bound on the probability read-out."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.robustness.relaxation import Affine, Box, chord, halves
-from featavg.robustness.subspace import Subspace
+from featavg.robustness.relaxation import Affine, Box, Price, Terms
+
+NEWTON = 6
+ONE = np.ones((1, 1))
+TINY = 1e-30
 
 
 class ProbabilityRelaxation:
-    r"""Flipped, with j the largest of the rivals: log sum_O exp f_o <= log sum_V exp f_i, f_i <= f_j.
+    r"""sum_{o in O} exp f_o <= sum_{i in V} exp f_i, with f_j = b_j + sum_r a_{jr} relu(z_r).
 
-    Take the dominant rival out of both sides. With g_i = f_i - f_j <= 0 the condition is
+    Convex approximations use the logarithm of it, log sum_O exp f <= log A(z) with A affine, which
+    has tangents that reach far; the separable bound uses it as it is, since then every rival
+    neuron is a term of its own,
 
-        log sum_{o in O} exp f_o - f_j  <=  log (1 + sum_{i in V, i != j} exp g_i).
+        stiffness s^2 - 2 kappa s - 2 weight exp(c_r + beta_r relu(z_r + s)),
 
-    The left side is convex in the own outputs. On the right exp g_i is at most its chord over
-    [low_i, high_i], which lies within [0, 1] whatever the size of the outputs, and the logarithm of
-    an affine function is concave, so it has tangents above. Outputs are sums of ReLUs: f_j and the
-    f_i are bounded above by chords and, inside -f_j, below by tangents. A box is split in g_i where
-    exp is furthest below its chord, at log of the chord's slope, or at the kink of a ReLU,
-    whichever costs more.
+    whose least value over an interval is found from its two ends, its kink and one Newton
+    iteration. If a group has several neurons, exp of their sum is at most a weighted sum of
+    exponentials of single neurons (Jensen), equal at the point that the price comes from.
     """
 
-    def __init__(self, space: Subspace, own: Bool[ndarray, " c"], j: int) -> None:
-        if np.any(space.head < 0):
+    has_outer = False
+    inequalities = 1
+
+    def __init__(self, head: ndarray, constant: ndarray, own: Bool[ndarray, " c"]) -> None:
+        if np.any(head < 0):
             raise InputError(
                 "net", "has negative weights in its head", "use the read-out max or sum for it"
             )
-        rivals = ~own
-        rivals[j] = False
-        self.own, self.own_shift = space.head[own], space.constant[own]
-        self.others, self.others_shift = space.head[rivals], space.constant[rivals]
-        self.top, self.top_shift = space.head[j], float(space.constant[j])
-        self.all = np.vstack([self.top[None], self.others])
-        self.all_shift = np.concatenate([[self.top_shift], self.others_shift])
-        self.extra = len(self.others)
-        self.concave = (self.all > 0).any(axis=0)
+        if np.any((head > 0).sum(axis=0) > 1):
+            raise InputError(
+                "net", "has a neuron that feeds two outputs", "use the read-out max or sum for it"
+            )
+        self.own, self.own_shift = head[own], constant[own]
+        self.rival, self.rival_shift = head[~own], constant[~own]
+        self.concave = (self.rival > 0).any(axis=0)
+        self.slope = head.sum(axis=0)
+        self.level = 0.0  # of the outputs, so that exp(f - level) neither overflows nor vanishes
+        # Neurons of the rivals, of own groups with one neuron, and of own groups with several.
+        own_sizes, rival_sizes = (self.own > 0).sum(axis=1), (self.rival > 0).sum(axis=1)
+        self.rivals = np.flatnonzero(self.concave)
+        self.rival_of = (self.rival > 0).argmax(axis=0)[self.rivals]
+        self.jensen = 1.0 / rival_sizes[self.rival_of]
+        self.singles = np.flatnonzero((self.own[own_sizes == 1] > 0).any(axis=0))
+        self.single_of = (self.own > 0).argmax(axis=0)[self.singles]
+        self.plural = own_sizes != 1
+        self.plurals = np.flatnonzero((self.own[self.plural] > 0).any(axis=0))
+        self.plural_of = (self.own > 0).argmax(axis=0)[self.plurals]
+        self.mute = rival_sizes == 0
+        self.alone, self.first = rival_sizes == 1, (self.rival > 0).argmax(axis=1)
 
     def outer(self, box: Box) -> Affine:
-        """Rows: f_j from above; 1 + sum exp g_i from above; each g_i from above."""
-        slope, offset = chord(box.lo, box.hi)
-        # relu(z) >= 0 and relu(z) >= z: the one that is better over most of the box.
-        below = self.top * (box.lo + box.hi > 0)
-        g = self.others * slope - below
-        g_shift = self.others @ offset + self.others_shift - self.top_shift
-        rise, start = exp_chord(*self._ranges(box))
+        """Not used."""
+        raise NotImplementedError
+
+    def touching(self, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
+        """A(z) / exp(top): tangents of exp f_i at z, chords for single neurons known to be on."""
+        on = z > 0
+        f = self.rival @ np.where(on, z, 0.0) + self.rival_shift
+        top = float(f.max())
+        e = np.exp(f - top)
+        slopes = self.rival * on * e[:, None]
+        constants = e - slopes @ z
+        if box is not None:
+            lo, hi = box.lo[self.first], box.hi[self.first]
+            known = self.alone & (lo >= 0) & (hi > lo)
+            if known.any():
+                rate = self.slope[self.first]
+                ends = np.exp(np.stack([lo, hi]) * rate + self.rival_shift - top)
+                rise = np.where(known, (ends[1] - ends[0]) / np.where(known, hi - lo, 1.0), 0.0)
+                index = np.flatnonzero(known)
+                slopes[index] = 0.0
+                slopes[index, self.first[index]] = rise[index]
+                constants[index] = (ends[0] - rise * lo)[index]
         return Affine(
-            np.vstack([self.top * slope, rise @ g, g]),
-            np.concatenate(
-                [
-                    [self.top @ offset + self.top_shift, 1.0 + rise @ g_shift + start.sum()],
-                    g_shift,
-                ]
-            ),
+            np.stack([slopes.sum(axis=0)]), np.array([constants.sum()]), np.array([[top]]), True
         )
 
-    def _ranges(self, box: Box) -> tuple[ndarray, ndarray]:
-        """Bounds on every g_i: from the box, and those imposed."""
-        on_lo, on_hi = np.maximum(box.lo, 0.0), np.maximum(box.hi, 0.0)
-        shift = self.others_shift - self.top_shift
-        low = np.maximum(self.others @ on_lo - self.top @ on_hi + shift, box.low)
-        high = np.minimum(self.others @ on_hi - self.top @ on_lo + shift, box.high)
-        high = np.minimum(high, 0.0)
-        return np.minimum(low, high), high
-
-    def inner(self, z: Float[ndarray, " M"]) -> Affine:
-        """The tangent of log sum_V exp f_i at z: it is below, since that function is convex."""
-        on = z > 0
-        value, weights = _log_sum_exp(self.all @ np.where(on, z, 0.0) + self.all_shift)
-        slope = (weights @ self.all) * on
-        return Affine(slope[None], np.array([value - slope @ z]))
-
     def starts(self, z: Float[ndarray, " M"]) -> list[Affine]:
-        """The dominant rival alone; all rivals alike, by log sum_V exp f >= log |V| + mean f."""
-        size = len(self.all)
-        alike = self.all.mean(axis=0)
-        return [
-            Affine(self.top[None], np.array([self.top_shift])),
-            Affine(alike[None], np.array([np.log(size) + self.all_shift.mean()])),
-        ]
+        """One rival alone; all rivals alike, by log sum_V exp f >= log |V| + mean f."""
+        self.level = float((self.own @ np.maximum(z, 0.0) + self.own_shift).max())
+        alike = Affine(
+            self.rival.mean(axis=0)[None],
+            np.array([np.log(len(self.rival)) + self.rival_shift.mean()]),
+            ONE,
+        )
+        alone = zip(self.rival, self.rival_shift, strict=True)
+        return [Affine(row[None], np.array([b]), ONE) for row, b in alone] + [alike]
 
-    def cuts(self, side: Affine, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
-        """The tangent of the left side at z against `side`, and the bounds imposed on the g_i."""
+    def cuts(self, side: Affine, z: Float[ndarray, " M"]) -> Affine:
+        """The tangent of log sum_O exp f at z, against side or against the tangent of log side."""
         on = z > 0
-        active = np.where(on, z, 0.0)
-        value, weights = _log_sum_exp(self.own @ active + self.own_shift)
+        value, weights = log_sum_exp(self.own @ np.where(on, z, 0.0) + self.own_shift)
         slope = (weights @ self.own) * on
         constant = value - slope @ z
-        if box is None:
-            return Affine(slope[None] - side.coefficients, constant - side.constants)
-        top, sums, g = side.coefficients[0], side.coefficients[1], side.coefficients[2:]
-        # log s <= log a + (s - a) / a for every a > 0; the true s is between 1 and |V|.
-        a = min(max(float(sums @ z + side.constants[1]), 1.0), 1.0 + self.extra)
-        main = slope - top - sums / a
-        main_constant = constant - side.constants[0] - np.log(a) + 1.0 - side.constants[1] / a
-        high = np.minimum(box.high, 0.0)
-        below = self.others * on - top
-        below_constant = self.others_shift - side.constants[0] - high
-        imposed = np.isfinite(box.low)
+        if not side.logarithm:
+            return Affine(slope[None] - side.coefficients, constant - side.constants, ONE)
+        # log A <= log a + (A - a) / a; exp f_i >= exp b_i keeps the true A away from zero.
+        top = side.shares[0, 0]
+        a = max(float(side.at(z)[0]), float(np.exp(self.rival_shift - top).sum()), TINY)
         return Affine(
-            np.vstack([main[None], below, -g[imposed]]),
-            np.concatenate(
-                [
-                    [main_constant],
-                    below_constant,
-                    box.low[imposed] - side.constants[2:][imposed],
-                ]
-            ),
+            slope[None] - side.coefficients / a,
+            constant - top - np.log(a) + 1.0 - side.constants / a,
+            np.array([[np.exp(min(self.level - top, 600.0)) / a]]),
         )
 
     def excess(self, z: Float[ndarray, " M"]) -> float:
         """log sum_O exp f - log sum_V exp f."""
-        active = np.maximum(z, 0.0)
-        own, _ = _log_sum_exp(self.own @ active + self.own_shift)
-        rivals, _ = _log_sum_exp(self.all @ active + self.all_shift)
-        return own - rivals
+        on = np.maximum(z, 0.0)
+        own, _ = log_sum_exp(self.own @ on + self.own_shift)
+        rival, _ = log_sum_exp(self.rival @ on + self.rival_shift)
+        return own - rival
 
-    def split(self, box: Box, side: Affine, z: Float[ndarray, " M"]) -> tuple[Box, ...]:
-        """Where the relaxation is loosest at z: in one g_i, or at the kink of one neuron."""
-        slope, offset = chord(box.lo, box.hi)
-        active = np.maximum(z, 0.0)
-        low, high = self._ranges(box)
-        rise, start = exp_chord(low, high)
-        g = np.clip(
-            self.others @ active - self.top @ active + self.others_shift - self.top_shift, low, high
+    def terms(
+        self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
+    ) -> Terms:
+        """Rivals as the class says; own groups by exp itself, or by its tangent plane if larger."""
+        weight, kappa = float(price.weights[0]), price.kappa
+        near = np.clip(z, box.lo, box.hi)
+        on = np.maximum(near, 0.0)
+        least = stiffness * 0.0
+        here, where = least.copy(), near.copy()
+        self._single_terms(box, z, near, kappa, weight, least, here, where)
+        f = self.rival @ on + self.rival_shift - self.level
+        constant = -2.0 * weight * float(np.exp(f[self.mute]).sum())
+        if len(self.plurals):
+            constant += self._plural_terms(box, z, near, kappa, weight, least, here, where)
+        r = self.rivals
+        beta = self.slope[r] / self.jensen
+        # Jensen: exp(f) <= exp(f*) sum_r p_r exp((x_r - x_r*) / p_r), p_r the weights.
+        log_factor = f[self.rival_of] + np.log(self.jensen) - beta * on[r]
+        term = _RivalTerm(z[r], kappa[r], weight, stiffness[r], beta, log_factor)
+        here[r] = term.at(near[r])
+        least[r], where[r] = term.least(box.lo[r], box.hi[r])
+        size = abs(constant) + float(np.abs(least).sum() + np.abs(here).sum())
+        return Terms(least, here, where, constant, size)
+
+    def _single_terms(
+        self,
+        box: Box,
+        z: ndarray,
+        near: ndarray,
+        kappa: ndarray,
+        weight: float,
+        least: ndarray,
+        here: ndarray,
+        where: ndarray,
+    ) -> None:
+        """-2 kappa s + 2 weight exp(b + a relu(z + s)): convex, with its least value in closed form."""
+        r = self.singles
+        shift, a, k = self.own_shift[self.single_of] - self.level, self.slope[r], kappa[r]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = (np.log(np.maximum(k, 0.0) / (weight * a)) - shift) / a
+        place = np.where(k > 0, np.maximum(np.nan_to_num(root, nan=0.0), 0.0), -np.inf)
+        where[r] = np.clip(place, box.lo[r], box.hi[r])
+        for values, places in ((least, where[r]), (here, near[r])):
+            power = np.exp(shift + a * np.maximum(places, 0.0))
+            values[r] = 2.0 * (weight * power - k * (places - z[r]))
+
+    def _plural_terms(
+        self,
+        box: Box,
+        z: ndarray,
+        near: ndarray,
+        kappa: ndarray,
+        weight: float,
+        least: ndarray,
+        here: ndarray,
+        where: ndarray,
+    ) -> float:
+        """exp f >= exp f* (1 + sum a_r (relu(z_r) - relu(z_r*))): two lines a neuron."""
+        r, on = self.plurals, np.maximum(near, 0.0)
+        power = np.exp(self.own @ on + self.own_shift - self.level)
+        slope = weight * power[self.plural_of] * self.slope[r]
+        k = kappa[r]
+        places = np.stack([box.lo[r], box.hi[r], np.clip(0.0, box.lo[r], box.hi[r]), near[r]])
+        values = 2.0 * (slope * np.maximum(places, 0.0) - k * (places - z[r]))
+        best, column = values.argmin(axis=0), np.arange(len(r))
+        least[r], here[r], where[r] = values[best, column], values[3], places[best, column]
+        return 2.0 * weight * float((power * (1.0 - self.own @ on))[self.plural].sum())
+
+    def cut_at(
+        self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]
+    ) -> tuple[int, float] | None:
+        """The rival that loses most, between where it is and where its term is least.
+
+        Without terms, or if none loses, the widest one in its middle.
+        """
+        lo, hi = box.lo[self.rivals], box.hi[self.rivals]
+        width = np.where(hi - lo > 1e-9 * (np.abs(hi) + np.abs(lo)), hi - lo, 0.0)
+        if not width.any():
+            return None
+        lost = np.zeros_like(width)
+        if terms is not None:
+            lost = np.where(width > 0, (terms.here - terms.least)[self.rivals], 0.0)
+        if terms is None or not lost.max() > 1e-12 * terms.size:
+            i = int(width.argmax())
+            return int(self.rivals[i]), float(0.5 * (lo[i] + hi[i]))
+        i = int(lost.argmax())
+        r = self.rivals[i]
+        at = 0.5 * (min(max(z[r], lo[i]), hi[i]) + terms.where[r])
+        return int(r), float(min(max(at, lo[i] + 0.1 * width[i]), hi[i] - 0.1 * width[i]))
+
+
+class _RivalTerm:
+    """h(x) = stiffness (x - z)^2 - 2 kappa (x - z) - 2 weight exp(c + beta relu(x)), elementwise."""
+
+    def __init__(
+        self,
+        z: ndarray,
+        kappa: ndarray,
+        weight: float,
+        stiffness: ndarray,
+        beta: ndarray,
+        log_factor: ndarray,
+    ) -> None:
+        self.z, self.kappa, self.weight, self.stiffness = z, kappa, weight, stiffness
+        self.beta, self.log_factor = beta, log_factor
+
+    def at(self, x: ndarray) -> ndarray:
+        """h(x)."""
+        s = x - self.z
+        power = np.exp(self.log_factor + self.beta * np.maximum(x, 0.0))
+        return np.asarray((self.stiffness * s - 2.0 * self.kappa) * s - 2.0 * self.weight * power)
+
+    def slope(self, x: ndarray) -> ndarray:
+        """h'(x) for x >= 0."""
+        power = np.exp(self.log_factor + self.beta * x)
+        return np.asarray(
+            2.0 * (self.stiffness * (x - self.z) - self.kappa - self.weight * self.beta * power)
         )
-        # In units of the logarithm: what sits inside it counts divided by its argument.
-        inside = 1.0 + np.exp(g).sum()
-        curved = (rise * g + start - np.exp(g)) / inside
-        above = slope * z + offset - active
-        below = active - z * (box.lo + box.hi > 0)
-        kinks = (rise @ self.others * above + rise.sum() * self.top * below) / inside
-        kinks += self.top * above
-        kinks[(box.lo >= 0) | (box.hi <= 0)] = 0.0
-        i, r = int(curved.argmax()) if len(curved) else 0, int(kinks.argmax())
-        if len(curved) and curved[i] >= kinks[r] and curved[i] > 0.0:
-            middle = np.log(rise[i])
-            first, second = box.high.copy(), box.low.copy()
-            first[i] = second[i] = middle
-            return replace(box, high=first, last=None), replace(box, low=second, last=None)
-        return halves(box, r) if kinks[r] > 0.0 else ()
+
+    def least(self, lo: ndarray, hi: ndarray) -> tuple[ndarray, ndarray]:
+        """A lower bound of h over [lo, hi], exact up to rounding, and where it is nearly attained."""
+        vertex = np.clip(self.z + self.kappa / self.stiffness, lo, np.clip(0.0, lo, hi))
+        start = np.clip(0.0, lo, hi)
+        with np.errstate(divide="ignore"):
+            bend = np.log(self.stiffness / (self.weight * self.beta**2)) - self.log_factor
+        # Beyond `turn` the term is concave and its least value is at an end.
+        turn = np.clip(bend / self.beta, start, hi)
+        # Up to there h' is increasing and concave: Newton from the left stays left of its zero.
+        x = start.copy()
+        for _ in range(NEWTON):
+            power = self.weight * self.beta * np.exp(self.log_factor + self.beta * x)
+            curvature = self.stiffness - self.beta * power
+            step = (self.stiffness * (x - self.z) - self.kappa - power) / np.where(
+                curvature > 0, curvature, np.inf
+            )
+            x = np.clip(x - step, x, turn)
+        places = np.stack([lo, vertex, start, hi, turn, x])
+        values = self.at(places)
+        # A convex function is above its tangent: sound however early Newton stopped.
+        values[5] += np.minimum(self.slope(x), 0.0) * (turn - x)
+        best, column = values.argmin(axis=0), np.arange(len(lo))
+        return values[best, column], places[best, column]
 
 
-def probability(space: Subspace, own: Bool[ndarray, " c"]) -> list[ProbabilityRelaxation]:
-    """One family for each rival that may be the largest."""
-    return [ProbabilityRelaxation(space, own, int(j)) for j in np.flatnonzero(~own)]
-
-
-def exp_chord(
-    low: Float[ndarray, " V"], high: Float[ndarray, " V"]
-) -> tuple[Float[ndarray, " V"], Float[ndarray, " V"]]:
-    """Slope and offset with exp(g) <= slope * g + offset for low <= g <= high.
-
-    >>> slope, offset = exp_chord(np.array([-1.0]), np.array([0.0]))
-    >>> bool(slope[0] * -0.5 + offset[0] > np.exp(-0.5))
-    True
-    """
-    width = high - low
-    top = np.exp(high)
-    # (1 - exp(-w)) / w without cancellation; a chord of no width is a constant.
-    rise = np.where(width > 1e-9, -np.expm1(-width) / np.maximum(width, 1e-9), 0.0) * top
-    return rise, top - rise * high
-
-
-def _log_sum_exp(f: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
+def log_sum_exp(f: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
     """log sum exp f and its gradient, the softmax."""
     largest = f.max()
     powers = np.exp(f - largest)

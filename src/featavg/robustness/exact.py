@@ -87,13 +87,16 @@ class PieceSearch:
         """The cuts that the last search knew for a family: inequality and activation pattern."""
         return list(zip(self.cuts[f].which, self.cuts[f].active, strict=True))
 
-    def _distances(self, across: ndarray, depth: ndarray, mass: ndarray, shift: ndarray) -> ndarray:
+    def _distances(
+        self, across: ndarray, depth: ndarray, mass: ndarray, shift: ndarray | float
+    ) -> ndarray:
         """Distances of half-spaces from the point, rounded down."""
         error = self.space.error
         depth = depth - error * (mass * self.reach + np.abs(shift))
         length = np.sqrt(np.einsum("...r,...r->...", across, across)) + error * mass
         length[length == 0.0] = np.finfo(float).tiny
-        return np.maximum(depth, 0.0) / length
+        with np.errstate(over="ignore"):  # a half-space of no direction is infinitely far
+            return np.asarray(np.maximum(depth, 0.0) / length)
 
     def _add(self, f: int, i: int, active: ndarray, cuts: _Cuts) -> bool:
         """Add the cut of the pattern `active` and raise the bounds of the family's leaves."""

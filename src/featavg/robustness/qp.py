@@ -53,8 +53,8 @@ def nearest(
     (array([2., 0.]), 2.0)
     """
     lengths = np.sqrt(np.einsum("qr,qr->q", rows, rows))
-    # A row of length zero has no direction; it stays as it is and can only prove emptiness.
-    lengths[lengths == 0.0] = 1.0
+    if not lengths.all():
+        return _without_empty_rows(rows, limits, row_errors, limit_errors, lengths)
     a, b = rows / lengths[:, None], limits / lengths
     scale = float(np.abs(b).max()) or 1.0
     q, r = a.shape
@@ -73,6 +73,24 @@ def nearest(
     return _second_opinion(
         a, b / scale, lengths, scale, rows, limits, row_errors, limit_errors, found
     )
+
+
+def _without_empty_rows(
+    rows: ndarray, limits: ndarray, row_errors: ndarray, limit_errors: ndarray, lengths: ndarray
+) -> Nearest:
+    """A row of length zero has no direction: it holds everywhere or nowhere."""
+    empty = (lengths == 0.0) & (limits < 0.0)
+    if empty.any():
+        multipliers = empty.astype(float)
+        bound = half_space(rows, limits, row_errors, limit_errors, multipliers)
+        return Nearest(None, bound, multipliers)
+    kept = lengths > 0.0
+    multipliers = np.zeros(len(limits))
+    if not kept.any():
+        return Nearest(np.zeros(rows.shape[1]), 0.0, multipliers)
+    found = nearest(rows[kept], limits[kept], row_errors[kept], limit_errors[kept])
+    multipliers[kept] = found.multipliers
+    return Nearest(found.u, found.bound, multipliers)
 
 
 def half_space(

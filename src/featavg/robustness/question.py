@@ -35,9 +35,7 @@ class Family:
         return np.asarray((self.down > 0).any(axis=0))
 
 
-def check_readout(
-    outputs: int, readout: str, positive: Bool[ndarray, " c"] | None
-) -> Bool[ndarray, " c"]:
+def check_readout(outputs: int, readout: str, positive: ndarray | None) -> Bool[ndarray, " c"]:
     """The mask of J+, after saying what is wrong with it."""
     one_of("readout", readout, READOUTS)
     if outputs == 1:
@@ -52,8 +50,14 @@ def check_readout(
     return mask
 
 
-def flipped(space: Subspace, y: int, readout: str, positive: Bool[ndarray, " c"]) -> list[Family]:
-    """The families whose union is {y * score <= 0}, for every read-out but `probability`.
+def flipped(
+    space: Subspace,
+    y: int,
+    readout: str,
+    positive: Bool[ndarray, " c"],
+    slack: float = 0.0,
+) -> list[Family]:
+    """The families whose union is {y * score <= slack}, for every read-out but `probability`.
 
     >>> from featavg.nets.two_layer import binary
     >>> from featavg.robustness.subspace import reduce
@@ -62,13 +66,16 @@ def flipped(space: Subspace, y: int, readout: str, positive: Bool[ndarray, " c"]
     (array([[0., 1.]]), array([[1., 0.]]))
     """
     if len(space.head) == 1:
-        return _family(y * space.head, y * space.constant)
+        return _family(y * space.head, y * space.constant - slack)
     own, rival = (positive, ~positive) if y > 0 else (~positive, positive)
     if readout == "sum":
-        return _family(_difference(space.head, own, rival), _difference(space.constant, own, rival))
+        shift = _difference(space.constant, own, rival) - slack
+        return _family(_difference(space.head, own, rival), shift)
     found: list[Family] = []
     for j in np.flatnonzero(rival):
-        found += _family(space.head[own] - space.head[j], space.constant[own] - space.constant[j])
+        found += _family(
+            space.head[own] - space.head[j], space.constant[own] - space.constant[j] - slack
+        )
     return found
 
 
@@ -81,9 +88,9 @@ def _difference(values: ndarray, own: ndarray, rival: ndarray) -> ndarray:
 def _family(difference: Float[ndarray, "I M"], shift: Float[ndarray, " I"]) -> list[Family]:
     """difference_i . relu(z) + shift_i <= 0: no family if one of these can never hold."""
     # Each inequality may be divided by a positive number; then no number here is large or small.
-    scale = np.maximum(np.abs(difference).max(axis=1, initial=0.0), np.finfo(float).tiny)
-    varies = np.abs(difference).max(axis=1, initial=0.0) > 0
-    if np.any(shift[~varies] > 0):
+    scale = np.abs(difference).max(axis=1, initial=0.0)
+    if np.any(shift[scale == 0] > 0):
         return []
-    difference, shift = difference[varies] / scale[varies, None], shift[varies] / scale[varies]
+    scale[scale == 0] = 1.0
+    difference, shift = difference / scale[:, None], shift / scale
     return [Family(np.maximum(difference, 0.0), np.maximum(-difference, 0.0), shift)]

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.bracket import probability
+from featavg.robustness.bracket import ProbabilityRelaxation
 from featavg.robustness.exact import PieceSearch
 from featavg.robustness.leaves import count, leaves
 from featavg.robustness.never import never_flips
-from featavg.robustness.question import check_readout, flipped
-from featavg.robustness.relaxation import ReluRelaxation
+from featavg.robustness.question import Family, check_readout, flipped
+from featavg.robustness.relu_relaxation import ReluRelaxation
 from featavg.robustness.result import EXACT_WITHIN, Outcome, Radii
 from featavg.robustness.search import SAME, Budget, Search
 from featavg.robustness.subspace import reduce
@@ -36,10 +35,10 @@ _COLUMNS = ("certified", "attack", "witness", "nodes", "outcome")
 
 def radii(
     net: TwoLayer,
-    points: Sample | Float[ndarray, "n N"],
-    y: Int[ndarray, " n"] | None = None,
+    points: Sample | ndarray,
+    y: ndarray | None = None,
     readout: str = "probability",
-    positive: Bool[ndarray, " c"] | None = None,
+    positive: ndarray | None = None,
     budget: Budget | None = None,
     gap: float = 0.01,
     jobs: int | None = None,
@@ -54,8 +53,8 @@ def radii(
 
     Args:
         net: one network, not a batch.
-        points: a sample of a task (it brings y and the positive clusters), or the points.
-        y: labels, -1 or +1.
+        points: a sample of a task (it brings y and the positive clusters), or n rows of N numbers.
+        y: n labels, -1 or +1.
         readout: how k outputs become one decision; a network with one output has no choice.
         positive: J+ as a mask over the outputs.
         budget: what one point may cost.
@@ -143,14 +142,23 @@ class _Solver:
 
     def __init__(self, task: _Task) -> None:
         self.task, self.space = task, reduce(task.net)
-        self.search = {y: self._search(y) for y in (-1, 1)}
+        self.curved = task.net.outputs > 1 and task.readout == "probability"
+        self.search: dict[int, PieceSearch | TreeSearch | None] = {}
+        self.floor: dict[int, PieceSearch | TreeSearch | None] = {}
+        for y in (-1, 1):
+            own = task.positive if y > 0 else ~task.positive
+            if not self.curved:
+                self.search[y] = self._pieces(flipped(self.space, y, task.readout, task.positive))
+                continue
+            family = ProbabilityRelaxation(self.space.head, self.space.constant, own)
+            # A little inside the gap, so that the nudge of the witness does not leave it.
+            self.search[y] = TreeSearch(self.space, [family], 0.999 * task.gap)
+            # log sum_V exp f <= log |V| + max_V f: the read-out `max` with that slack is a first
+            # bound, and the better the larger the outputs are.
+            slack = math.log(np.sum(~own))
+            self.floor[y] = self._pieces(flipped(self.space, y, "max", task.positive, slack))
 
-    def _search(self, y: int) -> PieceSearch | TreeSearch | None:
-        net, readout, positive = self.task.net, self.task.readout, self.task.positive
-        if net.outputs > 1 and readout == "probability":
-            own = positive if y > 0 else ~positive
-            return TreeSearch(self.space, probability(self.space, own), self.task.gap)
-        families = flipped(self.space, y, readout, positive)
+    def _pieces(self, families: list[Family]) -> PieceSearch | TreeSearch | None:
         if not families:
             return None
         if count(families) <= LISTED:
@@ -164,13 +172,26 @@ class _Solver:
         if search is None:
             return math.inf, math.inf, nothing, 0, Outcome.NEVER
         reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
-        found = search.at(z, reach, task.budget.start())
+        clock = task.budget.start()
+        if isinstance(search, TreeSearch) and self.curved:
+            floor = self.floor[y]
+            known = 0.0 if floor is None else floor.at(z, reach, clock).certified
+            found = search.at(z, reach, clock, known)
+        else:
+            found = search.at(z, reach, clock)
         attack, witness = checked(task.net, self.space, x, y, task.positive, task.readout, found)
-        if attack == math.inf and found.finished and isinstance(search, PieceSearch):
-            if never_flips(task.net, y, task.readout, task.positive, search):
-                return math.inf, math.inf, nothing, found.nodes, Outcome.NEVER
+        listed = isinstance(search, PieceSearch) and found.finished
+        if attack == math.inf and listed and self._never(y, search):
+            return math.inf, math.inf, nothing, found.nodes, Outcome.NEVER
         certified = min(found.certified, attack)
-        return certified, attack, witness, found.nodes, self._outcome(certified, attack, found)
+        # Of the size of the nudge of a witness: points on the boundary itself.
+        rounding = 1e-12 * reach
+        outcome = self._outcome(certified, attack - rounding, found)
+        return certified, attack, witness, found.nodes, outcome
+
+    def _never(self, y: int, search: PieceSearch | TreeSearch) -> bool:
+        assert isinstance(search, PieceSearch)
+        return never_flips(self.task.net, y, self.task.readout, self.task.positive, search)
 
     def _outcome(self, certified: float, attack: float, found: Search) -> Outcome:
         if certified >= attack * (1.0 - EXACT_WITHIN) and attack < math.inf:

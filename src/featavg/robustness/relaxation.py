@@ -1,69 +1,122 @@
-"""Convex outer and inner approximations of a flipped set, on a box of pre-activations."""
+"""What branch and bound asks of a flipped set: convex approximations and a separable bound."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
-
-from featavg.robustness.question import Family
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A part of the search space.
+    """A part of the search space: lo <= z <= hi.
 
-    Attributes:
-        lo, hi: bounds on the pre-activations.
-        sign: +1 or -1 where z_r >= 0 or z_r <= 0 was imposed, otherwise 0.
-        last: the neuron whose sign was imposed last.
-        low, high: bounds on further quantities of the relaxation's own.
+    `low` and `high` are the bounds that were imposed by a split, infinite elsewhere; `last` is the
+    neuron that was split last. The bounds lo and hi are the tighter ones: they hold for every point
+    of the part that is near enough to matter.
     """
 
     lo: Float[ndarray, " M"]
     hi: Float[ndarray, " M"]
-    sign: Float[ndarray, " M"]
+    low: Float[ndarray, " M"]
+    high: Float[ndarray, " M"]
     last: int | None
-    low: Float[ndarray, " V"]
-    high: Float[ndarray, " V"]
+
+    @staticmethod
+    def everywhere(size: int) -> Box:
+        """No bound at all."""
+        wide = np.full(size, np.inf)
+        return Box(-wide, wide, -wide, wide, None)
+
+    def split(self, r: int, at: float) -> tuple[Box, Box]:
+        """The part with z_r <= at and the part with z_r >= at."""
+        hi, high, lo, low = self.hi.copy(), self.high.copy(), self.lo.copy(), self.low.copy()
+        hi[r] = high[r] = lo[r] = low[r] = at
+        return (
+            Box(self.lo, hi, self.low, high, r),
+            Box(lo, self.hi, low, self.high, r),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """coefficients @ z + constants, one for each of q rows."""
+    """coefficients @ z + constants, one for each of q rows.
+
+    `shares` says how much of each inequality of the family is in each row, so that multipliers of
+    rows become multipliers of inequalities. `logarithm` is for the probability read-out.
+    """
 
     coefficients: Float[ndarray, "q M"]
     constants: Float[ndarray, " q"]
+    shares: Float[ndarray, "q I"]
+    logarithm: bool = False
 
-    def __call__(self, z: Float[ndarray, " M"]) -> Float[ndarray, " q"]:
+    def at(self, z: Float[ndarray, " M"]) -> Float[ndarray, " q"]:
+        """The values at z."""
         return np.asarray(self.coefficients @ z + self.constants)
 
 
-class Relaxation(Protocol):
-    """What branch and bound needs to know of one family of flipped points."""
+@dataclass(frozen=True, eq=False)
+class Price:
+    """Multipliers: kappa for the pre-activations, weights for the inequalities, found at z."""
 
-    extra: int
+    kappa: Float[ndarray, " M"]
+    weights: Float[ndarray, " I"]
+    z: Float[ndarray, " M"]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """One term for each neuron: its least value over the box, its value at s = 0, and where.
+
+    `constant` is what belongs to no neuron and `size` the sum of magnitudes, for rounding errors.
+    """
+
+    least: Float[ndarray, " M"]
+    here: Float[ndarray, " M"]
+    where: Float[ndarray, " M"]
+    constant: float
+    size: float
+
+
+@runtime_checkable
+class Relaxation(Protocol):
+    """One family of flipped points, as branch and bound sees it.
+
+    The family is {left_i(z) <= right_i(z) for all i}, with both sides convex.
+    """
+
+    concave: Bool[ndarray, " M"]
+    inequalities: int
+    has_outer: bool
 
     def outer(self, box: Box) -> Affine:
-        """Affine functions above the concave-making side, everywhere in the box."""
+        """Affine functions above the right sides, everywhere in the box."""
 
-    def inner(self, z: Float[ndarray, " M"]) -> Affine:
-        """Affine functions below that side, touching it at z: what they allow is flipped."""
-
-    def cuts(self, side: Affine, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
-        """Rows that are <= 0 on everything `side` allows, and > 0 at z if z is not allowed."""
-
-    def excess(self, z: Float[ndarray, " M"]) -> float:
-        """Not positive exactly where z is flipped and of this family."""
-
-    def split(self, box: Box, side: Affine, z: Float[ndarray, " M"]) -> tuple[Box, ...]:
-        """Parts that cover the box, or none if `side` is tight at z."""
+    def touching(self, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
+        """Affine functions that touch the right sides at z; without a box, from below."""
 
     def starts(self, z: Float[ndarray, " M"]) -> list[Affine]:
-        """Inner approximations worth trying first."""
+        """Affine functions below the right sides that are worth trying first."""
+
+    def cuts(self, side: Affine, z: Float[ndarray, " M"]) -> Affine:
+        """Rows that are <= 0 wherever left <= side, and the tightest such at z."""
+
+    def excess(self, z: Float[ndarray, " M"]) -> float:
+        """Not positive exactly where z is flipped."""
+
+    def terms(
+        self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
+    ) -> Terms:
+        """stiffness s^2 - 2 kappa s + 2 weights . (left - right), neuron by neuron, s from z."""
+
+    def cut_at(
+        self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]
+    ) -> tuple[int, float] | None:
+        """The neuron to split and where, or None if nothing is left to split."""
 
 
 def chord(
@@ -78,55 +131,3 @@ def chord(
     slope = (lo >= 0).astype(float)
     np.divide(hi, hi - lo, out=slope, where=mixed)
     return slope, np.where(mixed, -lo * slope, 0.0)
-
-
-def halves(box: Box, r: int) -> tuple[Box, Box]:
-    """The part where neuron r is on, and the part where it is off."""
-    lo, hi, on, off = box.lo.copy(), box.hi.copy(), box.sign.copy(), box.sign.copy()
-    lo[r] = hi[r] = 0.0
-    on[r], off[r] = 1.0, -1.0
-    return (
-        Box(lo, box.hi, on, r, box.low, box.high),
-        Box(box.lo, hi, off, r, box.low, box.high),
-    )
-
-
-class ReluRelaxation:
-    """A family up_i . relu(z) + shift_i <= down_i . relu(z): chords above relu on the right."""
-
-    extra = 0
-
-    def __init__(self, family: Family) -> None:
-        self.family, self.weight = family, family.down.sum(axis=0)
-
-    def outer(self, box: Box) -> Affine:
-        """Chords over the box."""
-        slope, offset = chord(box.lo, box.hi)
-        return Affine(self.family.down * slope, self.family.down @ offset)
-
-    def inner(self, z: Float[ndarray, " M"]) -> Affine:
-        """The neurons that are active at z, without their ReLUs."""
-        return Affine(self.family.down * (z > 0), np.zeros(len(self.family.shift)))
-
-    def starts(self, z: Float[ndarray, " M"]) -> list[Affine]:
-        """All rivals on; only those on at z."""
-        return [self.inner(np.ones_like(z)), self.inner(z)]
-
-    def cuts(self, side: Affine, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
-        """The left sides without ReLUs, with the pattern of z."""
-        return Affine(
-            self.family.up * (z > 0) - side.coefficients, self.family.shift - side.constants
-        )
-
-    def excess(self, z: Float[ndarray, " M"]) -> float:
-        """The largest left side minus right side."""
-        on = np.maximum(z, 0.0)
-        return float(np.max((self.family.up - self.family.down) @ on + self.family.shift))
-
-    def split(self, box: Box, side: Affine, z: Float[ndarray, " M"]) -> tuple[Box, ...]:
-        """At zero, the neuron whose chord is furthest above its ReLU at z."""
-        slope, offset = chord(box.lo, box.hi)
-        gaps = self.weight * (slope * z + offset - np.maximum(z, 0.0))
-        gaps[(box.lo >= 0) | (box.hi <= 0)] = 0.0
-        r = int(gaps.argmax())
-        return halves(box, r) if gaps[r] > 0.0 else ()

@@ -43,20 +43,60 @@ def checked(
     for candidate in sorted(found.candidates, key=lambda one: one.length):
         if candidate.length >= best:
             break
-        for u in _outwards(candidate):
-            point = x + space.basis @ u
-            if margins(net, point[None], np.array([y]), positive, readout)[0] <= 0:
-                distance = float(np.linalg.norm(point - x))
-                if distance < best:
-                    best, where = distance, point
-                break
+        point = _flipped(net, space, x, y, positive, readout, candidate)
+        if point is not None:
+            distance = float(np.linalg.norm(point - x))
+            if distance < best:
+                best, where = distance, point
     return best, where
 
 
-def _outwards(candidate: Candidate) -> Iterator[ndarray]:
+def _flipped(
+    net: TwoLayer,
+    space: Subspace,
+    x: ndarray,
+    y: int,
+    positive: ndarray,
+    readout: str,
+    candidate: Candidate,
+) -> ndarray | None:
+    """The candidate, nudged until it is flipped however the sums in the network are rounded."""
+    weak = None
+    label = np.array([y, y])
+    for half, full in _nudged(candidate, float(np.linalg.norm(x))):
+        points = x + np.stack([full, half]) @ space.basis.T
+        alone = margins(net, points[:1], label[:1], positive, readout)[0] <= 0
+        # Flipped half-way through the nudge as well, and in other company: rounding does not decide.
+        if alone and np.all(margins(net, points, label, positive, readout) <= 0):
+            return np.asarray(points[0])
+        if alone and weak is None:
+            weak = np.asarray(points[0])
+    return weak if weak is not None else _snapped(net, space, x, y, positive, readout, candidate)
+
+
+def _nudged(candidate: Candidate, reach: float) -> Iterator[tuple[ndarray, ndarray]]:
     """Ever larger nudges: along the step, and away from all constraints that hold it."""
-    inwards = candidate.inwards() if len(candidate.rows) > 1 else None
+    # Steps as short as rounding errors need a nudge that is not.
+    scale = max(candidate.length, 1e-4 * reach)
+    ways = [candidate.u * (scale / candidate.length)] if candidate.length > 0 else []
+    if len(candidate.rows) > 1 or not ways:
+        ways.append(scale * candidate.inwards())
     for nudge in NUDGES:
-        yield candidate.u * (1.0 + nudge)
-        if inwards is not None:
-            yield candidate.u + (nudge * candidate.length) * inwards
+        for way in ways:
+            yield candidate.u + (0.5 * nudge) * way, candidate.u + nudge * way
+
+
+def _snapped(
+    net: TwoLayer,
+    space: Subspace,
+    x: ndarray,
+    y: int,
+    positive: ndarray,
+    readout: str,
+    candidate: Candidate,
+) -> ndarray | None:
+    """A network may reach zero at a corner and turn back: try the corner itself, as at x = 0."""
+    point = x + space.basis @ candidate.u
+    point[np.abs(point) <= 1e-12 * np.abs(x).max()] = 0.0
+    flips = margins(net, point[None], np.array([y]), positive, readout)[0] <= 0
+    return np.asarray(point) if flips else None

@@ -1,0 +1,124 @@
+"""Random small networks and points, degenerate ones among them, against the brute-force twin.
+
+`python -m tests.robustness.soundness 10000` runs the full number; the suite runs a seeded part.
+"""
+
+import sys
+from time import perf_counter
+
+import numpy as np
+from tests.robustness.brute_force import brute_force_radius
+
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.radii import radii
+from featavg.robustness.result import Outcome
+from featavg.robustness.witness import margins
+
+POINTS = 5
+DEGENERATE = (
+    "none",
+    "none",
+    "none",
+    "parallel",
+    "opposite",
+    "zero weight",
+    "zero head",
+    "duplicate",
+    "no bias",
+    "scaled 1e-8",
+    "scaled 1e8",
+    "boundary",
+    "nearly parallel",
+    "integers",
+)
+
+
+def random_case(rng):
+    """A network, points, labels, a read-out and the name of what is special about it."""
+    kind = DEGENERATE[rng.integers(len(DEGENERATE))]
+    dimension, grouped = int(rng.integers(1, 5)), bool(rng.integers(2))
+    if grouped:
+        k, h = [(2, 1), (3, 1), (4, 1), (2, 2), (3, 2)][rng.integers(5)]
+        neurons = k * h
+        head = np.kron(np.eye(k), np.full((1, h), 1.0 / h))
+        if rng.integers(3) == 0:
+            head = head * rng.normal(size=head.shape)
+        positive = np.arange(k) < rng.integers(1, k)
+        readout = ("sum", "max")[rng.integers(2)]
+    else:
+        neurons = int(rng.integers(1, 7))
+        head, positive, readout = rng.normal(size=(1, neurons)), None, "sum"
+    weights = rng.normal(size=(neurons, dimension))
+    biases = rng.normal(size=neurons) * (kind != "no bias")
+    x = rng.normal(size=(POINTS, dimension)) * 2.0
+    if neurons > 1 and kind in ("parallel", "opposite", "duplicate", "nearly parallel"):
+        weights[1] = weights[0] * {"parallel": 2.5, "opposite": -1.0}.get(kind, 1.0)
+        weights[1] += 1e-9 * rng.normal(size=dimension) * (kind == "nearly parallel")
+        if kind == "duplicate":
+            biases[1] = biases[0]
+    if kind == "zero weight":
+        weights[0] = 0.0
+    if kind == "zero head":
+        head[:, 0] *= neurons == 1 or grouped
+    if kind == "integers":
+        weights, biases, x = np.round(weights), np.round(biases), np.round(x)
+    if kind.startswith("scaled"):
+        scale = float(kind.split()[1])
+        weights, biases = weights * scale, biases * scale
+    if kind == "boundary" and np.any(weights[0]):
+        # Onto the kink of the first neuron.
+        w = weights[0]
+        x -= np.outer((x @ w + biases[0]) / (w @ w), w)
+    return TwoLayer(weights, biases, head), x, positive, readout, kind
+
+
+def check(seed, cases):
+    """Compare on `cases` (network, point) pairs; returns what was found, raises on a mismatch."""
+    rng = np.random.default_rng(seed)
+    worst, counts, start = 0.0, {}, perf_counter()
+    for _ in range(cases // POINTS):
+        net, x, positive, readout, kind = random_case(rng)
+        y = np.where(rng.random(POINTS) < 0.5, -1, 1)
+        score = margins(net, x, np.ones(POINTS), positive, readout)
+        # Mostly the label that the network gives, so that there is something to measure.
+        y = np.where(rng.random(POINTS) < 0.9, np.where(score > 0, 1, -1), y)
+        found = radii(net, x, y=y, readout=readout, positive=positive, jobs=1)
+        for i in range(POINTS):
+            counts[found.outcomes[i].value] = counts.get(found.outcomes[i].value, 0) + 1
+            expected = brute_force_radius(net, x[i], y[i], readout, positive)
+            case = (kind, readout, net, x[i], y[i], expected, found.certified[i], found.attack[i])
+            _compare(found, i, expected, case)
+            if 0 < expected < np.inf and found.outcomes[i] is Outcome.EXACT:
+                size = max(expected, 1e-6 * np.abs(x[i]).max())
+                worst = max(worst, abs(found.certified[i] - expected) / size)
+        # A point on the boundary itself is flipped or not as its sums are rounded.
+        flips = np.isfinite(found.attack) & (found.attack > 0)
+        for i in np.flatnonzero(flips):
+            again = margins(net, found.witness[i : i + 1], y[i : i + 1], positive, readout)
+            assert again[0] <= 0, (kind, again)
+        lengths = np.linalg.norm(found.witness[flips] - x[flips], axis=1)
+        np.testing.assert_allclose(lengths, found.attack[flips], rtol=1e-12, atol=1e-300)
+    return {"cases": cases, "worst": worst, "outcomes": counts, "seconds": perf_counter() - start}
+
+
+def _compare(found, i, expected, case):
+    certified, attack, outcome = found.certified[i], found.attack[i], found.outcomes[i]
+    if outcome is Outcome.MISCLASSIFIED:
+        assert attack == certified == 0.0
+        assert expected <= 1e-9, case
+        return
+    if outcome is Outcome.NEVER:
+        assert expected == np.inf or expected > 1e6, case
+        return
+    x = case[3]
+    tolerance = 1e-6 * expected + 1e-12 * (1 + np.abs(x).max()) if expected < np.inf else 0.0
+    assert certified <= expected + tolerance, case
+    assert attack >= expected - tolerance, case
+    if outcome is Outcome.EXACT:
+        assert abs(certified - expected) <= tolerance, case
+        assert abs(attack - expected) <= tolerance, case
+
+
+if __name__ == "__main__":
+    total = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    print(check(int(sys.argv[2]) if len(sys.argv) > 2 else 0, total))
