@@ -102,7 +102,8 @@ def _best_scale(values: Float[ndarray, "2 m"]) -> tuple[float, float]:
     for _ in range(80):
         a, b = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, b) if worst(a) <= worst(b) else (a, high)
-    return (low + high) / 2, worst((low + high) / 2)
+    best = float((low + high) / 2)
+    return best, worst(best)
 
 
 def _ascend(
