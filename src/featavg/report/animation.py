@@ -1,0 +1,66 @@
+"""A small animated GIF from a row of figures that differ in their data only."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from featavg.claims import store
+from featavg.claims.figure import Figure
+from featavg.errors import InputError
+
+
+def animate(
+    frames: Sequence[Figure],
+    path: Path,
+    *,
+    milliseconds: int = 160,
+    hold: int = 12,
+    dpi: int = 80,
+    progress: Callable[[float, str], None] | None = None,
+) -> Path:
+    """Draw every frame by matplotlib and write them as one GIF that plays for ever.
+
+    Args:
+        frames: figures of one shape, in order.
+        path: where to; its name ends in .gif.
+        milliseconds: how long a frame stays.
+        hold: how many times longer the last one does.
+        dpi: resolution; at 80 a two-panel film of 25 frames has about 200 KB.
+        progress: called with the share done and a note.
+    """
+    if not frames:
+        raise InputError("frames", "are empty", "give at least one figure")
+    if path.suffix != ".gif":
+        raise InputError("path", f"is {path.name}", "give a name that ends in .gif")
+    from PIL import Image
+
+    from featavg.report.figures import draw
+
+    images = []
+    for number, frame in enumerate(frames):
+        drawing = draw(frame)
+        drawing.set_dpi(dpi)
+        drawing.canvas.draw()
+        pixels = np.asarray(drawing.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
+        # 64 colours of the first frame for all: without a common palette a GIF flickers.
+        still = Image.fromarray(pixels)
+        shared = images[0] if images else still.quantize(64)
+        images.append(still.quantize(palette=shared, dither=Image.Dither.NONE))
+        if progress is not None:
+            progress((number + 1) / len(frames), f"frame {number + 1} of {len(frames)}")
+    shown = [milliseconds] * (len(images) - 1) + [hold * milliseconds]
+    film = io.BytesIO()
+    images[0].save(
+        film,
+        format="GIF",
+        save_all=True,
+        append_images=images[1:],
+        duration=shown,
+        loop=0,
+        optimize=True,
+    )
+    return store.write(path, film.getvalue(), "out")
