@@ -32,7 +32,7 @@ def ddn(
     norm: str = "l2",
     steps: int = 40,
     start: Float[ndarray, "n D"] | None = None,
-    step_size: tuple[float, float] = (0.6, 0.02),
+    step_size: tuple[float, float] = (0.5, 0.02),
     norm_step: tuple[float, float] = (0.15, 0.003),
 ) -> Found:
     r"""Scale-aware decoupled direction and norm (Rony et al. 2019), in l2 and in l_inf.

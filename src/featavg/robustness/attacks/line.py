@@ -30,8 +30,19 @@ def shorten(
         steps: evaluations after the first.
         tolerance: stop where the interval is this share of the way.
     """
+    point = point.copy()
     end = model.margins(point, label)
-    flipped, point = end <= 0, point.copy()
+    for hair in (1e-9, 1e-6, 1e-4):
+        # What flipped in one batch may not in the next, by a rounding: a hair further it does.
+        rows = np.flatnonzero((end > 0) & np.any(point != x, axis=1))
+        if len(rows) == 0:
+            break
+        longer = to_box(x[rows], (1 + hair) * (point[rows] - x[rows]), model.bounds)
+        trial = (x[rows] + longer).astype(x.dtype)
+        margins = model.margins(trial, label[rows])
+        hit = margins <= 0
+        point[rows[hit]], end[rows[hit]] = trial[hit], margins[hit]
+    flipped = end <= 0
     low, high = np.zeros(len(x)), np.ones(len(x))
     at_low, at_high = margin.astype(float), end.astype(float)
     far = point.copy()

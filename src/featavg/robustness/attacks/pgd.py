@@ -76,7 +76,7 @@ def minimal_pgd(
     margin: Float[ndarray, " n"],
     guess: Float[ndarray, " n"],
     norm: str = "l2",
-    rounds: int = 8,
+    rounds: int = 6,
     steps: int = 20,
     restarts: int = 1,
     starts: Sequence[Float[ndarray, "n D"]] = (),

@@ -20,7 +20,7 @@ from scipy.special import entr, softmax
 
 from featavg.robustness.attacks.ddn import Found
 from featavg.robustness.attacks.nearest import nearest
-from featavg.robustness.attacks.norms import length
+from featavg.robustness.attacks.norms import length, to_box
 from featavg.robustness.model import TwoLayerModel
 
 
@@ -76,7 +76,9 @@ def polish(
         points = [start.point[i] for start in starts if start.flipped[i]]
         delta = _polish_one(model, x[i], int(label[i]), points, norm, rounds)
         if delta is not None:
-            best[i], flipped[i] = x[i] + delta, True
+            # A hair beyond the boundary, where the sign of a rounded margin is no toss.
+            best[i : i + 1] = x[i] + to_box(x[i : i + 1], delta[None] * (1 + 1e-9), model.bounds)
+            flipped[i] = True
     return Found(best, flipped)
 
 

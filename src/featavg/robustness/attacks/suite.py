@@ -203,7 +203,15 @@ def _attack(state: _State, name: str, features: Features | None, budget: int, se
         state.offer(
             name,
             minimal_pgd(
-                model, x, label, state.margin, guess, norm, restarts=2, starts=along, seed=seed
+                model,
+                x,
+                label,
+                state.margin,
+                guess,
+                norm,
+                restarts=1 if along else 2,
+                starts=along,
+                seed=seed,
             ),
         )
     elif name == "polish":
@@ -237,18 +245,24 @@ def _dead(model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]) -> 
 def _confirmed(
     model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], found: Found
 ) -> Found:
-    """Points that flip the model itself, moved outwards by a hair where rounding undid the flip."""
-    point, flipped = found.point.copy(), found.flipped.copy()
-    for nudge in (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4):
-        rows = np.flatnonzero(flipped)
-        moved = found.point[rows] - x[rows]
-        trial = x[rows] + to_box(x[rows], (1 + nudge) * moved, model.bounds)
-        trial = found.point[rows] if nudge == 0 else trial.astype(x.dtype)
-        ok = (
-            model.decision.margins(model.outputs(trial), label[rows]) <= 0
-            if len(rows)
-            else rows > 0
-        )
-        point[rows[ok]] = trial[ok]
-        flipped[rows[ok]] = False
-    return Found(point, found.flipped & ~flipped)
+    """Points that flip the model itself, a hair beyond the boundary.
+
+    On the boundary the sign of a rounded score is a toss, and in another batch another one: the
+    hair is far above rounding, far below what anybody reads off a radius, and longer if need be.
+    """
+    point, open_ = found.point.copy(), found.flipped.copy()
+    hairs = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+    for hair in hairs if x.dtype == np.float64 else hairs[4:]:
+        rows = np.flatnonzero(open_)
+        if len(rows) == 0:
+            break
+        longer = (1 + hair) * (found.point[rows] - x[rows])
+        trial = (x[rows] + to_box(x[rows], longer, model.bounds)).astype(x.dtype)
+        hit = model.margins(trial, label[rows]) <= 0
+        point[rows[hit]], open_[rows[hit]] = trial[hit], False
+    rows = np.flatnonzero(open_)
+    if len(rows):
+        # At a corner of the box nothing is longer: the point itself has to do.
+        hit = model.margins(found.point[rows], label[rows]) <= 0
+        open_[rows[hit]] = False
+    return Found(point, found.flipped & ~open_)

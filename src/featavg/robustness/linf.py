@@ -1,0 +1,177 @@
+"""Exact robust radii in l_inf, for networks written in the coordinates of R^d."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.data.clusters import Sample
+from featavg.errors import InputError, one_of
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.linf_tree import Program, search
+from featavg.robustness.model import TwoLayerModel, network_model
+from featavg.robustness.question import check_readout, flipped
+from featavg.robustness.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.search import Budget
+from featavg.robustness.subspace import Subspace, reduce
+from featavg.training.trajectory import Trajectory
+
+READOUTS = ("sum", "max")
+# How often the search starts again a thousand times further out when nothing has flipped.
+FURTHER = 3
+# A candidate lies on the boundary, where the sign of a rounded score is a toss.
+NUDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+
+
+def linf_radii(
+    net: TwoLayer | Trajectory,
+    points: Sample | ndarray,
+    y: ndarray | None = None,
+    readout: str = "sum",
+    positive: ndarray | None = None,
+    budget: Budget | None = None,
+) -> Radii:
+    r"""The l_inf distance from each point to the nearest point that the network decides otherwise.
+
+        radius(x, y) = min { max_i |u_i| : y * score(x + u) <= 0 }.
+
+    Exact for one output and for the read-outs `sum` and `max`; where the budget ends first, a
+    bracket. A compressed network is refused: turning the coordinates changes l_inf distances.
+
+    Args:
+        net: a network in R^d, or the result of training one with coordinates="ambient".
+        points: a sample of a task (it brings y and the positive clusters), or n rows of R^d.
+        y: n labels, -1 or +1.
+        readout: "sum" or "max"; a network with one output has no choice.
+        positive: J+ as a mask over the outputs.
+        budget: linear programs and seconds a point (2000 programs unless given).
+
+    >>> from featavg.nets.two_layer import binary
+    >>> found = linf_radii(binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
+    >>> found.certified.round(6), found.norm
+    (array([1.]), 'linf')
+    """
+    network, x, labels, mask = _inputs(net, points, y, positive)
+    if network.outputs > 1:
+        one_of("readout", readout, READOUTS)
+    given = check_readout(network.outputs, readout, mask)
+    model = network_model(network, given if network.outputs > 1 else None, readout)
+    label = model.decision.labels(labels)
+    x = model.rows(x)
+    wrong = model.margins(x, label) <= 0
+    starts = _starts(model, x, labels, wrong)
+    space = reduce(network)
+    parts = [
+        _one(model, space, given, x[i], int(labels[i]), starts[i], bool(wrong[i]), budget)
+        for i in range(len(x))
+    ]
+    certified, attack, witness, nodes, outcome = (
+        np.array([part[column] for part in parts]) for column in range(5)
+    )
+    return Radii(certified, attack, witness, nodes, outcome, norm="linf")
+
+
+def _inputs(
+    net: TwoLayer | Trajectory,
+    points: Sample | ndarray,
+    y: ndarray | None,
+    positive: ndarray | None,
+) -> tuple[TwoLayer, ndarray, ndarray, ndarray | None]:
+    """The network, points, labels and mask, unless the coordinates are not those of R^d."""
+    network = net.net if isinstance(net, Trajectory) else net
+    compressed = isinstance(net, Trajectory) and net.settings.get("coordinates") == "compressed"
+    if isinstance(points, Sample):
+        compressed |= network.dimension != points.task.d
+    if compressed:
+        raise InputError(
+            "net",
+            "is compressed, and compression does not keep l_inf distances",
+            'train with coordinates="ambient"',
+        )
+    if isinstance(points, Sample):
+        mask = points.task.positive_clusters if positive is None else positive
+        return network, points.x, points.y if y is None else y, mask
+    if y is None:
+        raise InputError("y", "is missing", "give one label a point, -1 or +1")
+    x = np.asarray(points, dtype=float)
+    if x.ndim != 2 or len(x) != len(y):
+        raise InputError("y", f"has {len(y)} labels for points {x.shape}", "give one a point")
+    return network, x, np.asarray(y), positive
+
+
+def _starts(model: TwoLayerModel, x: ndarray, y: ndarray, wrong: ndarray) -> list[ndarray | None]:
+    """A flipped point for each, to bound the search from above; None where no attack finds one."""
+    found: list[ndarray | None] = [None] * len(x)
+    rows = np.flatnonzero(~wrong)
+    if len(rows) == 0:
+        return found
+    try:
+        result = attack_suite(model, x[rows], y[rows], "linf", budget=60)
+    except InputError:
+        # No gradient anywhere: the search will have to prove that nothing flips.
+        return found
+    for row, witness, radius in zip(rows, result.witness, result.radii, strict=True):
+        found[row] = witness if math.isfinite(radius) else None
+    return found
+
+
+def _one(
+    model: TwoLayerModel,
+    space: Subspace,
+    positive: ndarray,
+    x: Float[ndarray, " N"],
+    y: int,
+    start: ndarray | None,
+    wrong: bool,
+    budget: Budget | None,
+) -> tuple[float, float, ndarray, int, int]:
+    """Certified, attack, witness, nodes and outcome of one point."""
+    if wrong:
+        return 0.0, 0.0, x, 0, Outcome.MISCLASSIFIED.code
+    label = model.decision.labels([y])
+    witness = start
+    reach = math.inf if start is None else float(np.abs(start - x).max())
+
+    def probe(step: Float[ndarray, " N"]) -> float:
+        nonlocal witness, reach
+        for nudge in NUDGES:
+            point = x + step * (1 + nudge)
+            if model.margins(point[None], label)[0] <= 0:
+                length = float(np.abs(point - x).max())
+                if length < reach:
+                    witness, reach = point, length
+                return length
+        return math.inf
+
+    families = flipped(space, y, model.decision.readout, positive)
+    at_x = space.preactivations(x[None])[0]
+    programs = [Program(family, space.normals, at_x) for family in families]
+    clock = (budget or Budget(nodes=2000)).start()
+    guess = reach if math.isfinite(reach) else _far(space, at_x, x)
+    found = search(programs, guess, probe, clock)
+    for _ in range(FURTHER):
+        if math.isfinite(reach) or not found.finished:
+            break
+        guess *= 1e3
+        found = search(programs, guess, probe, clock)
+    if not math.isfinite(reach):
+        # Nothing flips within `guess`; beyond it the lines of the search say nothing.
+        nowhere = np.full_like(x, np.nan)
+        return min(found.certified, guess), math.inf, nowhere, found.nodes, Outcome.OPEN.code
+    assert witness is not None
+    certified = min(found.certified, reach)
+    outcome = Outcome.EXACT if certified >= reach * (1 - EXACT_WITHIN) else Outcome.OPEN
+    if not found.finished:
+        outcome = Outcome.BUDGET
+    return certified, reach, witness, found.nodes, outcome.code
+
+
+def _far(space: Subspace, at_x: ndarray, x: ndarray) -> float:
+    """A radius that is far: more than it takes to move every neuron through zero."""
+    sizes = np.abs(space.normals).sum(axis=1)
+    reach = np.abs(at_x) / np.where(sizes > 0, sizes, 1.0)
+    return 10 * max(float(np.max(reach, initial=0.0)), float(np.abs(x).max(initial=0.0)), 1e-300)
