@@ -24,7 +24,7 @@ def ideal_nets(task: MultiCluster) -> tuple[Shown, Shown, Shown]:
     return (
         Shown("f<sub>FA</sub>", feature_averaging(task), "averaged"),
         Shown("f<sub>FD</sub>", feature_decoupling(task), "decoupled"),
-        Shown("biased", biased_robust(task), "neutral"),
+        Shown("with biases", biased_robust(task), "neutral"),
     )
 
 
@@ -107,7 +107,7 @@ def picture(settings: Settings, k: int = 10, d: int = 3072, n: int = 1000) -> Ev
     theory = {
         "f<sub>FA</sub>": k**-0.5,
         "f<sub>FD</sub>": (1 + k / 2) ** -0.5,
-        "biased": 0.5,
+        "with biases": 0.5,
         "trained averaged": k**-0.5,
         "trained decoupled": 0.5**0.5,
     }

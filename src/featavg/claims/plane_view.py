@@ -82,10 +82,15 @@ class Shown:
 
     def contour(self, view: View, a: ndarray, b: ndarray, fill: bool) -> Contour:
         """The boundary in a plane; values are scaled, which moves no boundary."""
-        z = self.decide(view.points(a, b, self.net.dimension)).reshape(len(b), len(a))
-        z = z / max(np.abs(z).max(), 1e-300)
-        # A score of exactly zero counts as flipped, here as in `radii`.
-        return Contour("boundary", a, b, z - 1e-6, self.role, fill=fill)
+        x = view.points(a, b, self.net.dimension)
+        z = self.decide(x)
+        if self.net.outputs == 1:
+            # Where no neuron is on the score is exactly zero and counts as flipped, as in `radii`.
+            # How far the positive neurons are from it makes the edge of that region a clean line.
+            asleep = self.net.preactivations(x)[:, self.net.head[0] > 0].max(axis=1)
+            z = np.where(z == 0.0, np.minimum(asleep, 0.0), z)
+        z = np.round(z / max(np.abs(z).max(), 1e-300), 5).reshape(len(b), len(a))
+        return Contour("boundary", a, b, z, self.role, fill=fill)
 
 
 def clusters_in(
@@ -114,7 +119,7 @@ def panel(
     title: str,
     clusters: Int[ndarray, " c"],
     point: Float[ndarray, " k"] | None = None,
-    resolution: int = 121,
+    resolution: int = 81,
 ) -> Plane:
     """One panel: boundaries, clusters, and the minimal perturbation of `point` with its ball.
 
@@ -133,8 +138,9 @@ def panel(
             start = view.place(point[None, :])[0] / unit
             end = view.place((point + moved)[None, :])[0] / unit
             radius = float(np.linalg.norm(moved)) / unit
-            arrows = (Arrow((start[0], start[1]), (end[0], end[1])),)
-            circles = (Circle((start[0], start[1]), radius),)
+            if radius > 0.01:  # too short an arrow is only a smudge
+                arrows = (Arrow((start[0], start[1]), (end[0], end[1])),)
+                circles = (Circle((start[0], start[1]), radius),)
             notes = (Note(start[0], start[1] - radius - 0.16, f"radius {radius:.2f} √d"),)
     return Plane(
         Axis(axes[0]),

@@ -6,8 +6,6 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from featavg.claims import store
 from featavg.claims.figure import Figure
 from featavg.errors import InputError
@@ -42,12 +40,12 @@ def animate(
 
     images = []
     for number, frame in enumerate(frames):
-        drawing = draw(frame)
-        drawing.set_dpi(dpi)
-        drawing.canvas.draw()
-        pixels = np.asarray(drawing.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
+        drawing, picture = draw(frame), io.BytesIO()
+        drawing.draw_without_rendering()  # finds the layout, which then stays
+        drawing.set_layout_engine("none")
+        drawing.savefig(picture, format="png", dpi=dpi)
         # 64 colours of the first frame for all: without a common palette a GIF flickers.
-        still = Image.fromarray(pixels)
+        still = Image.open(picture).convert("RGB")
         shared = images[0] if images else still.quantize(64)
         images.append(still.quantize(palette=shared, dither=Image.Dither.NONE))
         if progress is not None:
