@@ -36,7 +36,9 @@ from featavg.training.checkpoint import Checkpoint as Checkpoint
 from featavg.training.trajectory import Trajectory as Trajectory
 from featavg.training.trajectory import load_trajectory as load_trajectory
 from featavg.training.setting import Setting as Setting
-from featavg.training.presets import preset as preset
+from featavg.training.named_settings import compose as compose
+from featavg.simulation.run import Simulation as Simulation
+from featavg.simulation.run import load_simulation as load_simulation
 from featavg.simulation.run import simulate as simulate
 
 # measures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     temporary = _temporary(path)
     try:
         yield temporary
+        _open_to_readers(temporary)
         old = temporary.with_name(temporary.name + ".old")
         if path.exists():
             path.rename(old)
@@ -37,6 +39,13 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise _cannot_write(path, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Temporary names are private; results are for sharing."""
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -69,11 +78,15 @@ def write_folder(path: Path, arrays: Mapping[str, ndarray], meta: Mapping[str, A
 
 def fill_folder(folder: Path, arrays: Mapping[str, ndarray], meta: Mapping[str, Any]) -> None:
     """Put arrays and plain values into an open `new_folder`, perhaps beside other files."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     # Not np.ascontiguousarray: it would turn a number without axes into an array of one.
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    save_file(whole, str(folder / ARRAYS))
+    try:
+        save_file(whole, str(folder / ARRAYS))
+    except SafetensorError as error:  # how it reports a full disk
+        raise OSError(errno.ENOSPC, str(error)) from error
     (folder / META).write_text(json.dumps(meta, indent=1, allow_nan=False) + "\n")
 
 

@@ -52,9 +52,9 @@ def reproduce(
     if seeds < 1:
         raise InputError("seeds", f"is {seeds}", "give at least one")
     chosen = find(only, claims)
-    folder = store.usable_folder(Path(out) if out is not None else DEFAULT_OUT)
     if json is not None:
         store.usable_folder(Path(json).absolute().parent, "json")
+    folder = store.usable_folder(Path(out) if out is not None else DEFAULT_OUT)
     settings = Settings(
         seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
     )

@@ -107,7 +107,7 @@ def source_hash() -> str:
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE)
-        if name.parts[0] not in ("report", "cli.py"):
+        if name.parts[0] not in ("report", "commands", "cli.py"):
             digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

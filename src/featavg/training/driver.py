@@ -149,7 +149,10 @@ def run(
         fixed, settings: passed through to the trajectory.
         identity: arrays (the data) that tell this run from others in a checkpoint.
     """
-    key = fingerprint([*params, *identity], stepper, controller, stop, save_at, tuple(names))
+    key = ""
+    if checkpoint:
+        rules = (stepper, controller, stop, save_at, tuple(names))
+        key = fingerprint([*params, *identity], *rules)
     evaluation = objective.evaluate(params)
     state = _begin(params, evaluation, stepper, controller)
     found = checkpoint.read(key) if checkpoint else None
