@@ -19,6 +19,14 @@ MODULES: tuple[str, ...] = (
     "figure2",
     "theorems",
     "lemmas",
+    "connections_min_vidal",
+    "connections_radius",
+    "connections_simplicity",
+    "connections_margin",
+    "connections_features",
+    "connections_dimples",
+    "connections_expressivity",
+    "connections_picture",
 )
 
 
