@@ -24,6 +24,7 @@ SETTINGS = CurveSettings(
     norms=("l2",),
     readouts=("probability", "max"),
     pgd_steps=20,
+    pgd_radii=(0.0, 0.3, 0.6, 1.0),
     radii={"l2": (0.0, 0.3, 0.6, 1.0), "linf": (0.0, 0.1)},
 )
 

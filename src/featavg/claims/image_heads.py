@@ -182,7 +182,7 @@ def superclasses(settings: Settings) -> Evidence:
         raise NotRun(str(error)) from error
     folder = run_folder(settings) / "features-cifar100-efficientnet"
     features = features_of(task, embedding, folder, progress=_part(settings, 0.0, 0.5))
-    found = study_superclasses(features, settings.seeds[:3], progress=_part(settings, 0.5, 1.0))
+    found = study_superclasses(features, settings.seeds[:2], progress=_part(settings, 0.5, 1.0))
     gain = found["gain"]
     return Evidence(
         checks=(

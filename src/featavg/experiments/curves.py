@@ -27,6 +27,8 @@ from featavg.training.fit import arrays_of
 
 Progress = Callable[[float, str], None]
 ADAPTIVE = ("ddn", "deepfool")
+# Protocol, labels, read-out and norm.
+Part = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class CurveSettings:
         norms: "l2", "linf".
         readouts: of the network with fine labels.
         budget: gradients an image for the minimal-norm attack.
-        pgd_images, pgd_steps: the published protocol, which is much dearer.
+        pgd_images, pgd_steps, pgd_radii: the published protocol, which is much dearer; its radii
+            are l2.
         radii: where the curves are read, by norm.
     """
 
@@ -48,6 +51,7 @@ class CurveSettings:
     budget: int = 60
     pgd_images: int = 1000
     pgd_steps: int = 40
+    pgd_radii: tuple[float, ...] = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0)
     radii: dict[str, tuple[float, ...]] = field(
         default_factory=lambda: {
             "l2": tuple(np.round(np.linspace(0.0, 2.0, 11), 4).tolist()),
@@ -134,7 +138,7 @@ def as_published(
         wrapped(net, task, labels, readout),
         task.test.unit[rows],
         task.targets(task.test, "coarse")[rows],
-        settings.radii[norm],
+        settings.pgd_radii,
         own=task.targets(task.test, labels)[rows],
         norm=norm,
         steps=settings.pgd_steps,
@@ -156,30 +160,38 @@ def compare(
         nets: by labels, "coarse" and "fine"; one of them may be missing.
         folder: where each finished part is kept, so that a killed run goes on.
     """
-    jobs = _jobs(tuple(nets), settings)
+    jobs = parts(tuple(nets), settings)
     done: dict[str, list[dict[str, Any]]] = {"adaptive": [], "published": []}
-    for i, (protocol, labels, readout, norm) in enumerate(jobs):
+    for i, job in enumerate(jobs):
+        protocol, labels, readout, norm = job
         if progress is not None:
             progress(i / len(jobs), f"{protocol}: {norm}, {labels} labels, {readout}")
-        call = adaptive if protocol == "adaptive" else as_published
-        net = nets[labels]
-        key = fingerprint(list(arrays_of(net).values()), asdict(settings), protocol, readout, norm)
-        path = None if folder is None else folder / f"{protocol}-{labels}-{readout}-{norm}.json"
-        found = _kept(path, key)
-        if found is None:
-            found = call(net, task, labels, readout, norm, settings) | {"key": key}
-            if path is not None:
-                write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
-        done[protocol].append(found)
+        done[protocol].append(run_part(nets[labels], task, job, settings, folder))
     return done
 
 
-def _jobs(models: tuple[str, ...], settings: CurveSettings) -> list[tuple[str, str, str, str]]:
+def run_part(
+    net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings, folder: Path | None
+) -> dict[str, Any]:
+    """One part, taken from `folder` if it is there for the same weights and settings."""
+    protocol, labels, readout, norm = job
+    call = adaptive if protocol == "adaptive" else as_published
+    key = fingerprint(list(arrays_of(net).values()), asdict(settings), job)
+    path = None if folder is None else folder / f"{protocol}-{labels}-{readout}-{norm}.json"
+    found = _kept(path, key)
+    if found is None:
+        found = call(net, task, labels, readout, norm, settings) | {"key": key}
+        if path is not None:
+            write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+    return found
+
+
+def parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
     """Protocol, labels, read-out and norm of each part, what the paper shows first.
 
     The published protocol has the read-out `probability`; with one output a class all are alike.
     """
-    jobs = []
+    jobs: list[Part] = []
     for norm in settings.norms:
         for labels in models:
             if norm == "l2" and settings.pgd_steps:

@@ -40,8 +40,6 @@ class Architecture:
 
     def __post_init__(self) -> None:
         one_of("network", self.name, NAMES)
-        object.__setattr__(self, "mean", tuple(self.mean))
-        object.__setattr__(self, "deviation", tuple(self.deviation))
         if self.width < 1:
             raise InputError("width", f"is {self.width}", "give at least one channel")
 
@@ -61,6 +59,12 @@ class Architecture:
             return ConvNet(
                 self.outputs, self.width, self.channels, self.size, self.mean, self.deviation
             )
+
+    @classmethod
+    def from_json(cls, described: dict[str, Any]) -> Architecture:
+        """The inverse of `to_json`, after a file has made lists of the tuples."""
+        pairs = described.items()
+        return cls(**{n: tuple(v) if isinstance(v, list) else v for n, v in pairs})
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

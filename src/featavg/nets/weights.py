@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         return _safetensors(path)
     try:
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickles of an unusual kind: refused below
+            found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
         raise InputError(
             str(path),

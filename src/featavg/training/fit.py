@@ -150,6 +150,8 @@ class _Run:
             task.train.pixels, targets, recipe.batch, recipe.seed, recipe.crop, flips
         )
         _check_width(net, task, labels)
+        if recipe.small:
+            _check_small(net, task.shape[0], recipe.small)
         self.name = fingerprint(
             [task.train.pixels[:64], targets, *arrays_of(net).values()],
             labels,
@@ -298,6 +300,18 @@ def _check_width(net: nn.Module, task: ImageTask, labels: str) -> None:
             f"has output of shape {tuple(out.shape[1:])}",
             f"the {labels} labels of {task.name} need {task.outputs(labels)} outputs",
         )
+
+
+def _check_small(net: nn.Module, channels: int, size: int) -> None:
+    try:
+        with torch.no_grad():
+            net(torch.zeros(1, channels, size, size))
+    except RuntimeError as error:
+        raise InputError(
+            "small",
+            f"is {size}, a size that the network cannot take",
+            "leave it out, or use a ResNet",
+        ) from error
 
 
 def arrays_of(net: nn.Module) -> dict[str, ndarray]:

@@ -85,7 +85,7 @@ def load_trained(folder: Path) -> Trained:
         raise InputError(
             str(folder), "holds no image network", "give what `featavg images train` wrote"
         )
-    net = Architecture(**about["architecture"]).build()
+    net = Architecture.from_json(about["architecture"]).build()
     load_arrays(net, arrays)
     # Attacks and features run in this layout too: it is several times faster on a CPU.
     return Trained(
