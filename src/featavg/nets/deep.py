@@ -117,6 +117,7 @@ def two_sided(
     y: Float[ndarray, "s n"],
     widths: Sequence[int],
     seeds: Sequence[int],
+    scale: float = 0.5,
 ) -> Deep:
     """A start with one path for each class, near the class average: no neuron hangs on a kink.
 
@@ -124,14 +125,14 @@ def two_sided(
     layer is the mean of y_i x_i, with the sign of the half, plus noise. From a generic start deep
     flows stick to kinks of inner layers, where no explicit integrator follows them.
     """
-    plain = random_deep(x.shape[-1], widths, 0.5, seeds)
+    plain = random_deep(x.shape[-1], widths, scale, seeds)
     weights = list(plain.weights)
     if len(weights) == 1:
         return plain
     mean = np.mean(y[..., None] * x, axis=-2, keepdims=True)
     mean = mean / np.linalg.norm(mean, axis=-1, keepdims=True)
     sides = [np.repeat([1.0, -1.0], width // 2) for width in widths[:-1]]
-    weights[0] = 0.5 * (weights[0] + sides[0][:, None] * mean)
+    weights[0] = scale * sides[0][:, None] * mean + 0.5 * weights[0]
     for number in range(1, len(weights)):
         kept = (
             sides[number - 1]

@@ -121,6 +121,23 @@ def outputs(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor
     return functional.linear(h, params["fc2.weight"], params.get("fc2.bias"))
 
 
+def module_of(params: Mapping[str, ndarray]) -> torch.nn.Module:
+    """The trained network as a module, for attacks and audits."""
+    import torch
+
+    class Trained(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, array in params.items():
+                self.register_buffer(name.replace(".", "_"), torch.tensor(array))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found = {name: getattr(self, name.replace(".", "_")) for name in params}
+            return outputs(found, x)
+
+    return Trained().eval()
+
+
 def _cut_normal(draw: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
     values = draw.standard_normal(shape)
     while np.any(outside := np.abs(values) > 2.0):

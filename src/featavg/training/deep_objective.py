@@ -75,9 +75,16 @@ class DeepObjective:
         if self.targets.shape != self.x.shape[:-1]:
             raise InputError("targets", f"have shape {self.targets.shape}", "give one a point")
 
+    @cached_property
+    def _checked(self) -> set[int]:
+        """Numbers of outputs that the targets were found to fit: looked at once, not every step."""
+        return set()
+
     def evaluate(self, params: Params) -> DeepEvaluation:
         """Forward pass."""
         net = Deep(params)
         found = net.layers(self.x)
-        check_targets(self.targets, net.outputs)
+        if net.outputs not in self._checked:
+            check_targets(self.targets, net.outputs)
+            self._checked.add(net.outputs)
         return DeepEvaluation(net, self.x, found, self.loss(found[-1], self.targets))

@@ -29,10 +29,11 @@ _ROUNDING = 1e-13
 
 
 class Kink(NamedTuple):
-    """The points whose kink a neuron slides on, and the inverse of their Gram matrix."""
+    """The points whose kink a neuron slides on, the inverse of their Gram matrix, and its rows."""
 
     held: Int[ndarray, " e"]
     fix: Float[ndarray, "e e"]
+    rows: Float[ndarray, "e n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,24 +126,27 @@ class SlidingFlow:
         assert isinstance(evaluation, DeepEvaluation)
         moves = np.where(pattern == ON, self.pushes(params, evaluation), 0.0)
         for r, kink in self.kinks(pattern):
-            moves[kink.held, r] = -kink.fix @ (self.gram[kink.held] @ moves[:, r])
+            moves[kink.held, r] = -kink.fix @ (kink.rows @ moves[:, r])
         active = np.where(pattern == ON, evaluation.preactivations[0], 0.0)
         head = -(evaluation.loss.slopes.T @ active)
         return moves.T @ self.x, head if self.layers == "both" else np.zeros_like(head)
 
     def kinks(self, pattern: Float[ndarray, "n M"]) -> list[tuple[int, Kink]]:
         """The neurons that slide, with what holds them; kept, because patterns seldom change."""
-        found = []
-        for r in np.flatnonzero((pattern == SLIDING).any(axis=0)):
-            held = np.flatnonzero(pattern[:, r] == SLIDING)
-            key = held.tobytes()
-            if key not in self._known:
-                self._known[key] = Kink(held, np.linalg.inv(self.gram[np.ix_(held, held)]))
-            found.append((int(r), self._known[key]))
-        return found
+        key = pattern.tobytes()
+        if key not in self._known:
+            self._known.clear()
+            self._known[key] = [
+                (int(r), self._kink(np.flatnonzero(pattern[:, r] == SLIDING)))
+                for r in np.flatnonzero((pattern == SLIDING).any(axis=0))
+            ]
+        return self._known[key]
+
+    def _kink(self, held: Int[ndarray, " e"]) -> Kink:
+        return Kink(held, np.linalg.inv(self.gram[np.ix_(held, held)]), self.gram[held])
 
     @cached_property
-    def _known(self) -> dict[bytes, Kink]:
+    def _known(self) -> dict[bytes, list[tuple[int, Kink]]]:
         return {}
 
     def settle(
@@ -155,8 +159,8 @@ class SlidingFlow:
         """
         u = self.pushes(params, evaluation)
         settled = pattern
-        for r, (held, fix) in self.kinks(pattern):
-            drift = self.gram[held] @ np.where(pattern[:, r] == ON, u[:, r], 0.0)
+        for r, (held, fix, rows) in self.kinks(pattern):
+            drift = rows @ np.where(pattern[:, r] == ON, u[:, r], 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 c = (-fix @ drift) / u[held, r]
             if np.all((c > 0.0) & (c < 1.0)):
@@ -202,7 +206,7 @@ class SlidingFlow:
     ) -> Float[ndarray, "M N"]:
         """The nearest weights whose sliding pairs have a pre-activation of zero."""
         moved = weights.copy()
-        for r, (held, fix) in self.kinks(pattern):
+        for r, (held, fix, _) in self.kinks(pattern):
             moved[r] -= (fix @ z[held, r]) @ self.x[held]
         return moved
 
