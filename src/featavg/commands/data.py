@@ -13,18 +13,25 @@ Dir = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(help="Image data: what is here, and how to get it.", no_args_is_help=False)
-    group.callback(invoke_without_command=True)(_data)
-    group.command("get")(_get)
-    app.add_typer(group, name="data")
+    """Add the command."""
+    app.command("data")(_data)
 
 
-def _data(context: typer.Context, data_dir: Dir = None) -> None:
-    """List the data sets, where they are looked for, and whether each file is whole."""
-    context.obj = data_dir
-    if context.invoked_subcommand is not None:
-        return
+def _data(
+    action: Annotated[str, typer.Argument(help="list, or get to download.")] = "list",
+    name: Annotated[str, typer.Argument(help="mnist, cifar10 or cifar100.")] = "",
+    data_dir: Dir = None,
+) -> None:
+    """List image data sets and whether each file is whole, or `get` one and check it by its hash."""
+    from featavg.errors import one_of
+
+    if one_of("action", action, ("list", "get")) == "get":
+        _get(name, data_dir)
+    else:
+        _list(data_dir)
+
+
+def _list(data_dir: Path | None) -> None:
     from rich.markup import escape
 
     from featavg.commands.tables import console, table
@@ -48,14 +55,9 @@ def _data(context: typer.Context, data_dir: Dir = None) -> None:
     )
 
 
-def _get(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help="mnist, cifar10 or cifar100.")],
-    data_dir: Dir = None,
-) -> None:
-    """Download a data set, check it by its hash, and lay it out as published."""
+def _get(name: str, data_dir: Path | None) -> None:
     from featavg.data.archives import download
     from featavg.data.published import data_folder
 
-    for path in download(name, data_folder(data_dir or context.obj)):
+    for path in download(name, data_folder(data_dir)):
         typer.echo(f"{path}: whole")

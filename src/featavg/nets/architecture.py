@@ -63,8 +63,8 @@ class Architecture:
     @classmethod
     def from_json(cls, described: dict[str, Any]) -> Architecture:
         """The inverse of `to_json`, after a file has made lists of the tuples."""
-        pairs = described.items()
-        return cls(**{n: tuple(v) if isinstance(v, list) else v for n, v in pairs})
+        mean, deviation = tuple(described["mean"]), tuple(described["deviation"])
+        return cls(**(described | {"mean": mean, "deviation": deviation}))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
