@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from featavg.claims.figure import Axis, Figure, Heatmap, Lines, Series
 from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.text import number
 from featavg.data.clusters import MultiCluster
 from featavg.measures.accuracy import accuracy
 from featavg.measures.alignment import averaging_index, cosines
@@ -218,7 +219,7 @@ def average_classifies(settings: Settings) -> Evidence:
     figure = Figure(
         "clean-error",
         "The average classifies clean data",
-        "Probability that f_FA decides a fresh point wrongly (k = 10): exact, and measured on "
+        "Probability that f<sub>FA</sub> decides a fresh point wrongly (k = 10): exact, and measured on "
         f"{points * len(settings.seeds):,} points a dimension.",
         (
             Lines(
@@ -246,7 +247,8 @@ def average_classifies(settings: Settings) -> Evidence:
         figures=(figure,),
         numbers={"dimensions": dimensions, "exact": exact, "measured": measured},
         finding=(
-            f"The exact error of f_FA falls from {exact[1]:.1e} at d = 100 to {exact[3]:.1e} at d = 1000: "
+            f"The exact error of f<sub>FA</sub> falls from {number(exact[1])} at d = 100 to "
+            f"{number(exact[3])} at d = 1000: "
             "on clean data nothing is lost by averaging."
         ),
     )

@@ -10,6 +10,7 @@ from featavg.claims.figure import Axis, Figure, Lines, Rule, Series
 from featavg.claims.ledger import Check, Claim, Evidence, Settings
 from featavg.claims.marks import Role
 from featavg.claims.sweep import scaled_run, theorem_run
+from featavg.claims.text import number
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.measures.decomposition import Coefficients
@@ -59,7 +60,7 @@ def rebuild(settings: Settings) -> Evidence:
         numbers={"worst": worst},
         finding=(
             "The recursion rebuilds the weights to round-off "
-            f"({max(worst.values()):.1e}) with the squared norms as factors; the lecture notes print "
+            f"({number(max(worst.values()))}) with the squared norms as factors; the lecture notes print "
             "them as divisors, with which it would not."
         ),
     )

@@ -285,8 +285,8 @@ def coefficients(settings: Settings) -> Evidence:
         numbers=sweep.numbers(),
         finding=(
             f"Inside a class the coefficients agree to {within - 1:.2%} at k = {k} in the theorem's regime; "
-            f"at k = 10 the gap closes like n^{n_slope:.2f}. Across classes they are {across:.2%} of λ there "
-            f"and fall like d^{d_slope:.2f}."
+            f"at k = 10 the gap closes like n<sup>{n_slope:.2f}</sup>. Across classes they are {across:.2%} of λ there "
+            f"and fall like d<sup>{d_slope:.2f}</sup>."
         ),
     )
 

@@ -21,7 +21,7 @@ def fingerprint(arrays: Sequence[ndarray], *words: object) -> str:
     digest = hashlib.sha256(repr(words).encode())
     for array in arrays:
         digest.update(str(array.shape).encode())
-        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:16]
 
 
