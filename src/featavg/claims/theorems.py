@@ -285,8 +285,8 @@ def coefficients(settings: Settings) -> Evidence:
         numbers=sweep.numbers(),
         finding=(
             f"Inside a class the coefficients agree to {within - 1:.2%} at k = {k} in the theorem's regime; "
-            f"at k = 10 the gap closes like n<sup>{n_slope:.2f}</sup>. Across classes they are {across:.2%} of λ there "
-            f"and fall like d<sup>{d_slope:.2f}</sup>."
+            f"at k = 10 the gap closes like n<sup>{n_slope:.2f}</sup>. Across classes they are "
+            f"{across:.2%} of λ there and fall like d<sup>{d_slope:.2f}</sup>."
         ),
     )
 
