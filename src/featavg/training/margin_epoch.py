@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ def descend_once(
     log_frame: float,
     rate: float,
     batch: int,
+    tick: Callable[[float], None] | None = None,
 ) -> bool:
     """SGD through the data in `order`; False if the loss left all bounds on the way.
 
@@ -79,6 +81,8 @@ def descend_once(
     awake = ~sleeping
     with torch.no_grad():
         for start in range(0, len(order) - batch + 1, batch):
+            if tick is not None:
+                tick(start / len(order))
             chosen = order[start : start + batch]
             chosen = chosen[awake[chosen]]
             if not len(chosen):

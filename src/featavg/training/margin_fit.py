@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,8 @@ def begin(settings: MarginSettings) -> MarginRun:
     return MarginRun(settings, params, frame, None, settings.rate)
 
 
-def advance(run: MarginRun, data: Images) -> bool:
-    """Attempt one pass; True if it counts."""
+def advance(run: MarginRun, data: Images, tick: Callable[[float], None] | None = None) -> bool:
+    """Attempt one pass; True if it counts. `tick` hears how much of the pass is done."""
     started = time.perf_counter()
     before = {name: array.copy() for name, array in run.params.items()}
     params = tensors(run.params)
@@ -65,10 +66,10 @@ def advance(run: MarginRun, data: Images) -> bool:
     sleeping = np.zeros(len(data.y), dtype=bool)
     if run.log_losses is not None:
         sleeping = asleep(run.log_losses, run.log_frame)
-    measured = _pass(run, params, data, order, sleeping)
+    measured = _pass(run, params, data, order, sleeping, tick)
     if measured is not None and woke_up(measured, sleeping, run.log_frame):
         params = tensors(before)
-        measured = _pass(run, params, data, order, np.zeros_like(sleeping))
+        measured = _pass(run, params, data, order, np.zeros_like(sleeping), tick)
     run.seconds += time.perf_counter() - started
     if measured is None:
         run.params, run.attempt = before, run.attempt + 1
@@ -83,7 +84,12 @@ def advance(run: MarginRun, data: Images) -> bool:
 
 
 def _pass(
-    run: MarginRun, params: dict[str, torch.Tensor], data: Images, order: ndarray, sleeping: ndarray
+    run: MarginRun,
+    params: dict[str, torch.Tensor],
+    data: Images,
+    order: ndarray,
+    sleeping: ndarray,
+    tick: Callable[[float], None] | None,
 ) -> Measured | None:
     """Descend and measure; None if the loss rose."""
     run.passes += 1
@@ -95,6 +101,7 @@ def _pass(
         log_frame=run.log_frame,
         rate=run.rate,
         batch=run.settings.batch,
+        tick=tick,
     )
     return measure(params, data, sleeping, run.log_frame) if finished else None
 
@@ -125,6 +132,7 @@ def fit(
     epochs: int,
     until: float = -math.inf,
     progress: Callable[[MarginRun, bool], None] | None = None,
+    tick: Callable[[MarginRun, float], None] | None = None,
 ) -> MarginRun:
     """Begin or go on with the run in `folder` until `epochs` passes count or log10 loss is `until`.
 
@@ -144,7 +152,7 @@ def fit(
             )
     while run.epoch < epochs and run.log10_loss > until and run.rate > _LEAST_RATE:
         before = run.log10_loss
-        counted = advance(run, data)
+        counted = advance(run, data, None if tick is None else partial(tick, run))
         for row, target in enumerate(settings.save_at, start=1):
             if run.log10_loss <= target < before:
                 write_run(folder / f"row-{row}", run, digest)

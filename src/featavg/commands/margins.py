@@ -1,0 +1,178 @@
+"""`featavg margins`: train the network of the margin table, go on with it, show how far it got."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from featavg.commands import Interrupted
+
+if TYPE_CHECKING:
+    from featavg.training.margin_run import MarginRun, MarginSettings
+
+RUN = Path("featavg-margins")
+ABOUT = "about.json"
+
+Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
+Out = Annotated[Path, typer.Option(help="Folder of the run.")]
+Passes = Annotated[int, typer.Option(help="Stop when so many passes count.")]
+Until = Annotated[
+    float | None, typer.Option(help="Stop at this log10 of the training loss, such as -20.07.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="The MNIST network of the margin table, to losses like 1e-881.")
+    for name, command in (("train", _train), ("resume", _resume), ("show", _show)):
+        group.command(name)(command)
+    app.add_typer(group, name="margins")
+
+
+def _train(
+    data: Annotated[str, typer.Argument(help="mnist, or digits for a quick look.")] = "mnist",
+    out: Out = RUN,
+    data_dir: Dir = None,
+    passes: Passes = 10_000,
+    until: Until = None,
+    biases: Annotated[str, typer.Option(help="A bias in the first layer, or in all.")] = "first",
+    channels: Annotated[str, typer.Option(help="Of the two convolutions.")] = "32,64",
+    hidden: Annotated[int, typer.Option(help="Width of the full layer.")] = 1024,
+    seed: Annotated[int, typer.Option(help="Of weights and order.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads of torch; part of what makes bits.")] = 2,
+) -> None:
+    """Train with SGD, batches of 100 and the loss-based rate.
+
+    A run that was killed goes on to the same bits when the same command is given again.
+    """
+    from featavg.commands.parse import listed
+    from featavg.data.published import load
+    from featavg.errors import InputError
+    from featavg.nets.margin_cnn import MarginCNN
+    from featavg.storage import check_writable, write_text
+    from featavg.training.margin_run import MarginSettings
+
+    _torch()
+    widths = [int(width) for width in listed("channels", channels)]
+    if len(widths) != 2 or min(*widths, hidden) < 1:
+        raise InputError("channels", f"are {channels!r}", "give two positive numbers, as 32,64")
+    task = load(data, data_dir)
+    network = MarginCNN(task.shape[-1], (widths[0], widths[1]), hidden, task.fine, biases)
+    settings = MarginSettings(network=network, seed=seed, threads=threads)
+    check_writable(out)
+    _refuse_another(out, settings)
+    if not (out / ABOUT).exists():
+        write_text(out / ABOUT, json.dumps({"data": data}) + "\n")
+    _go(out, settings, task.train, passes, until)
+
+
+def _resume(
+    out: Annotated[Path, typer.Argument(help="Folder of the run.")] = RUN,
+    data_dir: Dir = None,
+    passes: Passes = 10_000,
+    until: Until = None,
+) -> None:
+    """Go on with a run, whatever it was started with."""
+    from featavg.data.published import load
+    from featavg.training.margin_fit import CHECKPOINT
+    from featavg.training.margin_run import read_run
+
+    _torch()
+    run = read_run(out / CHECKPOINT)
+    about = out / ABOUT
+    name = json.loads(about.read_text())["data"] if about.exists() else "mnist"
+    _go(out, run.settings, load(name, data_dir).train, passes, until)
+
+
+def _show(
+    out: Annotated[Path, typer.Argument(help="Folder of the run.")] = RUN,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """The rows that the run has reached, beside the published ones, and where it stands."""
+    from featavg.claims.margin_table import PUBLISHED
+    from featavg.commands.tables import console, table
+    from featavg.training.margin_fit import CHECKPOINT
+    from featavg.training.margin_run import read_run
+
+    run = read_run(out / CHECKPOINT)
+    found: list[dict[str, Any]] = []
+    for row in PUBLISHED:
+        place = out / f"row-{row.model}"
+        if place.exists():
+            found.append({"model": row.model, **read_run(place).history[-1]})
+    if as_json:
+        typer.echo(json.dumps({"rows": found, "history": run.history}, indent=1))
+        return
+    published = {row.model: row for row in PUBLISHED}
+    lines = [
+        (
+            f"row {entry['model']}",
+            str(entry["epoch"]),
+            f"{entry['log10_loss']:.2f}",
+            _number(entry["normalized_margin"]),
+            str(published[entry["model"]].epochs),
+            f"{published[entry['model']].normalized_margin:.2e}",
+        )
+        for entry in found
+    ]
+    if run.history:
+        last = run.history[-1]
+        margin = _number(last["normalized_margin"])
+        lines.append(("now", str(last["epoch"]), f"{last['log10_loss']:.2f}", margin, "", ""))
+    head = ("", "passes", "log10 loss", "normalized margin", "published passes", "published margin")
+    shown = table(*head, right=head[1:])
+    for line in lines:
+        shown.add_row(*line)
+    console().print(shown)
+
+
+def _number(value: float | None) -> str:
+    return "not homogeneous" if value is None else f"{value:.2e}"
+
+
+def _go(
+    out: Path, settings: MarginSettings, pictures: Any, passes: int, until: float | None
+) -> None:
+    from featavg.commands.progress import Progress
+    from featavg.training.margin_fit import fit
+
+    goal = -math.inf if until is None else until
+    try:
+        with Progress() as bar:
+
+            def told(run: MarginRun, part: float) -> None:
+                by_passes = (run.epoch + part) / passes
+                by_loss = run.log10_loss / goal if math.isfinite(goal) else 0.0
+                note = f"pass {run.epoch + 1}, log10 loss {run.log10_loss:.2f}"
+                bar(min(1.0, max(by_passes, by_loss, 0.0)), note)
+
+            run = fit(out, settings, pictures, epochs=passes, until=goal, tick=told)
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted: `featavg margins resume {out}` goes on.") from None
+    told_so_far = f"{run.epoch} passes, log10 loss {run.log10_loss:.2f}"
+    typer.echo(f"{told_so_far}: see `featavg margins show {out}`.")
+
+
+def _refuse_another(out: Path, settings: MarginSettings) -> None:
+    """Before anything is written: a folder holds one run."""
+    from featavg.errors import InputError
+    from featavg.training.margin_fit import CHECKPOINT
+    from featavg.training.margin_run import read_run
+
+    if (out / CHECKPOINT).exists() and read_run(out / CHECKPOINT).settings != settings:
+        raise InputError(str(out), "holds a run with other settings", "choose another folder")
+
+
+def _torch() -> None:
+    from featavg.errors import InputError
+
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("torch", "is not installed", "pip install 'featavg[torch]'")
+    # Threads that spin while they wait for each other take the processor from whoever needs it.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
