@@ -19,6 +19,7 @@ MODULES: tuple[str, ...] = (
     "figure2",
     "theorems",
     "lemmas",
+    "margins",
     "connections_min_vidal",
     "connections_radius",
     "connections_simplicity",
@@ -27,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "connections_dimples",
     "connections_expressivity",
     "connections_picture",
+    "images",
 )
 
 
