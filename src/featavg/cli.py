@@ -19,7 +19,16 @@ from featavg.commands import Interrupted
 from featavg.errors import InputError
 
 # Names of modules in featavg.commands.
-GROUPS: tuple[str, ...] = ("claims", "simulate", "presets", "data", "images", "doctor")
+GROUPS: tuple[str, ...] = (
+    "claims",
+    "simulate",
+    "presets",
+    "connections",
+    "data",
+    "images",
+    "margins",
+    "doctor",
+)
 
 # typer once used click and now carries its own copy: the class is the same, its address is not.
 _UsageError: Any = typer.BadParameter.__mro__[1]

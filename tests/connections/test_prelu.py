@@ -109,7 +109,7 @@ def test_radii_of_the_limits_are_the_closed_forms():
     [
         (lambda: PowerReLU(0.5), "p"),
         (lambda: LeakyReLU(1.0), "leak"),
-        (lambda: Shallow(np.eye(2), np.ones(3), PowerReLU(1.0)), "head"),
+        (lambda: balanced_start(np.ones((1, 3)), 1.0), "width"),
         (lambda: balanced_start(np.eye(2), 0.0), "scale"),
     ],
 )

@@ -164,7 +164,7 @@ def _pictures(runs: list[Dimpled]) -> Figure:
         "The plane through a test point (star) along its shortest perturbation on the manifold "
         "(horizontal) and straight out of it (vertical). With small initial weights the boundary "
         "stands upright and the nearest point is on the manifold; with large ones it lies along the "
-        "manifold and the nearest point is straight out. Other test points are projected.",
+        "manifold and the nearest point is straight out.",
         tuple(_plane(run, title) for run, title in zip(runs, titles, strict=True)),
     )
 
@@ -179,26 +179,41 @@ def _plane(run: Dimpled, title: str) -> Plane:
     out = moved.copy()
     out[:r] = 0.0
     out = out / np.linalg.norm(out)
-    a, b = np.linspace(-20, 50, 141), np.linspace(-30, 30, 121)
-    ga, gb = np.meshgrid(a, b)
+    unit = math.sqrt(run.task.d)
+    a, b = np.linspace(-0.5, 1.7, 89), np.linspace(-0.9, 0.9, 73)
+    ga, gb = np.meshgrid(a * unit, b * unit)
     grid = point + ga.reshape(-1, 1) * along + gb.reshape(-1, 1) * out
     z = score(run.net(grid), run.positive, "max").reshape(ga.shape)
-    others = (run.x - point) @ along
-    up = run.y > 0
-    nearest = (float(moved @ along), float(moved @ out))
+    z = np.round(z / np.abs(z).max(), 5)
+    own, other = _clouds(run, point[:r], along[:r])
+    nearest = (float(moved @ along) / unit, float(moved @ out) / unit)
+    length = float(np.linalg.norm(moved)) / unit
     return Plane(
-        Axis("on the manifold"),
-        Axis("off the manifold"),
+        Axis("on the manifold, in √d"),
+        Axis("off the manifold, in √d"),
         points=(
-            Points("class +", others[up], np.zeros(up.sum()), "decoupled"),
-            Points("class −", others[~up], np.zeros((~up).sum()), "averaged", "s"),
+            Points("its cluster", own / unit, np.zeros(len(own)), "decoupled"),
+            Points("a rival cluster", other / unit, np.zeros(len(other)), "averaged", "s"),
             Points("a test point", [0.0], [0.0], "neutral", "*", 13),
         ),
-        contours=(Contour("boundary", a, b, z / np.abs(z).max(), "neutral", fill=True),),
+        contours=(Contour("boundary", a.tolist(), b.tolist(), z, "neutral", fill=True),),
         arrows=(Arrow((0.0, 0.0), nearest, ""),),
-        notes=(Note(nearest[0], nearest[1] + 4, f"|u| = {np.linalg.norm(moved):.1f}"),),
+        notes=(Note(nearest[0], nearest[1] + 0.07, f"|u| = {length:.2f} √d"),),
         title=title,
     )
+
+
+def _clouds(
+    run: Dimpled, point: Float[ndarray, " r"], along: Float[ndarray, " r"]
+) -> tuple[Float[ndarray, " p"], Float[ndarray, " q"]]:
+    """Where fresh points of the own cluster and of the rival ahead lie along a direction."""
+    task = run.task.inside
+    points = task.sample(20 * task.k, 1)
+    features = task.features_in(run.task.r)
+    home = np.argmax(features @ point)
+    ahead = np.where(task.cluster_labels < 0, features @ along, -np.inf).argmax()
+    places = (points.coordinates(run.task.r) - point) @ along
+    return places[points.clusters == home], places[points.clusters == ahead]
 
 
 CLAIMS = (

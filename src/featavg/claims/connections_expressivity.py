@@ -101,8 +101,7 @@ def _figure(shares: np.ndarray, curves: dict[int, np.ndarray], gap: float, eps: 
 def _picture(gap: float, eps: float) -> Plane:
     labels = np.array([1, -1, -1, 1])
     at = np.arange(len(labels), dtype=float)
-    x = np.linspace(-0.6, len(labels) - 0.4, 281)
-    y = np.linspace(-1.2, 1.2, 61)
+    x = np.linspace(-0.6, len(labels) - 0.4, 161)
     zigzag = np.interp(x, at, labels.astype(float))
     up, down = labels > 0, labels < 0
     return Plane(
@@ -113,9 +112,10 @@ def _picture(gap: float, eps: float) -> Plane:
             Points("class −", at[down], gap * labels[down], "averaged", "s", 7),
         ),
         contours=(
-            Contour("nearest vertex: right and robust", x, y, np.tile(zigzag, (len(y), 1)),
+            Contour("nearest vertex: right and robust", x.tolist(), [-1.2, 1.2], [zigzag] * 2,
                     "neutral", fill=True),
-            Contour("linear: right, never robust", x, y, np.tile(y[:, None], (1, len(x))), "reference"),
+            Contour("linear: right, never robust", [-0.6, len(labels) - 0.4], [-1.2, 1.2],
+                    [[-1.2, -1.2], [1.2, 1.2]], "reference"),
         ),
         circles=tuple(
             Circle((v, gap * s), eps, "ε" if v == 0 else "") for v, s in zip(at, labels, strict=True)

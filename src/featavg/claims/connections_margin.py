@@ -12,6 +12,7 @@ from featavg.claims.figure import Axis, Bar, Bars, Contour, Figure, Plane, Point
 from featavg.claims.ledger import Check, Claim, Evidence, Settings
 from featavg.claims.marks import Role
 from featavg.data.streams import stream
+from featavg.errors import InputError
 from featavg.measures.best_margin import BestMargin, best_margin, normalized_margin
 from featavg.nets.prelu import LeakyReLU, Shallow
 from featavg.training.prelu_objective import ShallowObjective, train_shallow
@@ -29,6 +30,12 @@ class Hinted:
 
     angle: float = 80.0
     hint: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.angle < 90:
+            raise InputError("angle", f"is {self.angle}", "give degrees between 0 and 90")
+        if self.hint < 0:
+            raise InputError("hint", f"is {self.hint}", "give a distance, 0 for none")
 
     @property
     def x(self) -> Float[ndarray, "n 2"]:
@@ -110,7 +117,7 @@ def _figure(
     best: BestMargin,
 ) -> Figure:
     panels = [
-        _plane(net, title, role)
+        _plane(Hinted(task.angle, 0.0), net, title, role)
         for net, title, role in (
             (nets[0], "Trained with a far hint: a line", "averaged"),
             (nets[1], "Trained without it: bent", "decoupled"),
@@ -136,11 +143,10 @@ def _figure(
     )
 
 
-def _plane(net: Shallow, title: str, role: str) -> Plane:
+def _plane(points: Hinted, net: Shallow, title: str, role: str) -> Plane:
     at = np.linspace(-1.5, 1.5, 121)
     gx, gy = np.meshgrid(at, at)
     z = net(np.stack([gx.ravel(), gy.ravel()], axis=1)).reshape(gx.shape)
-    points = Hinted(80.0, 0.0)
     up = points.y > 0
     chosen: Role = "averaged" if role == "averaged" else "decoupled"
     return Plane(

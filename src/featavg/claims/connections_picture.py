@@ -13,6 +13,7 @@ from featavg.claims.figure import Figure
 from featavg.claims.ledger import Check, Claim, Evidence, Settings
 from featavg.claims.plane_view import Shown, View, panel, through
 from featavg.data.clusters import MultiCluster
+from featavg.errors import InputError
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
 from featavg.training.driver import SaveAt
 from featavg.training.train import train
@@ -50,6 +51,10 @@ def trained_nets(
 
 def feature_plane(task: MultiCluster) -> View:
     """The plane through two features of the positive class and one of the negative."""
+    if task.positive_count < 2:
+        raise InputError(
+            "k", f"is {task.k}", "the picture needs two features of the positive class"
+        )
     first, second = task.class_clusters(1)[:2]
     return through(*(task.features[j] for j in (first, second, task.class_clusters(-1)[0])))
 

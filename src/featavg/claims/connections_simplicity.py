@@ -10,6 +10,7 @@ import numpy as np
 from featavg.claims.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
 from featavg.data.slabs import Slabs, lms, ms
+from featavg.errors import one_of
 from featavg.measures.block_shuffle import shuffled_auc
 from featavg.training.minibatch import Minibatch, train_minibatch
 
@@ -45,7 +46,7 @@ def task_named(name: str, d: int) -> Slabs:
         "ms-5-7": lambda: ms(5, 7, d),
         "slabs-5": lambda: Slabs((5,) * d),
     }
-    return tasks[name]()
+    return tasks[one_of("task", name, tasks)]()
 
 
 @lru_cache(maxsize=64)

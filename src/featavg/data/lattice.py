@@ -55,7 +55,7 @@ class Lattice:
         return stream(self.seed, "lattice-labels").permutation(np.resize([1, -1], 2**self.m))
 
     @property
-    def x(self) -> Float[ndarray, "V m+1"]:
+    def x(self) -> Float[ndarray, "V d"]:
         """The points."""
         return np.column_stack([self.vertices, self.gap * self.y])
 

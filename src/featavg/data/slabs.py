@@ -89,6 +89,8 @@ class Slabs:
         self, n: int, seed: int, purpose: str = "train"
     ) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
         """n points before rotation, and their labels, -1 or +1."""
+        if n < 2:
+            raise InputError("n", f"is {n}", "draw at least two points")
         draw = stream(seed, f"slabs-{purpose}")
         y = draw.choice([-1, 1], size=n)
         columns = [self._coordinate(k, y, draw) for k in self.blocks]

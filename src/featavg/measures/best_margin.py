@@ -39,7 +39,7 @@ def normalized_margin(net: Shallow, x: Float[ndarray, "n N"], y: Int[ndarray, " 
 
 
 def best_margin(
-    x: Float[ndarray, "n 2"],
+    x: Float[ndarray, "n d"],
     y: Int[ndarray, " n"],
     activation: LeakyReLU,
     directions: Float[ndarray, "q 2"] | None = None,

@@ -108,7 +108,7 @@ def _best_scale(values: Float[ndarray, "2 m"]) -> tuple[float, float]:
 
 def _ascend(
     f: Shallow, g: Shallow, scale: float, points: Float[ndarray, "m N"], steps: int
-) -> Float[ndarray, "m N"]:
+) -> Float[ndarray, "q N"]:
     """Projected ascent on |c f - g|, a shrinking step along the normalised gradient.
 
     All points go uphill for a while, the best third goes on to the end.

@@ -75,8 +75,8 @@ def robust_usefulness(feature: Feature, eps: float = 0.0) -> float:
 
     >>> task = MultiCluster(k=10, d=1000, sigma=0.0)
     >>> average = Feature(task, task.cluster_labels.astype(float))
-    >>> round(robust_usefulness(average), 6), round(robust_usefulness(average, 10.0), 6)
-    (1.0, 0.0)
+    >>> round(robust_usefulness(average), 6), round(robust_usefulness(average, 5.0), 6)
+    (1.0, 0.5)
     """
     task, y, p = feature.task, feature.task.cluster_labels, feature.task.cluster_probabilities
     if eps < 0:

@@ -38,7 +38,7 @@ def animate(
 
     from featavg.report.figures import draw
 
-    images = []
+    images: list[Image.Image] = []
     for number, frame in enumerate(frames):
         drawing, picture = draw(frame), io.BytesIO()
         drawing.draw_without_rendering()  # finds the layout, which then stays

@@ -59,10 +59,14 @@ def split(
     exact = radii(net, x, y, readout=readout, positive=positive, jobs=1)
     outside = outside_frame(net, basis)
     on = _joined(
-        [_along(net, one, label, basis, readout, positive) for one, label in zip(x, y, strict=True)]
+        [
+            _along(net, one, int(label), basis, readout, positive)
+            for one, label in zip(x, y, strict=True)
+        ]
     )
     off = [
-        _along(net, one, label, outside, readout, positive) for one, label in zip(x, y, strict=True)
+        _along(net, one, int(label), outside, readout, positive)
+        for one, label in zip(x, y, strict=True)
     ]
     moved = exact.witness - x
     total = np.sum(moved**2, axis=1)

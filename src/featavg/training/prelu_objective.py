@@ -96,6 +96,8 @@ def balanced_start(
     """w_j = scale * direction, v_j = +-|w_j|, signs in turn; the flow keeps |v_j| = |w_j|."""
     if not scale > 0:
         raise InputError("scale", f"is {scale}", "start from weights that are not all zero")
+    if unit_weights.shape[-2] < 2:
+        raise InputError("width", f"is {unit_weights.shape[-2]}", "give a neuron of either sign")
     weights = scale * unit_weights
     signs = np.where(np.arange(weights.shape[-2]) % 2 == 0, 1.0, -1.0)
     return weights, signs * np.linalg.norm(weights, axis=-1)
@@ -117,6 +119,8 @@ def train_shallow(
 
     Returns the trained network and the trajectory, whose parameters are "weights" and "head".
     """
+    if not time > 0:
+        raise InputError("time", f"is {time}", "follow the flow for a positive time")
     start = balanced_start(unit_weights, scale)
     chosen = stepper or GradientFlow(1e-2)
     found = run(
