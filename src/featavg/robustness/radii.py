@@ -175,8 +175,8 @@ class _Solver:
         clock = task.budget.start()
         if isinstance(search, TreeSearch) and self.curved:
             floor = self.floor[y]
-            known = 0.0 if floor is None else floor.at(z, reach, clock).certified
-            found = search.at(z, reach, clock, known)
+            before = None if floor is None else floor.at(z, reach, clock)
+            found = search.at(z, reach, clock, before)
         else:
             found = search.at(z, reach, clock)
         attack, witness = checked(task.net, self.space, x, y, task.positive, task.readout, found)

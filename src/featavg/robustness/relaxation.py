@@ -61,11 +61,10 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Price:
-    """Multipliers: kappa for the pre-activations, weights for the inequalities, found at z."""
+    """Multipliers: kappa for the pre-activations, weights for the inequalities."""
 
     kappa: Float[ndarray, " M"]
     weights: Float[ndarray, " I"]
-    z: Float[ndarray, " M"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.qp import Nearest, nearest
+from featavg.robustness.caps import Problem, shrink
+from featavg.robustness.cutting import Planes, cutting_planes, price_of
+from featavg.robustness.qp import Nearest
 from featavg.robustness.relaxation import Affine, Box, Price, Relaxation, Terms
 from featavg.robustness.search import Candidate, Clock, Search
 from featavg.robustness.subspace import Subspace
 
-ROUNDS = 12  # cutting planes for one node; a bound from fewer is lower, and as sound
-TOUCHES = 2
+ROUNDS = 12
 SATISFIED = 1e-11
 FARTHEST = 1e7  # beyond this many times |x| the search without any candidate gives up
 
@@ -61,7 +62,6 @@ class TreeSearch:
     def __init__(self, space: Subspace, relaxations: Sequence[Relaxation], gap: float) -> None:
         self.space, self.relaxations, self.gap = space, relaxations, gap
         self.rows = space.rows
-        self.lengths = np.sqrt(np.einsum("mr,mr->m", self.rows, self.rows))
         self.stiffness = [self._stiffness(one.concave) for one in relaxations]
 
     def _stiffness(self, concave: ndarray) -> Float[ndarray, " M"]:
@@ -70,16 +70,26 @@ class TreeSearch:
         largest = float(np.linalg.norm(rows, 2)) ** 2 if len(rows) else 1.0
         return np.where(concave, 1.0 / (largest * (1.0 + 1e-10)), 0.0)
 
-    def at(self, z: Float[ndarray, " M"], reach: float, clock: Clock, floor: float = 0.0) -> Search:
+    def at(
+        self,
+        z: Float[ndarray, " M"],
+        reach: float,
+        clock: Clock,
+        before: Search | None = None,
+    ) -> Search:
         """Search from the pre-activations `z`; `reach` bounds |x| + |offsets|.
 
-        `floor` is a bound that is known already.
+        `before` is the search for a larger set that holds all flipped points: its bound holds here,
+        and its candidates are worth improving.
         """
+        floor = 0.0 if before is None else before.certified
         self.z, self.reach, self.found = z, reach, Search(certified=floor)
+        hints = [] if before is None else [one.u for one in before.candidates]
+        self.problem = Problem(self.rows, z, reach, self.space.error)
         self.number = count()
         self.pools: dict[int, list[tuple[float, ndarray]]] = {}
         for relaxation in self.relaxations:
-            self._start(relaxation)
+            self._start(relaxation, hints)
         limit = self._goal() if self.found.candidates else reach
         while True:
             certified, finished = self._search(limit, clock)
@@ -119,7 +129,7 @@ class TreeSearch:
     def _branch(self, node: _Node, limit: float) -> tuple[list[_Node], float]:
         """Bound one node; its children, or none if nothing nearer than `limit` is left in it."""
         relaxation, bound, normal, price = node.relaxation, node.bound, node.normal, node.price
-        box = self._shrink(node.box, normal, bound, limit)
+        box = shrink(self.problem, node.box, normal, bound, limit)
         if box is None:
             return [], limit
         z = node.z
@@ -134,12 +144,18 @@ class TreeSearch:
                 return [], bound
         if bound >= limit:
             return [], bound
-        fresh = self._local(relaxation, box, z, limit)
-        price = fresh or price
         terms = None
-        if price is not None:
-            own, terms, z = self._separable(relaxation, box, price, limit)
-            bound = max(bound, own)
+        # Any price gives a bound. A few programs find one that mostly is good enough; only where it
+        # proves nothing new, or where the bound has to be exact, is a better one worth its cost.
+        for careful in (False, True) if self.gap > 1e-6 else (True,):
+            price = self._local(relaxation, box, z, limit, careful) or price
+            if price is None:
+                continue
+            own, terms, place = self._separable(relaxation, box, price, limit)
+            if own > bound:
+                bound = own
+                break
+        z = place if terms is not None else z
         if bound >= limit:
             return [], bound
         split = relaxation.cut_at(box, terms, z)
@@ -162,7 +178,8 @@ class TreeSearch:
         """The chord bound, repeated while it shrinks the box; None if the box is empty."""
         for _ in range(3):
             side = relaxation.outer(box)
-            answer, rows, _ = self._relaxed(relaxation, side, box, [self.z, z], limit)
+            planes = self._relaxed(relaxation, side, box, [self.z, z], limit)
+            answer, rows = planes.answer, planes.rows
             better, bound = answer.bound - bound, max(bound, answer.bound)
             if bound >= limit or answer.u is None:
                 # If the solver says "empty" and its multipliers prove less, the node ends here with
@@ -174,7 +191,7 @@ class TreeSearch:
             if answer.bound > 0:
                 direction = -(answer.multipliers @ rows)
                 normal = direction / math.sqrt(direction @ direction)
-            shrunk = self._shrink(box, normal, bound, limit)
+            shrunk = shrink(self.problem, box, normal, bound, limit)
             if shrunk is None:
                 return None
             box = shrunk
@@ -182,8 +199,10 @@ class TreeSearch:
                 break
         return box, bound, normal, z, bound >= limit
 
-    def _local(self, relaxation: Relaxation, box: Box, z: ndarray, limit: float) -> Price | None:
-        """The price of a local solution inside the box."""
+    def _local(
+        self, relaxation: Relaxation, box: Box, z: ndarray, limit: float, careful: bool
+    ) -> Price | None:
+        """The price of a local solution inside the box; a careful one may be a candidate too."""
         inside = [
             (length, place)
             for length, place in self.pools[id(relaxation)]
@@ -191,10 +210,12 @@ class TreeSearch:
         ]
         place = min(inside, key=lambda one: one[0])[1] if inside else np.clip(z, box.lo, box.hi)
         price, last, seen = None, math.inf, [place]
-        for _ in range(TOUCHES):
+        touches, rounds = (2, ROUNDS) if careful else (1, 3)
+        for _ in range(touches):
             side = relaxation.touching(box, place)
-            answer, rows, cuts = self._relaxed(relaxation, side, box, seen, math.inf)
-            price = self._price(answer, rows, cuts, limit) or price
+            planes = self._relaxed(relaxation, side, box, seen, math.inf, rounds)
+            answer, rows = planes.answer, planes.rows
+            price = price_of(planes, limit) or price
             if answer.u is None:
                 break
             place = self.z + self.rows @ answer.u
@@ -205,17 +226,6 @@ class TreeSearch:
                 break
             last = length
         return price
-
-    def _price(self, answer: Nearest, rows: ndarray, cuts: Affine, limit: float) -> Price | None:
-        """The multipliers of a quadratic program, scaled so that u* = -rows^T kappa is its u."""
-        step = answer.multipliers @ rows
-        length = math.sqrt(step @ step)
-        if not length > 0.0:
-            return None
-        # An empty problem has a ray instead: any multiple is valid, a long one prunes.
-        target = math.sqrt(answer.u @ answer.u) if answer.u is not None else 2.0 * limit
-        scaled = answer.multipliers * (target / length)
-        return Price(scaled @ cuts.coefficients, scaled @ cuts.shares, self.z)
 
     def _separable(
         self, relaxation: Relaxation, box: Box, price: Price, limit: float
@@ -231,34 +241,6 @@ class TreeSearch:
         total -= 4.0 * self.space.error * size
         return math.sqrt(max(total, 0.0)), terms, place
 
-    def _shrink(self, box: Box, normal: ndarray | None, depth: float, limit: float) -> Box | None:
-        """The box, cut down to the ball, to the cap, and to what the last split leaves."""
-        spread = np.stack([self.lengths, self.lengths]) * limit
-        if normal is not None:
-            np.minimum(spread, self._cap(normal, depth, limit), out=spread)
-        r = box.last
-        if r is not None and self.lengths[r] > 0:
-            for sign, end in ((1.0, box.low[r]), (-1.0, -box.high[r])):
-                depth = (end - sign * self.z[r]) / self.lengths[r]
-                if depth > limit:
-                    return None
-                if depth > -limit:
-                    row = self.rows[r] * (sign / self.lengths[r])
-                    np.minimum(spread, self._cap(row, depth, limit), out=spread)
-        spread += self.space.error * (self.reach + limit)
-        lo = np.maximum(box.lo, self.z - spread[1])
-        hi = np.minimum(box.hi, self.z + spread[0])
-        return None if np.any(lo > hi) else replace(box, lo=lo, hi=hi)
-
-    def _cap(self, normal: ndarray, depth: float, radius: float) -> Float[ndarray, "2 M"]:
-        """The largest rows @ u and -rows @ u over |u| <= radius, normal . u >= depth."""
-        along = self.rows @ normal
-        along = np.stack([along, -along])
-        across = np.sqrt(np.maximum(self.lengths**2 - along[0] ** 2, 0.0))
-        edge = depth * along + across * math.sqrt(max(radius**2 - depth**2, 0.0))
-        inside = radius * along >= depth * self.lengths
-        return np.asarray(np.where(inside, radius * self.lengths, edge))
-
     def _relaxed(
         self,
         relaxation: Relaxation,
@@ -266,33 +248,20 @@ class TreeSearch:
         box: Box | None,
         seen: list[ndarray],
         limit: float,
-    ) -> tuple[Nearest, ndarray, Affine]:
-        """Cutting planes: the nearest point that `side` allows, its rows and their meaning."""
-        cuts = _imposed(box, len(self.z), relaxation)
-        for z in seen:
-            cuts = _both(cuts, relaxation.cuts(side, z))
-        for last in range(ROUNDS, 0, -1):
-            rows = cuts.coefficients @ self.rows
-            limits = -cuts.at(self.z)
-            errors = self.space.error * np.abs(cuts.coefficients).sum(axis=1)
-            shift = self.space.error * np.abs(cuts.constants)
-            self.found.nodes += 1
-            answer = nearest(rows, limits, errors, errors * self.reach + shift)
-            if answer.u is None or answer.bound >= limit or last == 1:
-                break
-            z = self.z + self.rows @ answer.u
-            new = relaxation.cuts(side, z)
-            steep = np.sqrt(np.square(new.coefficients @ self.rows).sum(axis=1))
-            violated = new.at(z) > max(SATISFIED, 1e-3 * self.gap) * answer.bound * steep
-            if not violated.any():
-                break
-            cuts = _both(cuts, new, violated)
-        return answer, rows, cuts
+        rounds: int = ROUNDS,
+    ) -> Planes:
+        """Cutting planes for the nearest point that `side` allows."""
+        tolerance = max(SATISFIED, 1e-3 * self.gap)
+        planes = cutting_planes(self.problem, relaxation, side, box, seen, limit, rounds, tolerance)
+        self.found.nodes += planes.solved
+        return planes
 
-    def _start(self, relaxation: Relaxation) -> None:
+    def _start(self, relaxation: Relaxation, hints: list[ndarray]) -> None:
         """Solve the first inner approximations once each, and improve the two best."""
         pool: list[tuple[float, ndarray]] = []
         self.pools[id(relaxation)] = pool
+        for u in hints:
+            pool.append(self._improve(relaxation, math.inf, self.z + self.rows @ u))
         for side in relaxation.starts(self.z):
             found = self._step(relaxation, side, [self.z])
             if found is not None:
@@ -313,7 +282,8 @@ class TreeSearch:
         self, relaxation: Relaxation, side: Affine, seen: list[ndarray]
     ) -> tuple[float, ndarray] | None:
         """Solve one inner approximation and keep its solution as a candidate."""
-        answer, rows, _ = self._relaxed(relaxation, side, None, seen, math.inf)
+        planes = self._relaxed(relaxation, side, None, seen, math.inf)
+        answer, rows = planes.answer, planes.rows
         if answer.u is None:
             return None
         self._keep(relaxation, answer, rows)
@@ -331,24 +301,3 @@ class TreeSearch:
                 held, step = rows[answer.multipliers > 0], (1.0 + push) * answer.u
                 self.found.candidates.append(Candidate((1.0 + push) * length, step, held))
                 return
-
-
-def _imposed(box: Box | None, size: int, relaxation: Relaxation) -> Affine:
-    """The bounds imposed by splits as rows: low_r - z_r <= 0 and z_r - high_r <= 0."""
-    shares = relaxation.inequalities
-    if box is None:
-        return Affine(np.zeros((0, size)), np.zeros(0), np.zeros((0, shares)))
-    low, high = np.flatnonzero(box.low > -np.inf), np.flatnonzero(box.high < np.inf)
-    coefficients = np.zeros((len(low) + len(high), size))
-    coefficients[np.arange(len(low)), low] = -1.0
-    coefficients[len(low) + np.arange(len(high)), high] = 1.0
-    constants = np.concatenate([box.low[low], -box.high[high]])
-    return Affine(coefficients, constants, np.zeros((len(constants), shares)))
-
-
-def _both(first: Affine, second: Affine, chosen: ndarray | slice = slice(None)) -> Affine:
-    return Affine(
-        np.concatenate([first.coefficients, second.coefficients[chosen]]),
-        np.concatenate([first.constants, second.constants[chosen]]),
-        np.concatenate([first.shares, second.shares[chosen]]),
-    )
