@@ -9,8 +9,8 @@ from scipy.linalg import solve_triangular
 
 from featavg.data.compress import TrainingSet
 from featavg.shapes import PerSeed
-from featavg.training.driver import StepView
 from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
+from featavg.training.state import StepView
 
 
 class Coefficients:

@@ -10,8 +10,8 @@ from featavg.data.compress import TrainingSet
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
-from featavg.training.driver import StepView
 from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
+from featavg.training.state import StepView
 
 
 class _Series:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -15,6 +15,7 @@ from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import Controller
 from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
 from featavg.training.steppers import Proposal, Stepper, scaled
 from featavg.training.trajectory import Outcome, Trajectory
 
@@ -57,63 +58,6 @@ class Stop:
     def __post_init__(self) -> None:
         if self.steps < 0:
             raise InputError("steps", f"is {self.steps}", "take zero or more")
-
-
-class StepView(NamedTuple):
-    """What a recorder sees of an accepted step."""
-
-    step: int
-    before: Evaluation
-    factor: PerSeed  # the normalised gradient was multiplied by this
-    params: Params
-    after: Evaluation
-    accepted: TruthPerSeed
-
-
-@runtime_checkable
-class Recorder(Protocol):
-    """Something that watches every step; its arrays travel with a checkpoint."""
-
-    def start(self, params: Params, evaluation: Evaluation) -> None:
-        """Called once, before the first step."""
-
-    def see(self, view: StepView) -> None:
-        """Called after each step that was accepted for some seed."""
-
-    def arrays(self) -> dict[str, ndarray]:
-        """Everything it has gathered."""
-
-    def restore(self, arrays: dict[str, ndarray]) -> None:
-        """Go on from what `arrays` returned."""
-
-
-@dataclass
-class _State:
-    """All that changes while a run goes on."""
-
-    params: Params
-    memory: Params
-    rate: PerSeed
-    cap: PerSeed  # log rate that the next attempt may not exceed, so as not to overshoot the end
-    log_time: PerSeed
-    outcomes: ndarray  # Outcome names, one for each seed
-    step: int = 0
-    saved_steps: list[int] = field(default_factory=list)
-    saved_times: list[PerSeed] = field(default_factory=list)
-    saved: list[Params] = field(default_factory=list)
-    log_loss: list[PerSeed] = field(default_factory=list)
-    log_rate: list[PerSeed] = field(default_factory=list)
-
-    def save(self) -> None:
-        if self.saved_steps and self.saved_steps[-1] == self.step:
-            return
-        self.saved_steps.append(self.step)
-        self.saved_times.append(self.log_time)
-        self.saved.append(self.params)
-
-    @property
-    def active(self) -> ndarray:
-        return np.asarray(self.outcomes == Outcome.RUNNING.name)
 
 
 def run(
@@ -162,7 +106,7 @@ def run(
         state.log_loss.append(evaluation.log_loss)
         state.save()
     else:
-        _restore(state, recorders, *found)
+        restore(state, recorders, *found)
         evaluation = objective.evaluate(state.params)
     while np.any(state.active):
         if _finish(state, evaluation, stop):
@@ -172,29 +116,29 @@ def run(
             evaluation = _advance(
                 state, objective, evaluation, stepper, controller, stop, recorders
             )
-        if save_at.wants(state.step, *_times(state)):
+        if save_at.wants(state.step, *state.times):
             state.save()
         if progress is not None:
             progress(state.step / max(stop.steps, 1), f"log10 loss {_log10(evaluation):.2f}")
         if checkpoint and checkpoint.due():
-            checkpoint.write(key, *_pack(state, recorders))
+            checkpoint.write(key, *pack(state, recorders))
     state.save()
-    return _trajectory(state, names, fixed or {}, settings or {})
+    return trajectory_of(state, names, fixed or {}, settings or {})
 
 
 def _begin(
     params: Params, evaluation: Evaluation, stepper: Stepper, controller: Controller
-) -> _State:
+) -> RunState:
     shape = np.shape(evaluation.log_loss)
     running = np.full(shape, Outcome.RUNNING.name, dtype="U20")
     if not np.all(np.isfinite(evaluation.log_loss)):
         raise InputError("net", "has a loss that is not finite", "start from finite weights")
     rate = controller.init(evaluation)
     free, never = np.full(shape, np.inf), np.full(shape, -np.inf)
-    return _State(params, stepper.init(params), rate, free, never, running)
+    return RunState(params, stepper.init(params), rate, free, never, running)
 
 
-def _finish(state: _State, evaluation: Evaluation, stop: Stop) -> bool:
+def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
     """Name the outcome of every seed that has come to its end; True when all have."""
     log_loss = evaluation.log_loss
     done = {
@@ -209,7 +153,7 @@ def _finish(state: _State, evaluation: Evaluation, stop: Stop) -> bool:
 
 
 def _advance(
-    state: _State,
+    state: RunState,
     objective: Objective,
     evaluation: Evaluation,
     stepper: Stepper,
@@ -249,7 +193,7 @@ def _advance(
 
 
 def _landing_rate(
-    state: _State, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: PerSeed
+    state: RunState, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: PerSeed
 ) -> PerSeed:
     """The log rate with which a step that went past the end of the time span would land on it.
 
@@ -276,64 +220,5 @@ def _mix(accepted: TruthPerSeed, new: Params, old: Params) -> Params:
     )
 
 
-def _times(state: _State) -> tuple[float, float]:
-    """The latest flow time of any seed at the last save, and now."""
-    return float(np.max(state.saved_times[-1])), float(np.max(state.log_time))
-
-
 def _log10(evaluation: Evaluation) -> float:
     return float(np.max(evaluation.log_loss)) / math.log(10)
-
-
-def _pack(
-    state: _State, recorders: Sequence[Recorder]
-) -> tuple[dict[str, ndarray], dict[str, Any]]:
-    arrays = {f"params/{i}": p for i, p in enumerate(state.params)}
-    arrays |= {f"memory/{i}": p for i, p in enumerate(state.memory)}
-    for i in range(len(state.params)):
-        arrays[f"saved/{i}"] = np.stack([one[i] for one in state.saved])
-    for name in ("saved_steps", "saved_times", "log_loss", "log_rate"):
-        arrays[name] = np.asarray(getattr(state, name))
-    for name in ("rate", "cap", "log_time"):
-        arrays[name] = getattr(state, name)
-    for i, recorder in enumerate(recorders):
-        arrays |= {f"recorder/{i}/{name}": array for name, array in recorder.arrays().items()}
-    return arrays, {"step": state.step, "outcomes": state.outcomes.tolist()}
-
-
-def _restore(
-    state: _State,
-    recorders: Sequence[Recorder],
-    arrays: dict[str, ndarray],
-    meta: dict[str, Any],
-) -> None:
-    state.params = tuple(arrays[f"params/{i}"] for i in range(len(state.params)))
-    state.memory = tuple(arrays[f"memory/{i}"] for i in range(len(state.memory)))
-    saved = [arrays[f"saved/{i}"] for i in range(len(state.params))]
-    state.saved = [tuple(part[t] for part in saved) for t in range(len(saved[0]))]
-    state.saved_steps = [int(step) for step in arrays["saved_steps"]]
-    for name in ("saved_times", "log_loss", "log_rate"):
-        setattr(state, name, list(arrays[name]))
-    for name in ("rate", "cap", "log_time"):
-        setattr(state, name, arrays[name])
-    state.step, state.outcomes = meta["step"], np.asarray(meta["outcomes"], dtype="U20")
-    for i, recorder in enumerate(recorders):
-        prefix = f"recorder/{i}/"
-        recorder.restore({n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)})
-
-
-def _trajectory(
-    state: _State, names: Sequence[str], fixed: dict[str, ndarray], settings: dict[str, Any]
-) -> Trajectory:
-    stacked = {name: np.stack([one[i] for one in state.saved]) for i, name in enumerate(names)}
-    shape = state.log_time.shape
-    return Trajectory(
-        steps=np.asarray(state.saved_steps),
-        log_times=np.stack(state.saved_times),
-        parameters=stacked,
-        fixed=fixed,
-        log_loss=np.stack(state.log_loss),
-        log_rate=np.stack(state.log_rate) if state.log_rate else np.zeros((0, *shape)),
-        outcomes=tuple(Outcome[name] for name in np.atleast_1d(state.outcomes).tolist()),
-        settings=settings,
-    )

@@ -17,9 +17,10 @@ from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.controllers import Constant, Controller, ErrorControl
-from featavg.training.driver import Recorder, SaveAt, Stop, run
+from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Loss, loss_named
 from featavg.training.objective import TwoLayerObjective
+from featavg.training.state import Recorder
 from featavg.training.steppers import GradientDescent, GradientFlow, Stepper
 from featavg.training.trajectory import Trajectory
 
