@@ -198,7 +198,7 @@ def _plane(run: Dimpled, title: str) -> Plane:
         ),
         contours=(Contour("boundary", a.tolist(), b.tolist(), z, "neutral", fill=True),),
         arrows=(Arrow((0.0, 0.0), nearest, ""),),
-        notes=(Note(nearest[0], nearest[1] + 0.07, f"|u| = {length:.2f} √d"),),
+        notes=(Note(0.6, -0.82, f"|u| = {length:.2f} √d"),),
         title=title,
     )
 

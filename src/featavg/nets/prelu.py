@@ -24,6 +24,10 @@ class Activation(Protocol):
     def name(self) -> str:
         """The name it has in settings and figures."""
 
+    @property
+    def degree(self) -> float:
+        """q with z dphi/dz = q phi; then r dphi/dr = (1 - q) phi."""
+
     def value(
         self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
     ) -> Float[ndarray, "*s n h"]:
@@ -32,7 +36,7 @@ class Activation(Protocol):
     def slope(
         self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
     ) -> Float[ndarray, "*s n h"]:
-        """d phi / dz. By homogeneity d phi / dr = (phi - z dphi/dz) / r."""
+        """d phi / dz."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class PowerReLU:
     def name(self) -> str:
         """Such as "p = 3"."""
         return f"p = {self.p:g}"
+
+    @property
+    def degree(self) -> float:
+        """p."""
+        return self.p
 
     def value(
         self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
@@ -94,6 +103,11 @@ class LeakyReLU:
     def name(self) -> str:
         """Such as "leak 0.5"."""
         return f"leak {self.leak:g}"
+
+    @property
+    def degree(self) -> float:
+        """1: the norm does not enter."""
+        return 1.0
 
     def value(
         self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]

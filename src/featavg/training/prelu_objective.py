@@ -43,15 +43,13 @@ class ShallowEvaluation:
     def gradient(self) -> Params:
         """(dL/dW) / L and (dL/dv) / L."""
         outer = self.loss.slopes  # n x 1
-        by_head = np.sum(outer * self.activations, axis=-2)
+        by_head = (np.swapaxes(self.activations, -1, -2) @ outer)[..., 0]
         slope = self.net.activation.slope(self.preactivations, self.norms)
-        upstream = outer * self.net.head[..., None, :]
-        by_z = upstream * slope
-        by_weights = np.swapaxes(by_z, -1, -2) @ self.x
-        # Degree one in (z, r): dphi/dr = (phi - z slope) / r, and dr/dw = w / r.
-        radial = upstream * (self.activations - self.preactivations * slope)
-        scale = np.sum(radial, axis=-2) / self.norms[..., 0, :] ** 2
-        return by_weights + scale[..., None] * self.net.weights, by_head
+        by_weights = np.swapaxes(outer * slope, -1, -2) @ self.x
+        # r dphi/dr = (1 - q) phi for an activation of degree q in z, and dr/dw = w / r.
+        radial = (1.0 - self.net.activation.degree) * by_head / self.norms[..., 0, :] ** 2
+        by_weights += radial[..., None] * self.net.weights
+        return by_weights * self.net.head[..., None], by_head
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +84,7 @@ class ShallowObjective:
         net = self.net_with(params)
         z, norms = self.x @ np.swapaxes(net.weights, -1, -2), net.norms
         active = self.activation.value(z, norms)
-        outputs = np.sum(active * net.head[..., None, :], axis=-1)[..., None]
+        outputs = active @ net.head[..., None]
         return ShallowEvaluation(self.x, net, z, norms, active, self.loss(outputs, self.y))
 
 
