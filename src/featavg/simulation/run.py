@@ -25,10 +25,11 @@ from featavg.simulation.points import (
     states_size,
 )
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.driver import SaveAt, StepView
+from featavg.training.driver import SaveAt
 from featavg.training.named_settings import compose
 from featavg.training.objective import Evaluation, Params
 from featavg.training.setting import Setting
+from featavg.training.state import StepView
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
 
