@@ -175,6 +175,6 @@ CLAIMS = (
         "to time 10<sup>12</sup>, against the best margin of a line and of any network (a linear "
         "program with its dual bound); leaky ReLU with leak 0.1, four points in the plane",
         run=margins,
-        minutes=0.05,
+        minutes=0.02,
     ),
 )

@@ -223,6 +223,6 @@ CLAIMS = (
         "radius at a feature, for f<sub>FA</sub>, f<sub>FD</sub>, the biased robust network and both "
         "trained networks; k = 10, d = 3072",
         run=picture,
-        minutes=0.04,
+        minutes=0.02,
     ),
 )

@@ -215,6 +215,6 @@ CLAIMS = (
         "without a label on 10% of the points; and five slabs alone as a control; one seed (five "
         "with --full)",
         run=others,
-        minutes=0.15,
+        minutes=0.08,
     ),
 )

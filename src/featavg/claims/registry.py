@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "margins",
     "connections_min_vidal",
     "connections_radius",
+    "connections_published",
     "connections_simplicity",
     "connections_margin",
     "connections_features",
