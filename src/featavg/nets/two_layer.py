@@ -62,7 +62,10 @@ class TwoLayer:
 
     def preactivations(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n M"]:
         """<w_r, x> + b_r."""
-        return x @ np.swapaxes(self.weights, -1, -2) + self.biases[..., None, :]
+        # With few neurons, W X^T reads X up to twice as fast as X W^T does: BLAS packs the thin side.
+        return (
+            np.swapaxes(self.weights @ np.swapaxes(x, -1, -2), -1, -2) + self.biases[..., None, :]
+        )
 
     def __call__(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n c"]:
         """The outputs; points without the batch's axes are shown to every network."""

@@ -8,7 +8,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.special import logsumexp
 
 from featavg.errors import InputError
 from featavg.shapes import PerSeed
@@ -82,13 +81,22 @@ class Exponential:
         return _from_margins(targets, -q, -q)
 
 
+def log_sum_exp(values: Float[ndarray, "*s n"]) -> PerSeed:
+    """log sum_i exp(values_i) along the last axis, without overflow or underflow.
+
+    The largest value is finite for every loss here, which spares the cases that SciPy looks after.
+    """
+    top = values.max(axis=-1, keepdims=True)
+    return top[..., 0] + np.log(np.exp(values - top).sum(axis=-1))
+
+
 def _from_margins(
     targets: Int[ndarray, "*s n"],
     log_losses: Float[ndarray, "*s n"],
     log_slopes: Float[ndarray, "*s n"],
 ) -> LossValue:
     """Assemble a loss of the margin from log l_i and log |l'_i|."""
-    log_total = logsumexp(log_losses, axis=-1)
+    log_total = log_sum_exp(log_losses)
     slopes = -targets * np.exp(log_slopes - np.expand_dims(log_total, -1))
     log_mean = np.asarray(log_total - np.log(log_losses.shape[-1]))
     return LossValue(log_losses, log_mean, slopes[..., None])
@@ -122,7 +130,7 @@ class CrossEntropy:
         softplus = np.logaddexp(0.0, s)
         with np.errstate(divide="ignore"):
             log_losses = np.where(s < -_FLAT, s, np.log(softplus))
-        log_total = logsumexp(log_losses, axis=-1)
+        log_total = log_sum_exp(log_losses)
         # 1 - p_t = sum of the rivals' probabilities = exp(s - softplus(s)), shared out among them.
         missing = np.exp(s - softplus - np.expand_dims(log_total, -1))[..., None]
         slopes = missing * shares / total

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.blocks import RowBlocks
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
@@ -64,14 +65,14 @@ class TwoLayerEvaluation:
     @cached_property
     def gradient(self) -> Params:
         """(dL/dtheta) / L for the trainable parameters."""
-        parts = {
-            "weights": lambda: np.swapaxes(self.neuron_slopes, -1, -2) @ self.objective.x,
-            "biases": lambda: self.neuron_slopes.sum(axis=-2),
-            "head": lambda: (
-                np.swapaxes(self.loss.slopes, -1, -2) @ np.maximum(self.preactivations, 0.0)
-            ),
-        }
-        return tuple(parts[name]() for name in self.objective.trainable)
+        return tuple(self._part(name) for name in self.objective.trainable)
+
+    def _part(self, name: str) -> ndarray:
+        if name == "weights":
+            return self.objective.blocks.gathered(self.neuron_slopes)
+        if name == "biases":
+            return np.asarray(self.neuron_slopes.sum(axis=-2))
+        return np.swapaxes(self.loss.slopes, -1, -2) @ np.maximum(self.preactivations, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,11 @@ class TwoLayerObjective:
             raise InputError("targets", f"have shape {self.targets.shape}", "give one a point")
         check_targets(self.targets, self.net.outputs)
 
+    @cached_property
+    def blocks(self) -> RowBlocks:
+        """The points, cut so that known zeros are skipped."""
+        return RowBlocks(self.x)
+
     def params_of(self, net: TwoLayer) -> Params:
         """The trainable arrays of a network."""
         return tuple(getattr(net, name) for name in self.trainable)
@@ -120,6 +126,6 @@ class TwoLayerObjective:
     def evaluate(self, params: Params) -> TwoLayerEvaluation:
         """Forward pass."""
         net = self.net_with(params)
-        z = net.preactivations(self.x)
+        z = self.blocks.times(net.weights) + net.biases[..., None, :]
         outputs = np.maximum(z, 0.0) @ np.swapaxes(net.head, -1, -2)
         return TwoLayerEvaluation(self, net, z, self.loss(outputs, self.targets))

@@ -1,0 +1,36 @@
+"""Products that skip zeros are the plain products."""
+
+import numpy as np
+import pytest
+
+from featavg.data.blocks import RowBlocks
+from featavg.data.clusters import MultiCluster
+from featavg.data.compress import draw
+
+RNG = np.random.default_rng(5)
+MATRICES = {
+    "dense": RNG.normal(size=(300, 40)),
+    "small": np.tril(RNG.normal(size=(20, 20))),
+    "triangular": np.tril(RNG.normal(size=(400, 400))),
+    "compressed": draw(MultiCluster(k=4, d=10**6), 300, 6, seed=0).x,
+    "a batch": np.tril(RNG.normal(size=(3, 300, 300))),
+    "zero": np.zeros((300, 300)),
+    "zero rows": np.vstack([np.zeros((200, 300)), RNG.normal(size=(200, 300))]),
+    "one late entry": np.where(np.arange(300) == 299, 1.0, np.tril(RNG.normal(size=(300, 300)))),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_both_products_are_the_plain_ones(name: str) -> None:
+    x = MATRICES[name]
+    weights = RNG.normal(size=(*x.shape[:-2], 5, x.shape[-1]))
+    slopes = RNG.normal(size=(*x.shape[:-2], x.shape[-2], 5))
+    blocks = RowBlocks(x)
+    np.testing.assert_allclose(blocks.times(weights), x @ np.swapaxes(weights, -1, -2), atol=1e-9)
+    np.testing.assert_allclose(blocks.gathered(slopes), np.swapaxes(slopes, -1, -2) @ x, atol=1e-9)
+
+
+def test_zeros_are_skipped_only_where_there_are_some() -> None:
+    assert len(RowBlocks(MATRICES["compressed"]).cuts) == 8
+    for name in ("dense", "small", "one late entry"):
+        assert len(RowBlocks(MATRICES[name]).cuts) == 1
