@@ -180,11 +180,11 @@ def _plane(run: Dimpled, title: str) -> Plane:
     out[:r] = 0.0
     out = out / np.linalg.norm(out)
     unit = math.sqrt(run.task.d)
-    a, b = np.linspace(-0.5, 1.7, 89), np.linspace(-0.9, 0.9, 73)
+    a, b = np.linspace(-0.5, 1.7, 67), np.linspace(-0.9, 0.9, 55)
     ga, gb = np.meshgrid(a * unit, b * unit)
     grid = point + ga.reshape(-1, 1) * along + gb.reshape(-1, 1) * out
     z = score(run.net(grid), run.positive, "max").reshape(ga.shape)
-    z = np.round(z / np.abs(z).max(), 5)
+    z = np.round(z / np.abs(z).max(), 4)
     own, other = _clouds(run, point[:r], along[:r])
     nearest = (float(moved @ along) / unit, float(moved @ out) / unit)
     length = float(np.linalg.norm(moved)) / unit

@@ -144,7 +144,7 @@ def _figure(
 
 
 def _plane(points: Hinted, net: Shallow, title: str, role: str) -> Plane:
-    at = np.linspace(-1.5, 1.5, 121)
+    at = np.linspace(-1.5, 1.5, 61)
     gx, gy = np.meshgrid(at, at)
     z = net(np.stack([gx.ravel(), gy.ravel()], axis=1)).reshape(gx.shape)
     up = points.y > 0
@@ -156,7 +156,9 @@ def _plane(points: Hinted, net: Shallow, title: str, role: str) -> Plane:
             Points("class +", points.x[up, 0], points.x[up, 1], "decoupled", size=8),
             Points("class −", points.x[~up, 0], points.x[~up, 1], "averaged", "s", 8),
         ),
-        contours=(Contour("boundary", at, at, z / np.abs(z).max(), chosen, fill=True),),
+        contours=(
+            Contour("boundary", at, at, np.round(z / np.abs(z).max(), 4), chosen, fill=True),
+        ),
         title=title,
     )
 

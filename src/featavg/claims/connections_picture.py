@@ -149,7 +149,8 @@ def _features(task: MultiCluster, shown: tuple[Shown, ...], view: View) -> Figur
         "A line and a zigzag",
         "The plane through μ<sub>1</sub> and μ<sub>2</sub> (class +) and one feature of class −, with "
         "fresh points of these clusters. The averaged networks cut it along a line; the decoupled "
-        "ones along a zigzag that follows each cluster; biases give every cluster its own cell.",
+        "ones along a zigzag that follows each cluster; with biases a wedge between the clusters is "
+        "left undecided, which counts against the network.",
         panels,
     )
 

@@ -89,7 +89,7 @@ class Shown:
             # How far the positive neurons are from it makes the edge of that region a clean line.
             asleep = self.net.preactivations(x)[:, self.net.head[0] > 0].max(axis=1)
             z = np.where(z == 0.0, np.minimum(asleep, 0.0), z)
-        z = np.round(z / max(np.abs(z).max(), 1e-300), 5).reshape(len(b), len(a))
+        z = np.round(z / max(np.abs(z).max(), 1e-300), 4).reshape(len(b), len(a))
         return Contour("boundary", a, b, z, self.role, fill=fill)
 
 
@@ -119,7 +119,7 @@ def panel(
     title: str,
     clusters: Int[ndarray, " c"],
     point: Float[ndarray, " k"] | None = None,
-    resolution: int = 81,
+    resolution: int = 67,
 ) -> Plane:
     """One panel: boundaries, clusters, and the minimal perturbation of `point` with its ball.
 
