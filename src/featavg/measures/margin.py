@@ -11,6 +11,7 @@ from numpy import ndarray
 from scipy.special import logsumexp
 
 from featavg.errors import InputError
+from featavg.shapes import PerSeed
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +31,14 @@ class Margins:
         slack: log(n) / |theta|^L, the width of the sandwich.
     """
 
-    smallest: Float[ndarray, "*s"]
-    norm: Float[ndarray, "*s"]
+    smallest: PerSeed
+    norm: PerSeed
     order: int
-    normalized: Float[ndarray, "*s"]
-    smoothed: Float[ndarray, "*s"]
-    slack: Float[ndarray, "*s"]
+    normalized: PerSeed
+    smoothed: PerSeed
+    slack: PerSeed
 
-    def sandwich_gap(self) -> Float[ndarray, "*s"]:
+    def sandwich_gap(self) -> PerSeed:
         """How far the smoothed margin is outside its bounds, relative to the normalized one."""
         above = self.smoothed - self.normalized
         below = self.normalized - self.slack - self.smoothed
@@ -61,7 +62,7 @@ def sample_margins(
     return own - others.max(axis=-1)
 
 
-def parameter_norm(params: Sequence[ndarray], batch: int = 0) -> Float[ndarray, "*s"]:
+def parameter_norm(params: Sequence[ndarray], batch: int = 0) -> PerSeed:
     """|theta| over all parameters; the first `batch` axes are networks."""
     total = sum(np.sum(p * p, axis=tuple(range(batch, p.ndim))) for p in params)
     return np.sqrt(total)
@@ -71,7 +72,7 @@ def margins(
     outputs: Float[ndarray, "*s n c"],
     targets: Int[ndarray, "*s n"],
     log_losses: Float[ndarray, "*s n"],
-    norm: Float[ndarray, "*s"],
+    norm: PerSeed,
     order: int,
 ) -> Margins:
     """Margins of a network from its outputs, log-losses, norm and order of homogeneity."""

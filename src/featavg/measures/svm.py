@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.shapes import PerSeed
 
 # Margins are scaled to one, so this is a relative accuracy of the constraints.
 _FEASIBLE = 1e-12
@@ -124,7 +125,7 @@ def checked_max_margin(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> MaxMa
     return found
 
 
-def angle(a: Float[ndarray, "*s N"], b: Float[ndarray, "*s N"]) -> Float[ndarray, "*s"]:
+def angle(a: Float[ndarray, "*s N"], b: Float[ndarray, "*s N"]) -> PerSeed:
     """The angle between two directions, accurate for tiny ones (where arccos of a cosine is not).
 
     >>> float(angle(np.array([1.0, 1e-9]), np.array([1.0, 0.0])))

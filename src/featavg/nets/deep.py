@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
@@ -114,7 +114,7 @@ def random_deep(dimension: int, widths: Sequence[int], scale: float, seeds: Sequ
 
 def two_sided(
     x: Float[ndarray, "s n N"],
-    y: Float[ndarray, "s n"],
+    y: Int[ndarray, "s n"],
     widths: Sequence[int],
     seeds: Sequence[int],
     scale: float = 0.5,

@@ -32,7 +32,7 @@ class MarginCNN:
     """The shape of the network; the defaults are the published one.
 
     >>> MarginCNN().parameter_count()
-    3239776
+    3240768
     >>> MarginCNN().homogeneity()
     4
     """

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.shapes import PerSeed
 from featavg.training.losses import Loss, LossValue, check_targets
 from featavg.training.objective import Params
 
@@ -44,7 +45,7 @@ class DeepEvaluation:
     loss: LossValue
 
     @property
-    def log_loss(self) -> Float[ndarray, "*s"]:
+    def log_loss(self) -> PerSeed:
         """log L."""
         return self.loss.log_mean
 

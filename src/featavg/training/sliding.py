@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.shapes import PerSeed
 from featavg.training.deep_objective import DeepEvaluation
 from featavg.training.objective import Evaluation, Objective, Params
 from featavg.training.steppers import Proposal
@@ -78,7 +79,7 @@ class SlidingFlow:
         params: Params,
         evaluation: Evaluation,
         state: Params,
-        log_rate: Float[ndarray, ""],
+        log_rate: PerSeed,
     ) -> Proposal:
         """One step on the present kinks, then onto those that it reached."""
         h = float(np.exp(log_rate + evaluation.log_loss))
@@ -194,7 +195,7 @@ class SlidingFlow:
         depth = np.abs(z) / scale
         weights = self._onto_kinks(end[0], z, after)
         overshoot = 0.0
-        if np.any(deep := caught & (depth > self.tolerance)):
+        if np.any(deep := crossed & (depth > self.tolerance)):
             start = np.abs(self.x @ before[0].T) / scale
             share = np.min((start[deep] + self.tolerance / 2) / (start[deep] + depth[deep]))
             # ErrorControl multiplies the step by 0.9 error^(-1/3).

@@ -1,0 +1,248 @@
+"""The margin network: passes against autograd, frames against plain losses, kill and resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from featavg.cli import main  # noqa: E402
+from featavg.data.published import load  # noqa: E402
+from featavg.errors import InputError  # noqa: E402
+from featavg.nets.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
+from featavg.robustness.margin_rows import attack_radii  # noqa: E402
+from featavg.training import margin_epoch, margin_pass  # noqa: E402
+from featavg.training.margin_fit import CHECKPOINT, advance, begin, fit  # noqa: E402
+from featavg.training.margin_frame import frame_loss, margins  # noqa: E402
+from featavg.training.margin_run import (  # noqa: E402
+    MarginSettings,
+    images_of,
+    parameter_norm,
+    read_run,
+    tensors,
+    write_run,
+)
+
+TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
+SETTINGS = MarginSettings(network=TINY, threads=1, batch=50)
+
+
+def digits(count: int = 300) -> object:
+    return load("digits").train[slice(0, count)]
+
+
+def batch(n: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = np.random.default_rng(0)
+    x = torch.tensor(draw.random((n, 8, 8, 1)), dtype=torch.float32).permute(0, 3, 1, 2)
+    return x, torch.tensor(draw.integers(0, 10, n))
+
+
+def test_published_shape() -> None:
+    shapes = MarginCNN().shapes()
+    assert shapes["fc1.weight"] == (1024, 7 * 7 * 64)
+    assert [name for name in shapes if name.endswith("bias")] == ["conv1.bias"]
+    assert network_of(MarginCNN().settings()) == MarginCNN()
+
+
+def test_initial_weights_have_he_s_deviation() -> None:
+    params = MarginCNN().initial(0)
+    assert params["fc1.weight"].std() == pytest.approx(math.sqrt(2 / 3136), rel=0.01)
+    assert np.abs(params["fc1.weight"]).max() <= 2 * math.sqrt(2 / 3136) / 0.8796 + 1e-6
+    assert not params["conv1.bias"].any()
+
+
+@pytest.mark.parametrize("biases", ["first", "all"])
+def test_pass_against_autograd(biases: str) -> None:
+    network = MarginCNN(size=8, channels=(3, 4), hidden=12, biases=biases)
+    params = network.initial(1)
+    x, y = batch()
+    slow = {name: torch.tensor(array, requires_grad=True) for name, array in params.items()}
+    loss = torch.nn.functional.cross_entropy(outputs(slow, x), y)
+    gradients = torch.autograd.grad(loss, list(slow.values()))
+    fast = tensors(params)
+    kept = margin_pass.forward(fast, x)
+    assert torch.allclose(kept.outputs, outputs(slow, x), atol=1e-5)
+    margin_pass.descend(fast, kept, frame_loss(kept.outputs, y, 0.0).slopes / len(y), 0.5)
+    for (name, array), gradient in zip(params.items(), gradients, strict=True):
+        assert torch.allclose(fast[name], torch.tensor(array) - 0.5 * gradient, atol=1e-6), name
+
+
+def test_outputs_are_homogeneous_of_order_four() -> None:
+    params, (x, _) = TINY.initial(0), batch()
+    params["conv1.bias"] += 0.3
+    twice = {name: 2.0 * array for name, array in params.items()}
+    assert torch.allclose(module_of(twice)(x), 16.0 * module_of(params)(x), rtol=1e-4, atol=1e-5)
+
+
+def test_the_layer_that_breaks_homogeneity_is_named() -> None:
+    with pytest.raises(InputError, match="conv2 has a bias"):
+        MarginCNN(biases="all").homogeneity()
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 2000.0])
+def test_frame_loss_against_high_precision(scale: float) -> None:
+    draw = np.random.default_rng(0)
+    out = torch.tensor(draw.standard_normal((6, 10)) * scale)
+    y = out.argmax(dim=1)
+    y[0] = (y[0] + 1) % 10
+    found = frame_loss(out, y, -5.0)
+    for i in range(6):
+        s = torch.logsumexp(torch.cat([out[i, : y[i]], out[i, y[i] + 1 :]]) - out[i, y[i]], 0)
+        log_loss = float(s) if s < -40 else math.log(float(torch.logaddexp(torch.zeros(()), s)))
+        assert float(found.log_losses[i]) == pytest.approx(log_loss, rel=1e-9)
+    free = out.clone().requires_grad_()
+    torch.nn.functional.cross_entropy(free, y, reduction="sum").backward()
+    assert torch.allclose(found.slopes * math.exp(-5.0), free.grad, atol=1e-12)
+    others = out.scatter(1, y[:, None], -math.inf).amax(dim=1)
+    assert torch.allclose(margins(out, y), out.gather(1, y[:, None])[:, 0] - others)
+
+
+def test_a_loss_of_1e_minus_900_still_has_a_gradient() -> None:
+    out = torch.tensor([[2100.0, 0.0, 1.0]])
+    found = frame_loss(out, torch.tensor([0]), -2099.0)
+    assert float(found.log_losses[0]) / math.log(10) < -900
+    assert float(found.weights[0]) == pytest.approx(1 + math.exp(-1), rel=1e-9)
+
+
+def test_light_samples_change_a_pass_by_round_off_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass over fitted data with margins far apart, and the same with every sample in it."""
+    params = {name: 4.2 * array for name, array in TINY.initial(0).items()}
+    data = images_of(digits())
+    with torch.no_grad():
+        fitted = outputs(tensors(params), data.x.permute(0, 3, 1, 2)).argmax(dim=1)
+    data = data._replace(y=fitted)
+    before = margin_epoch.measure(tensors(params), data)
+    assert before is not None
+    frame, order = before.log_loss, np.random.default_rng(0).permutation(len(data.y))
+    sleeping = margin_epoch.asleep(before.log_losses, frame)
+    assert 10 < sleeping.sum() < len(sleeping)
+    ends = []
+    for nobody in (sleeping, np.zeros_like(sleeping)):
+        moved = tensors(params)
+        assert margin_epoch.descend_once(
+            moved, data, order, nobody, log_frame=frame, rate=1e-6, batch=50
+        )
+        ends.append(moved)
+        monkeypatch.setattr(margin_epoch, "that_matter", lambda weights, size: None)
+    for name, array in params.items():
+        step = (ends[1][name] - torch.tensor(array)).abs().max()
+        assert step > 0
+        assert (ends[0][name] - ends[1][name]).abs().max() <= 1e-2 * step, name
+    after = margin_epoch.measure(ends[0], data, sleeping)
+    assert after is not None
+    assert not margin_epoch.woke_up(after, sleeping, frame)
+    assert margin_epoch.measure(ends[0], data, sleeping, limit=after.log_loss - 0.1) is None
+
+
+def test_loss_based_rate_accepts_and_takes_back() -> None:
+    run = begin(SETTINGS)
+    data = images_of(digits())
+    losses, rates = [run.log_frame], [run.rate]
+    for _ in range(25):
+        before = {name: array.copy() for name, array in run.params.items()}
+        counted = advance(run, data)
+        assert run.rate / rates[-1] == pytest.approx(2 ** (0.2 if counted else -0.1))
+        if not counted:
+            assert all(np.array_equal(run.params[name], before[name]) for name in before)
+        losses.append(run.log_frame)
+        rates.append(run.rate)
+    assert np.all(np.diff(losses) <= 0)
+    entry = run.history[-1]
+    assert entry["norm"] == pytest.approx(parameter_norm(run.params))
+    assert entry["normalized_margin"] == pytest.approx(
+        entry["smallest_margin"] / entry["norm"] ** 4
+    )
+
+
+def test_stopped_and_resumed_is_the_same_bits(tmp_path: Path) -> None:
+    whole = fit(tmp_path / "whole", SETTINGS, digits(), epochs=6)
+    fit(tmp_path / "parts", SETTINGS, digits(), epochs=2)
+    parts = fit(tmp_path / "parts", SETTINGS, digits(), epochs=6)
+    for name, array in whole.params.items():
+        assert array.tobytes() == parts.params[name].tobytes()
+    assert [e["log10_loss"] for e in whole.history] == [e["log10_loss"] for e in parts.history]
+
+
+def test_killed_and_resumed_is_the_same_bits(tmp_path: Path) -> None:
+    words = ["margins", "train", "digits", "--channels", "3,4", "--hidden", "12", "--threads", "1"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert main([*words, "--out", str(whole), "--passes", "6"]) == 0
+    command = [sys.executable, "-m", "featavg", *words, "--out", str(killed), "--passes", "6"]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    until = time.monotonic() + 60
+    while not (killed / CHECKPOINT).exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert main(["margins", "resume", str(killed), "--passes", "6"]) == 0
+    one, other = (read_run(folder / CHECKPOINT) for folder in (whole, killed))
+    assert one.epoch == other.epoch == 6
+    for name, array in one.params.items():
+        assert array.tobytes() == other.params[name].tobytes()
+
+
+def test_rows_are_saved_when_the_loss_passes_them(tmp_path: Path) -> None:
+    settings = MarginSettings(network=TINY, threads=1, batch=50, save_at=(0.2, 0.1))
+    run = fit(tmp_path, settings, digits(), epochs=60, until=0.1)
+    assert run.log10_loss <= 0.1
+    first = read_run(tmp_path / "row-1")
+    assert first.log10_loss <= 0.2
+    assert first.history[-1]["epoch"] == first.epoch
+
+
+def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(tmp_path, SETTINGS, digits(), epochs=2)
+    assert main(["margins", "show", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["history"]) == 2
+    assert main(["margins", "show", str(tmp_path)]) == 0
+
+
+def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = begin(SETTINGS)
+    write_run(tmp_path / "run" / CHECKPOINT, run, "other data")
+    before = sorted(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    missing = ["margins", "train", "mnist", "--data-dir", str(tmp_path / "no"), "--out"]
+    cases = {
+        "is not there": [*missing, str(tmp_path / "new")],
+        "other settings": ["margins", "train", "digits", "--out", str(tmp_path / "run")],
+        "other data": ["margins", "resume", str(tmp_path / "run")],
+        "is not a folder": ["margins", "show", str(tmp_path / "none")],
+        "choose one of": ["margins", "train", "digits", "--biases", "some"],
+        "channels": ["margins", "train", "digits", "--channels", "3"],
+    }
+    (tmp_path / "run" / "about.json").write_text('{"data": "digits"}\n')
+    before.append(b'{"data": "digits"}\n')
+    for words, command in cases.items():
+        assert main(command) == 2, words
+        told = capsys.readouterr().err
+        assert words in told
+        assert told.count("\n") == 1
+    assert sorted(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()) == sorted(before)
+
+
+def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
+    run = begin(SETTINGS)
+    run.params["fc1.weight"] = run.params["fc1.weight"][:-1]
+    write_run(tmp_path / "run", run, "data")
+    with pytest.raises(InputError, match="another network"):
+        read_run(tmp_path / "run")
+
+
+def test_attack_radii_are_in_pixels() -> None:
+    run = begin(SETTINGS)
+    data = images_of(digits())
+    for _ in range(30):
+        advance(run, data)
+    radii = attack_radii(run.params, load("digits").test[slice(0, 20)], budget=20)
+    assert np.all(radii >= 0)
+    assert np.median(radii) < 8.0
