@@ -1,6 +1,8 @@
 """Random small networks and points, degenerate ones among them, against the brute-force twin.
 
 `python -m tests.robustness.soundness 10000` runs the full number; the suite runs a seeded part.
+`--attacks` also runs our attacks on every case, and `--foolbox` foolbox's: none may be below a
+certificate.
 """
 
 import sys
@@ -9,6 +11,7 @@ from time import perf_counter
 import numpy as np
 from tests.robustness.brute_force import brute_force_radius
 
+from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.radii import radii
 from featavg.robustness.result import Outcome
@@ -72,10 +75,10 @@ def random_case(rng):
     return TwoLayer(weights, biases, head), x, positive, readout, kind
 
 
-def check(seed, cases):
+def check(seed, cases, attacks=()):
     """Compare on `cases` (network, point) pairs; returns what was found, raises on a mismatch."""
     rng = np.random.default_rng(seed)
-    worst, counts, start = 0.0, {}, perf_counter()
+    worst, counts, start, attacked = 0.0, {}, perf_counter(), 0
     for _ in range(cases // POINTS):
         net, x, positive, readout, kind = random_case(rng)
         y = np.where(rng.random(POINTS) < 0.5, -1, 1)
@@ -91,6 +94,7 @@ def check(seed, cases):
             if 0 < expected < np.inf and found.outcomes[i] is Outcome.EXACT:
                 size = max(expected, 1e-6 * np.abs(x[i]).max())
                 worst = max(worst, abs(found.certified[i] - expected) / size)
+        attacked += _attack(net, x, y, positive, readout, found, attacks) if attacks else 0
         # A point on the boundary itself is flipped or not as its sums are rounded.
         flips = np.isfinite(found.attack) & (found.attack > 0)
         for i in np.flatnonzero(flips):
@@ -98,7 +102,28 @@ def check(seed, cases):
             assert again[0] <= 0, (kind, again)
         lengths = np.linalg.norm(found.witness[flips] - x[flips], axis=1)
         np.testing.assert_allclose(lengths, found.attack[flips], rtol=1e-12, atol=1e-300)
-    return {"cases": cases, "worst": worst, "outcomes": counts, "seconds": perf_counter() - start}
+    told = {"cases": cases, "worst": worst, "outcomes": counts, "attacked": attacked}
+    return told | {"seconds": perf_counter() - start}
+
+
+def _attack(net, x, y, positive, readout, found, attacks):
+    """How many points the attacks flipped; none of them may be nearer than its certificate."""
+    from featavg.robustness.attacks.suite import attack_suite
+    from featavg.robustness.model import network_model
+
+    total = 0
+    for names in attacks:
+        try:
+            model = network_model(net, positive=positive, readout=readout)
+            result = attack_suite(model, x, y, attacks=names)
+        except InputError:  # no gradient anywhere: it says so, and there is nothing to compare
+            continue
+        hit = np.isfinite(result.radii) & (found.certified > 0)
+        # A point of the boundary has a radius of the size of rounding errors.
+        least = found.certified * (1.0 - 1e-9) - 1e-11 * np.abs(x).max(axis=1)
+        assert np.all(result.radii[hit] >= least[hit]), (names, result.radii, found.certified)
+        total += int(hit.sum())
+    return total
 
 
 def _compare(found, i, expected, case):
@@ -120,5 +145,8 @@ def _compare(found, i, expected, case):
 
 
 if __name__ == "__main__":
-    total = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    print(check(int(sys.argv[2]) if len(sys.argv) > 2 else 0, total))
+    numbers = [int(word) for word in sys.argv[1:] if not word.startswith("--")]
+    chosen = [None] if "--attacks" in sys.argv else []
+    if "--foolbox" in sys.argv:
+        chosen += [["foolbox:L2DeepFoolAttack"], ["foolbox:DDNAttack"]]
+    print(check(numbers[1] if len(numbers) > 1 else 0, (numbers or [10_000])[0], chosen))

@@ -42,6 +42,13 @@ def test_tree_agrees_with_brute_force(seed, monkeypatch):
     assert found["outcomes"]["exact"] > 150
 
 
+def test_no_attack_is_below_a_certificate():
+    """Ours and foolbox's; `--attacks --foolbox` of the same command for all."""
+    pytest.importorskip("foolbox")
+    found = check(50, 25, [None, ["foolbox:L2DeepFoolAttack"]])
+    assert found["attacked"] > 10
+
+
 @pytest.mark.parametrize("k", [4, 10])
 def test_ideal_networks_at_their_features(k):
     """At x = mu_1 without noise: sqrt(2d/k) for f_FA, sqrt(d / (1 + k/2)) for f_FD under `sum`."""
