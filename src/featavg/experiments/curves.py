@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import nn
 
@@ -18,15 +18,18 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.frozen import frozen
 from featavg.nets.readout import READOUTS
-from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.line import shorten
+from featavg.robustness.attacks.norms import length
 from featavg.robustness.curve import curve_of, pgd_curve
+from featavg.robustness.decision import ALL
 from featavg.robustness.torch_model import TorchModel, torch_model
 from featavg.storage import write_text
 from featavg.training.checkpoint import fingerprint
 from featavg.training.fit import arrays_of
 
 Progress = Callable[[float, str], None]
-ADAPTIVE = ("ddn", "deepfool")
+ADAPTIVE = "DDN on the decision"
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]
 
@@ -93,7 +96,12 @@ def adaptive(
     settings: CurveSettings,
     block: int = 250,
 ) -> dict[str, Any]:
-    """The strongest attack on the decision that is compared, the same for every model.
+    """A minimal-norm attack on the decision that is compared, the same for every model.
+
+    All steps go to the decision itself. Sharing them out among the rivals of a fine decision, as
+    suits two-layer networks, leaves each too few on a deep one: with 60 gradients an image on
+    MNIST, radii came out 9% longer than plain DDN's for fine labels and not for class labels, and
+    that alone would have looked like robustness.
 
     Returns:
         plain values; `each` has the smallest flip of each image, 0 where it is decided wrongly
@@ -103,25 +111,37 @@ def adaptive(
     pixels = task.test.unit[rows]
     check_bounds(pixels)
     y = task.targets(task.test, "coarse")[rows]
-    model = wrapped(net, task, labels, readout)
-    found, gradients = [], 0.0
-    for start in range(0, len(rows), block):
-        part = slice(start, start + block)
-        result = attack_suite(
-            model, pixels[part], y[part], norm, ADAPTIVE, budget=settings.budget, seed=settings.seed
-        )
-        found.append(result.radii)
-        gradients += result.gradients * len(result)
-    radii = np.concatenate(found)
-    curve = curve_of(radii, model.unit(norm), settings.radii[norm], label=" + ".join(ADAPTIVE))
+    model = wrapped(net, task, labels, readout).shaped(pixels)
+    parts = [slice(start, start + block) for start in range(0, len(rows), block)]
+    radii = np.concatenate([minimal(model, pixels[p], y[p], norm, settings.budget) for p in parts])
+    curve = curve_of(radii, model.unit(norm), settings.radii[norm], label=ADAPTIVE)
     return {
         "model": labels,
         "readout": readout,
         "norm": norm,
         "median": float(np.median(np.minimum(radii, 1e9))),
-        "gradients_an_image": gradients / len(rows),
+        "gradients_an_image": model.cost.gradients / len(rows),
         "each": [float(f"{r:.5g}") if np.isfinite(r) else -1.0 for r in radii],
     } | curve.to_json()
+
+
+def minimal(
+    model: TorchModel, pixels: ndarray, y: Int[ndarray, " n"], norm: str, budget: int
+) -> Float[ndarray, " n"]:
+    """The smallest flip that DDN on the decision finds, shortened along its line."""
+    x, label = model.rows(pixels), model.decision.labels(y)
+    margin = model.margins(x, label)
+    radii = np.zeros(len(x))
+    right = np.flatnonzero(margin > 0)
+    if len(right) == 0:
+        return radii
+    every = np.full(len(right), ALL)
+    found = ddn(model, x[right], label[right], every, norm, budget)
+    point, flipped = shorten(model, x[right], label[right], found.point, margin[right], insist=True)
+    # Not taken on trust: what counts is the plain evaluation of the shortened point.
+    flipped &= found.flipped & (model.margins(point, label[right]) <= 0)
+    radii[right] = np.where(flipped, length(point - x[right], norm), np.inf)
+    return radii
 
 
 def as_published(
@@ -196,7 +216,9 @@ def parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
         for labels in models:
             if norm == "l2" and settings.pgd_steps:
                 jobs.append(("published", labels, "probability", norm))
-            readouts = settings.readouts if labels == "fine" else ("probability",)
+            # In l_inf the question is asked again for the paper's read-out only: it costs as much.
+            several = labels == "fine" and norm == "l2"
+            readouts = settings.readouts if several else ("probability",)
             jobs += [("adaptive", labels, readout, norm) for readout in readouts]
     return jobs
 
