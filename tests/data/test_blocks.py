@@ -9,14 +9,14 @@ from featavg.data.compress import draw
 
 RNG = np.random.default_rng(5)
 MATRICES = {
-    "dense": RNG.normal(size=(300, 40)),
+    "dense": RNG.normal(size=(600, 40)),
     "small": np.tril(RNG.normal(size=(20, 20))),
-    "triangular": np.tril(RNG.normal(size=(400, 400))),
-    "compressed": draw(MultiCluster(k=4, d=10**6), 300, 6, seed=0).x,
-    "a batch": np.tril(RNG.normal(size=(3, 300, 300))),
-    "zero": np.zeros((300, 300)),
-    "zero rows": np.vstack([np.zeros((200, 300)), RNG.normal(size=(200, 300))]),
-    "one late entry": np.where(np.arange(300) == 299, 1.0, np.tril(RNG.normal(size=(300, 300)))),
+    "triangular": np.tril(RNG.normal(size=(800, 800))),
+    "compressed": draw(MultiCluster(k=4, d=10**6), 600, 6, seed=0).x,
+    "a batch": np.tril(RNG.normal(size=(3, 600, 600))),
+    "zero": np.zeros((600, 600)),
+    "zero rows": np.vstack([np.zeros((400, 600)), RNG.normal(size=(400, 600))]),
+    "one late entry": np.where(np.arange(600) == 599, 1.0, np.tril(RNG.normal(size=(600, 600)))),
 }
 
 
@@ -31,6 +31,6 @@ def test_both_products_are_the_plain_ones(name: str) -> None:
 
 
 def test_zeros_are_skipped_only_where_there_are_some() -> None:
-    assert len(RowBlocks(MATRICES["compressed"]).cuts) == 8
+    assert len(RowBlocks(MATRICES["compressed"]).cuts) == 16
     for name in ("dense", "small", "one late entry"):
         assert len(RowBlocks(MATRICES[name]).cuts) == 1

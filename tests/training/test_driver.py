@@ -56,6 +56,28 @@ def test_a_batch_of_seeds_is_each_of_them(name: str) -> None:
         assert together.outcomes[i] == alone.outcome
 
 
+def test_seeds_run_in_groups_are_the_batch_they_are_cut_from(monkeypatch) -> None:
+    options = SMALL | {"seed": range(5), "steps": 12, "save_at": SaveAt(every=5)}
+    whole = train(TASK, **options)
+    monkeypatch.setattr("featavg.training.train._CACHE", 2 * 8 * 40 * 50)
+    cut = train(TASK, **options)
+    for part in ("steps", "log_times", "log_loss", "log_rate"):
+        np.testing.assert_allclose(getattr(whole, part), getattr(cut, part), rtol=1e-12)
+    np.testing.assert_allclose(whole.net.weights, cut.net.weights, rtol=1e-9, atol=1e-15)
+    assert cut.settings["seeds"] == [0, 1, 2, 3, 4] == whole.settings["seeds"]
+    assert len(cut.outcomes) == 5
+
+
+def test_a_seed_that_ends_early_stays_where_it_ended(monkeypatch) -> None:
+    monkeypatch.setattr("featavg.training.train._CACHE", 1)
+    options = SMALL | {"seed": range(3), "steps": 30}
+    levels = train(TASK, **options).log_loss[-1]
+    cut = train(TASK, **options, target_log_loss=float(np.sort(levels)[1]) + 0.01)
+    assert Outcome.TARGET_LOSS in cut.outcomes
+    assert cut.log_loss.shape[1] == 3
+    assert np.isfinite(cut.log_loss).all()
+
+
 def by_hand(stepper: str, data, steps: int = 10, lr: float = 0.01):
     """The same updates written out plainly for one binary network."""
     w = 1e-3 * data.unit_weights

@@ -15,17 +15,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-# More blocks skip more zeros (1/2 in the limit, 7/16 with eight) but each costs a call to BLAS.
-BLOCKS = 8
+# More blocks skip more zeros (1/2 in the limit, 15/32 with sixteen) but each costs a call to BLAS.
+BLOCKS = 16
 # Below so many rows the calls cost more than the zeros.
-WORTHWHILE = 256
+WORTHWHILE = 512
 
 
 @dataclass(frozen=True, eq=False)
 class RowBlocks:
     """A data matrix as blocks of rows that end early.
 
-    >>> x = np.tril(np.ones((512, 512)))
+    >>> x = np.tril(np.ones((1024, 1024)))
     >>> blocks = RowBlocks(x)
     >>> [end for _, _, end in blocks.cuts][:3]
     [64, 128, 192]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,53 @@ class Trajectory:
             "settings": self.settings,
         }
         write_folder(Path(folder), arrays, meta)
+
+
+def joined(runs: Sequence[Trajectory]) -> Trajectory:
+    """Runs of one seed or a few, one after another, as the one batch they are.
+
+    A seed that ended before the others stays where it ended, as it does inside a batch.
+    """
+    parts = [run if run.log_loss.ndim > 1 else _as_batch(run) for run in runs]
+    longest = max(parts, key=lambda part: part.steps[-1])
+
+    def along(arrays: Sequence[ndarray], rest: float | None = None) -> ndarray:
+        length = max(len(array) for array in arrays)
+        shape = [(length - len(array), *array.shape[1:]) for array in arrays]
+        tails = [
+            np.broadcast_to(array[-1] if rest is None else rest, missing)
+            for array, missing in zip(arrays, shape, strict=True)
+        ]
+        pairs = zip(arrays, tails, strict=True)
+        return np.concatenate([np.concatenate(pair) for pair in pairs], axis=1)
+
+    return Trajectory(
+        steps=longest.steps,
+        log_times=along([part.log_times for part in parts]),
+        parameters={
+            name: along([part.parameters[name] for part in parts]) for name in longest.parameters
+        },
+        fixed={
+            name: np.concatenate([part.fixed[name] for part in parts]) for name in longest.fixed
+        },
+        log_loss=along([part.log_loss for part in parts]),
+        log_rate=along([part.log_rate for part in parts], rest=-np.inf),
+        outcomes=tuple(outcome for part in parts for outcome in part.outcomes),
+        settings=longest.settings
+        | {"seeds": [seed for part in parts for seed in part.settings["seeds"]]},
+    )
+
+
+def _as_batch(run: Trajectory) -> Trajectory:
+    """A run of one seed with an axis for its seed."""
+    return replace(
+        run,
+        log_times=run.log_times[:, None],
+        parameters={name: array[:, None] for name, array in run.parameters.items()},
+        fixed={name: array[None] for name, array in run.fixed.items()},
+        log_loss=run.log_loss[:, None],
+        log_rate=run.log_rate[:, None],
+    )
 
 
 def load_trajectory(folder: str | Path) -> Trajectory:
