@@ -12,8 +12,9 @@ from featavg.claims import (
     connections_radius,
     connections_simplicity,
 )
-from featavg.claims.connections_published import CLAIMS as FULL
-from featavg.claims.ledger import Settings
+from featavg.claims.connections_mnist_cifar import CLAIMS as WITH_DATA
+from featavg.claims.connections_published import CLAIMS as LONG
+from featavg.claims.ledger import NotRun, Settings
 from featavg.claims.registry import find
 
 FOUND = {
@@ -43,4 +44,9 @@ def test_a_claim_finds_what_it_found(name):
 
 def test_all_are_registered():
     registered = {claim.id for claim in find("connections")}
-    assert registered == set(FOUND) | {claim.id for claim in FULL}
+    assert registered == set(FOUND) | {claim.id for claim in (*LONG, *WITH_DATA)}
+
+
+def test_without_data_it_says_what_is_missing(tmp_path):
+    with pytest.raises(NotRun, match="data-dir"):
+        WITH_DATA[0].run(Settings(seeds=(0,), data_dir=tmp_path))

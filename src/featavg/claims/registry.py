@@ -24,6 +24,7 @@ MODULES: tuple[str, ...] = (
     "connections_radius",
     "connections_published",
     "connections_simplicity",
+    "connections_mnist_cifar",
     "connections_margin",
     "connections_features",
     "connections_dimples",

@@ -35,7 +35,7 @@ def shuffled_auc(
     coordinates: Float[ndarray, "n d"],
     y: Int[ndarray, " n"],
     block: Sequence[int],
-    rotation: Float[ndarray, "d d"],
+    rotation: Float[ndarray, "d d"] | None,
     seed: int,
 ) -> float:
     """The AUC after the coordinates of `block` have been permuted among the points, as one block.
@@ -44,8 +44,9 @@ def shuffled_auc(
         classifier: from points to scores.
         coordinates: the points before they were turned; points are coordinates @ rotation.
         block: which coordinates to shuffle; none of them gives the plain AUC.
+        rotation: None if the points were not turned.
     """
     moved = coordinates.copy()
     order = stream(seed, "block-shuffle").permutation(len(y))
     moved[:, list(block)] = coordinates[order][:, list(block)]
-    return auc(classifier(moved @ rotation), y)
+    return auc(classifier(moved if rotation is None else moved @ rotation), y)
