@@ -172,7 +172,6 @@ def _attacks(task: MultiCluster, shown: tuple[Shown, ...], point: Float[ndarray,
         "minimal perturbation of μ<sub>1</sub> (arrow), with the ball that it touches. Averaging "
         "lets the boundary come within √(d/k); decoupled features keep it half-way to the rival.",
         tuple(panels),
-        headline=True,
     )
 
 
