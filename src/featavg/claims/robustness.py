@@ -36,6 +36,7 @@ from featavg.robustness.witness import margins
 
 POINTS = 100  # a seed
 CERTIFIED_POINTS = 30
+IDEAL_POINTS = 60
 SCALES = np.linspace(0.0, 1.6, 33)  # radii in units of sqrt(d/k), or of sqrt(d)
 Table = Float[ndarray, "v s"]
 
@@ -149,7 +150,7 @@ def _ideal(kind: str, k: int, d: int, seeds: tuple[int, ...]) -> Radii:
         net = feature_averaging(task)
     else:
         net = feature_decoupling(task) if kind == "decoupling" else biased_robust(task)
-    return together([radii(net, fresh(task, POINTS, seed)) for seed in seeds])
+    return together([radii(net, fresh(task, IDEAL_POINTS, seed)) for seed in seeds])
 
 
 def _ideal_medians(kind: str, seeds: tuple[int, ...]) -> tuple[Table, Table]:
