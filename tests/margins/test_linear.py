@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from featavg.cli import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.svm import angle, checked_max_margin, max_margin
@@ -54,6 +56,19 @@ def test_bad_data_is_told_in_a_sentence(name: str) -> None:
     x, y, words = BAD[name]
     with pytest.raises(InputError, match=words):
         max_margin(x, y)
+
+
+def test_linear_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = points(0, n=10, d=12)
+    np.savez(tmp_path / "good.npz", x=x, y=y)
+    assert main(["margins", "linear", str(tmp_path / "good.npz")]) == 0
+    assert "support vectors" in capsys.readouterr().out
+    twice = {"x": np.array([[1.0, 0.0], [1.0, 0.0]]), "y": np.array([1, -1])}
+    np.savez(tmp_path / "twice.npz", **twice)
+    np.savez(tmp_path / "mixed.npz", x=np.array([[1.0], [2.0]]), y=np.array([1, -1]))
+    for name, words in (("twice", "both labels"), ("mixed", "separable"), ("none", "read")):
+        assert main(["margins", "linear", str(tmp_path / f"{name}.npz")]) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_path_against_a_general_solver() -> None:

@@ -230,6 +230,16 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert sorted(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()) == sorted(before)
 
 
+def test_a_picture_with_two_labels(tmp_path: Path) -> None:
+    pictures = digits(20)
+    pixels = pictures.pixels.copy()
+    pixels[7] = pixels[3]
+    twins = type(pictures)(pixels, np.arange(20) % 10)
+    with pytest.raises(InputError, match=r"two labels \(3 and 7\)"):
+        fit(tmp_path / "run", SETTINGS, twins, epochs=1)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
     run = begin(SETTINGS)
     run.params["fc1.weight"] = run.params["fc1.weight"][:-1]

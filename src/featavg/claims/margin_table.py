@@ -108,6 +108,7 @@ def evidence(found: dict[str, Any]) -> Evidence:
         )
         for row in rows
     ]
+    checks.append(Check("rows reached", len(rows), ">=", TRAINED))
     for before, after in pairwise(rows):
         checks.append(
             Check(

@@ -30,7 +30,12 @@ Until = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="The MNIST network of the margin table, to losses like 1e-881.")
-    for name, command in (("train", _train), ("resume", _resume), ("show", _show)):
+    for name, command in (
+        ("train", _train),
+        ("resume", _resume),
+        ("show", _show),
+        ("linear", _linear),
+    ):
         group.command(name)(command)
     app.add_typer(group, name="margins")
 
@@ -130,6 +135,43 @@ def _show(
     for line in lines:
         shown.add_row(*line)
     console().print(shown)
+
+
+def _linear(
+    data: Annotated[Path, typer.Argument(help="npz file with x (n x d) and y (-1, +1).")],
+    log_times: Annotated[str, typer.Option(help="log t at which to look.")] = "10,100,1000,10000",
+) -> None:
+    """The max-margin direction of your points, and how gradient flow drifts to it."""
+    from featavg.commands.parse import listed
+    from featavg.commands.tables import console, table
+    from featavg.measures.svm import angle, checked_max_margin
+    from featavg.training.log_time import linear_flow
+
+    x, y = _points(data)
+    found = checked_max_margin(x, y)
+    times = listed("log-times", log_times)
+    typer.echo(f"Margin {found.margin:.6g}, {len(found.support)} of {len(y)} support vectors.")
+    shown = table("log t", "angle to the max-margin direction", right=("log t",))
+    for time, w in zip(times, linear_flow(x, y, times), strict=True):
+        shown.add_row(f"{time:g}", f"{float(angle(w, found.w)):.2e}")
+    console().print(shown)
+
+
+def _points(path: Path) -> tuple[Any, Any]:
+    import numpy as np
+
+    from featavg.errors import InputError
+
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            x, y = arrays["x"].astype(float), arrays["y"].astype(int)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            str(path), f"cannot be read ({error})", "give an npz with x and y"
+        ) from error
+    if x.ndim != 2 or y.shape != x.shape[:1]:
+        raise InputError(str(path), "has no n x d points with n labels", "give x and y like that")
+    return x, y
 
 
 def _number(value: float | None) -> str:

@@ -36,6 +36,7 @@ from featavg.training.margin_run import (
     images_of,
     parameter_norm,
     read_run,
+    refuse_twins,
     tensors,
     write_run,
 )
@@ -141,6 +142,7 @@ def fit(
     import torch
 
     torch.set_num_threads(settings.threads)
+    refuse_twins(pictures)
     data = images_of(pictures)
     digest = digest_of(data)
     run = begin(settings)

@@ -92,6 +92,19 @@ def images_of(pictures: Pictures) -> Images:
     return Images(torch.from_numpy(x), torch.from_numpy(pictures.fine.astype(np.int64)))
 
 
+def refuse_twins(pictures: Pictures) -> None:
+    """One picture with two labels can never be fitted: say so before hours of trying."""
+    seen: dict[bytes, int] = {}
+    for number, (row, label) in enumerate(zip(pictures.pixels, pictures.fine, strict=True)):
+        first = seen.setdefault(row.tobytes(), number)
+        if pictures.fine[first] != label:
+            raise InputError(
+                "data",
+                f"has one picture with two labels ({first} and {number})",
+                "keep one of them",
+            )
+
+
 def digest_of(data: Images) -> str:
     """What tells this data from other data in a checkpoint."""
     code = hashlib.sha256(data.x.numpy().tobytes())
