@@ -19,6 +19,8 @@ MODULES: tuple[str, ...] = (
     "figure2",
     "theorems",
     "lemmas",
+    "robustness",
+    "figure3",
     "margins",
     "connections_min_vidal",
     "connections_radius",
