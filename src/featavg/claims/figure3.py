@@ -57,7 +57,7 @@ def _words(difference: float, name: str) -> str:
     if difference > 0:
         return (
             f"The {name} one is {difference:.1f} nearer than any attack can come on networks trained "
-            "as stated, so theirs was another one."
+            "as stated: the published curve is of another network, or in another unit."
         )
     return f"The {name} one is {-difference:.1f} farther than the exact radius."
 
