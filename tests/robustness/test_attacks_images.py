@@ -10,6 +10,7 @@ import pytest
 from featavg.errors import InputError
 from featavg.robustness.attacks.directions import Features
 from featavg.robustness.attacks.norms import length
+from featavg.robustness.attacks.outside_opinion import outside_opinion
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
 from featavg.robustness.torch_model import TorchModel, torch_model
@@ -46,20 +47,65 @@ def digits() -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     return net.eval(), images[test], np.where(digit[test] % 2 == 0, 1, -1), digit[test]
 
 
-def test_never_weaker_than_foolbox(digits: Any) -> None:
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("readout", ["probability", "max"])
+def test_never_weaker_than_foolbox(digits: Any, readout: str, norm: str) -> None:
     pytest.importorskip("foolbox")
     net, x, y, _ = digits
-    for readout in ("probability", "max"):
-        model = torch_model(net, readout=readout, positive=EVEN)
-        ours = attack_suite(model, x, y)
-        theirs = attack_suite(model, x, y, attacks=["foolbox:DDNAttack"])
-        assert ours.gradients <= 160
-        # foolbox asks for 100 gradients a point; none of its answers is better by more than 0.5%.
-        assert np.all(ours.radii <= theirs.radii * 1.005 + 1e-6)
-        assert ours.radii.mean() < 0.99 * theirs.radii.mean()
-        pgd = attack_suite(model, x, y, attacks=["deepfool", "foolbox:L2PGD"])
-        at = np.linspace(0.05, 1.5, 20)
-        assert np.all(curve(ours, at).accuracy <= curve(pgd, at).accuracy)
+    model = torch_model(net, readout=readout, positive=EVEN)
+    for opinion in outside_opinion(model, x[:40], y[:40], norm):
+        assert np.isfinite(opinion.theirs).mean() > 0.5, "a foolbox that fails is no opinion"
+        # One point of forty may end in another local optimum.
+        assert opinion.above() <= 1 / 40
+        assert opinion.ratio <= 1.0
+        assert opinion.gradients[0] <= 160
+
+
+@pytest.mark.parametrize("readout", ["probability", "max", "sum"])
+def test_foolbox_gets_the_gradients_it_would_have_without_us(digits: Any, readout: str) -> None:
+    """An outside opinion counts only if the outsider is not handicapped by the bridge."""
+    foolbox = pytest.importorskip("foolbox")
+    from featavg.robustness.attacks.foolbox_bridge import scores_module
+
+    net, x, y, _ = digits
+    model = torch_model(net, readout=readout, positive=EVEN).shaped(x)
+
+    class Coarse(torch.nn.Module):
+        def forward(self, rows: Any) -> Any:
+            f = net(rows.reshape(-1, 1, 8, 8))
+            reduce = {
+                "probability": lambda part: part.logsumexp(1),
+                "max": lambda part: part.max(1).values,
+                "sum": lambda part: part.sum(1),
+            }[readout]
+            mask = torch.as_tensor(EVEN)
+            return torch.stack([reduce(f[:, ~mask]), reduce(f[:, mask])], dim=1)
+
+    label = torch.as_tensor(model.decision.labels(y))
+    gradients = []
+    for module in (scores_module(model), Coarse()):
+        rows = torch.as_tensor(model.rows(x)).requires_grad_()
+        torch.nn.functional.cross_entropy(module(rows), label, reduction="sum").backward()
+        gradients.append(rows.grad)
+    assert float(gradients[1].abs().max()) > 0
+    np.testing.assert_allclose(*gradients, rtol=1e-3, atol=1e-5)
+    right = model.margins(model.rows(x), label.numpy()) > 0
+    native = foolbox.PyTorchModel(Coarse().eval(), bounds=(0, 1), device="cpu")
+    points = torch.as_tensor(model.rows(x)[right])
+    _, there, _ = foolbox.attacks.DDNAttack()(native, points, label[right], epsilons=None)
+    moved = length((there - points).numpy(), "l2")
+    bridged = attack_suite(model, x, y, attacks=["foolbox:DDNAttack"]).radii[right]
+    # Ours are shortened afterwards, so they may be a little below; never far above.
+    assert np.median(bridged / moved) == pytest.approx(1.0, abs=0.02)
+
+
+def test_gradients_are_there_although_the_caller_switched_them_off(digits: Any) -> None:
+    net, x, y, _ = digits
+    model = torch_model(net, positive=EVEN).shaped(x)
+    label = model.decision.labels(y)
+    with torch.no_grad():
+        _, _, gradient = model.descend(model.rows(x), label)
+    assert np.all(np.any(gradient != 0, axis=1))
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])

@@ -33,14 +33,15 @@ class TorchModel(Model):
         module: in evaluation mode; returns logits of shape (n, c), or (n,) for one logit.
         mean, std: what the module expects subtracted and divided, broadcast over the image.
         shape: the shape of one input.
-        batch: how many points go through the module at a time.
+        batch: how many points go through the module at a time; on a CPU more is slower, because
+            activations then leave the cache (here by half at 512).
     """
 
     module: torch.nn.Module = field(kw_only=True)
     mean: torch.Tensor = field(kw_only=True)
     std: torch.Tensor = field(kw_only=True)
     shape: tuple[int, ...] | None = field(default=None, kw_only=True)
-    batch: int = field(default=512, kw_only=True)
+    batch: int = field(default=128, kw_only=True)
 
     def shaped(self, x: ndarray) -> TorchModel:
         """The same model, told the shape of its inputs by a batch of them; the cost is shared."""
@@ -84,8 +85,9 @@ class TorchModel(Model):
 
         outputs, gradients, start = [], [], 0
         for part in self._batches(x):
-            part.requires_grad_()
-            f = self._forward(part)
+            # A caller may have switched gradients off; inside a backward pass torch does so itself.
+            with torch.enable_grad():
+                f = self._forward(part.requires_grad_())
             outputs.append(f.detach().cpu().double().numpy())
             v = torch.as_tensor(covector(outputs[-1], slice(start, start + len(part)))).to(f)
             start += len(part)
@@ -105,7 +107,7 @@ def torch_model(
     readout: str = "probability",
     positive: Sequence[bool] | Bool[ndarray, " c"] | None = None,
     groups: Sequence[int] | Int[ndarray, " c"] | None = None,
-    batch: int = 512,
+    batch: int = 128,
 ) -> TorchModel:
     """Wrap a torch classifier with its input bounds, normalisation and coarse read-out.
 
@@ -121,7 +123,8 @@ def torch_model(
         readout: "probability", "max" or "sum".
         positive: which outputs belong to the class +1.
         groups: the coarse class of each output.
-        batch: how many points go through the module at a time.
+        batch: how many points go through the module at a time; on a CPU more is slower, because
+            activations then leave the cache (here by half at 512).
     """
     import torch
 

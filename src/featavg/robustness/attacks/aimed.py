@@ -36,7 +36,7 @@ def aimed_ddn(
     label: Int[ndarray, " n"],
     margin: Float[ndarray, " n"],
     norm: str = "l2",
-    budget: int = 150,
+    budget: int = 120,
     most: int = 9,
     width: int = 6,
 ) -> Found:
@@ -85,7 +85,7 @@ def aimed_ddn(
                 norm_step=(0.05, 0.002),
             )
             best = nearer(x, best, again, norm)
-    point, flipped = shorten(model, x, label, best.point, margin)
+    point, flipped = shorten(model, x, label, best.point, margin, insist=True)
     return slide(model, x, label, Found(point, flipped & best.flipped), margin, norm, last)
 
 

@@ -39,7 +39,7 @@ def ddn(
 
     With the objective h (own score minus the rival's), its gradient g and a radius r, one step is
 
-        delta <- box(sphere_r(delta - a r u)),   u the steepest direction of g,
+        delta <- box(sphere_r(delta - a r u)),   u the direction of g,
         r <- (1 - c) |delta| where the decision has flipped, (1 + c) r where it has not,
 
     and a, c fall along a half cosine. Nothing has a length of its own: the first radius is the
@@ -76,9 +76,21 @@ def ddn(
         )
         # A radius past the best length can only find something worse.
         radius = np.minimum(radius, best_length)
-        step = steepest(gradient, norm) * (a * radius)[:, None].astype(x.dtype)
+        step = _direction(gradient, norm) * (a * radius)[:, None].astype(x.dtype)
         delta = to_box(x, _to_sphere(delta - step, radius, norm), model.bounds)
     return Found(best, np.isfinite(best_length))
+
+
+def _direction(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, "n D"]:
+    """g/|g| in l2; in l_inf twice g over its root mean square, cut off later by the ball.
+
+    A plain sign in l_inf forgets which coordinates matter little, and where the objective has a
+    kink it is those that settle in between: 1.5% longer radii on a digits network under `max`.
+    """
+    unit = steepest(gradient, "l2")
+    return (
+        unit if norm == "l2" else np.asarray(unit * unit.dtype.type(2 * gradient.shape[1] ** 0.5))
+    )
 
 
 def _to_sphere(

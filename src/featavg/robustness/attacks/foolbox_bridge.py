@@ -53,7 +53,7 @@ def foolbox_attack(
     ):
         raise InputError("attacks", f"name foolbox:{name}, which is not {norm}", "choose another")
     bounds = model.bounds or _wide(x)
-    wrapped = foolbox.PyTorchModel(_scores_module(model), bounds=bounds, device="cpu")
+    wrapped = foolbox.PyTorchModel(scores_module(model), bounds=bounds, device="cpu")
     points = torch.as_tensor(x)
     targets = torch.as_tensor(label)
     fixed = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
@@ -90,7 +90,7 @@ def _wide(x: Float[ndarray, "n D"]) -> tuple[float, float]:
     return -reach, reach
 
 
-def _scores_module(model: Model) -> Any:
+def scores_module(model: Model) -> Any:
     """A torch module whose outputs are the coarse scores of `model`, gradients included."""
     import torch
 

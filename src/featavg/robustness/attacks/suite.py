@@ -52,7 +52,9 @@ class _State:
 
     def offer(self, name: str, found: Found) -> None:
         """Shorten what an attack found, and keep it where it is the nearest."""
-        point, flipped = shorten(self.model, self.x, self.label, found.point, self.margin)
+        point, flipped = shorten(
+            self.model, self.x, self.label, found.point, self.margin, insist=True
+        )
         found = Found(point, flipped & found.flipped)
         self.starts.append(found)
         before = self.reached
@@ -68,7 +70,7 @@ def attack_suite(
     norm: str = "l2",
     attacks: Sequence[str] | None = None,
     features: Features | None = None,
-    budget: int = 150,
+    budget: int = 120,
     seed: int = 0,
 ) -> AttackResult:
     """The smallest radius any of the attacks finds, for every point.
