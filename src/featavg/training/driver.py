@@ -112,7 +112,7 @@ def run(
         if _finish(state, evaluation, stop):
             break
         # A run that overflows ends as "diverged"; it needs no warning beside that.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             evaluation = _advance(
                 state, objective, evaluation, stepper, controller, stop, recorders
             )
