@@ -1,0 +1,1 @@
+"""Data: the multi-cluster distribution and its exact compression; images, slabs, spheres."""

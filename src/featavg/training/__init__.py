@@ -1,0 +1,1 @@
+"""Training: one driver with separate parts for problem, stepper, controller, saving and stopping."""

@@ -1,0 +1,1 @@
+"""Robustness: exact radii, certified brackets, attacks, curves."""
