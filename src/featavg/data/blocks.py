@@ -49,7 +49,7 @@ class RowBlocks:
 
     def _width(self, first: int, end: int) -> int:
         rows = self.x[..., first:end, :]
-        used = rows.any(axis=tuple(range(rows.ndim - 1)))
+        used = np.atleast_1d(rows.any(axis=tuple(range(rows.ndim - 1))))
         return int(used.size - np.argmax(used[::-1])) if used.any() else 0
 
     def times(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s n M"]:
