@@ -36,8 +36,17 @@ def test_class_features_are_means(features):
 def test_awake_neurons_all_see_the_data_and_gaussian_ones_do_not(features):
     alive = {}
     for start in ("awake", "gaussian"):
-        net = initial_head(features.train, 10, "fine", HeadRecipe(start=start), seed=0)
-        alive[start] = (net.preactivations(features.train).mean(axis=0) > 0).mean()
+        net = initial_head(
+            features.train,
+            features.train_classes,
+            features.groups,
+            "fine",
+            HeadRecipe(start=start),
+            seed=0,
+        )
+        mu = class_features(features.train, features.train_classes, 10)
+        own = np.repeat(np.arange(10), 3)
+        alive[start] = (net.preactivations(mu)[own, np.arange(30)] > 0).mean()
     assert alive["awake"] == 1.0
     assert alive["gaussian"] < 0.8
 

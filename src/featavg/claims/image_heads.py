@@ -107,12 +107,14 @@ def figure2(settings: Settings) -> Evidence:
         figures=(_matrices(coarse, fine),),
         numbers=_numbers(coarse, fine, features) | {"recipe": HeadRecipe().to_json()},
         finding=(
-            f"Heads on ResNet-20's features do what the theory says: averaging index {coarse.index:.2f} "
+            f"Heads on ResNet-20's features: averaging index {coarse.index:.2f} "
             f"with class labels and {fine.index:.2f} with fine ones (random directions "
             f"{coarse.null:.2f}). Cosines are {inside.mean():.2f} inside a class and "
-            f"{outside.mean():.2f} across, {diagonal.mean():.2f} on the diagonal with fine labels. No "
-            "class is lost if each neuron starts awake: activations are not negative, so half of all "
-            "random neurons are off for every image and never learn."
+            f"{outside.mean():.2f} across, {diagonal.mean():.2f} on the diagonal with fine labels. "
+            f"{sum(fine.lost)} of {len(NAMES) * len(fine.lost)} classes were lost to dead neurons, where "
+            "each neuron starts active on the mean of its own class. Activations are not negative, so "
+            "half of all random neurons are off for every image and never learn; starting active on the "
+            "mean of all images still lost one class of fifty."
         ),
         headlines=(
             Headline(
