@@ -22,6 +22,7 @@ from featavg.errors import InputError
 GROUPS: tuple[str, ...] = (
     "claims",
     "simulate",
+    "radius",
     "presets",
     "connections",
     "data",

@@ -1,0 +1,65 @@
+"""`featavg radius`: how far the points of a saved network are from its boundary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("radius")(_radius)
+
+
+def _radius(
+    result: Annotated[Path, typer.Argument(help="The folder that `featavg simulate` wrote.")],
+    points: Annotated[int, typer.Option(help="How many fresh points.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the points.")] = 1,
+    readout: Annotated[
+        str, typer.Option(help="How cluster outputs become a class: probability, max or sum.")
+    ] = "probability",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the curve and the histogram.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="File for everything, for machines.")] = None,
+) -> None:
+    """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
+    from featavg.commands.progress import Progress
+    from featavg.commands.tables import console, table
+    from featavg.simulation.radius import radius_report
+
+    terminal = console()
+    figures = out or result / "radii"
+    with Progress() as progress:
+        report = radius_report(
+            result, points, seed, readout, out=figures, json=json, progress=progress
+        )
+    rows = report.rows()
+    shown = table(*rows[0])
+    for row in rows:
+        shown.add_row(*row.values())
+    terminal.print(shown)
+    for labels, found in report.found.items():
+        terminal.print(f"{labels} labels, certified radii:")
+        terminal.print(_histogram(found.certified))
+    terminal.print(f"Curve and histogram: {figures}")
+    if json is not None:
+        terminal.print(f"Everything: {json}")
+
+
+def _histogram(values: object, bins: int = 10, width: int = 50) -> str:
+    """A histogram in text: one bar a line."""
+    import numpy as np
+
+    finite = np.asarray(values, dtype=float)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
+        return "  no finite radius"
+    counts, edges = np.histogram(finite, bins)
+    longest = counts.max()
+    return "\n".join(
+        f"  {low:9.4g} to {high:<9.4g} {'█' * round(width * count / longest)} {count}"
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    )
