@@ -97,7 +97,7 @@ def _train(
     changes: dict[str, Any] = {"seed": seed}
     changes |= {"epochs": epochs} if epochs is not None else {}
     changes |= {"precision": precision} if precision is not None else {}
-    folder = out / f"{task.name}-{labels}"
+    folder = out / f"{preset or task.name}-{labels}"
     typer.echo(f"{folder}: about {chosen.minutes:g} min on two quiet cores with the preset's size.")
     try:
         with Progress() as progress:
@@ -189,6 +189,7 @@ def _curve(
         int, typer.Option(help="Of the published protocol; 0 leaves it out.")
     ] = 40,
     norms: Annotated[str, typer.Option(help="l2, linf, or both with a comma.")] = "l2",
+    preset: Annotated[str | None, typer.Option(help="That the networks were trained with.")] = None,
     groups: Groups = None,
     threads: Threads = 0,
     data_dir: Dir = None,
@@ -203,9 +204,8 @@ def _curve(
     from featavg.training.images import load_trained
 
     wanted = tuple(one_of("norms", norm, ("l2", "linf")) for norm in norms.split(","))
-    nets = {
-        labels: load_trained(runs / f"{task.name}-{labels}").net for labels in ("coarse", "fine")
-    }
+    name = preset or task.name
+    nets = {labels: load_trained(runs / f"{name}-{labels}").net for labels in ("coarse", "fine")}
     how = CurveSettings(
         images=min(images, len(task.test)),
         norms=wanted,
@@ -214,7 +214,7 @@ def _curve(
         pgd_steps=pgd_steps,
     )
     with Progress() as progress:
-        found = compare(nets, task, how, runs / f"{task.name}-curves", progress)
+        found = compare(nets, task, how, runs / f"{name}-curves", progress)
     for norm in wanted:
         at = how.radii[norm]
         shown = table("protocol", "labels", "read-out", *(f"{r:g}" for r in at))
