@@ -56,7 +56,7 @@ def test_never_weaker_than_foolbox(digits: Any, readout: str, norm: str) -> None
     for opinion in outside_opinion(model, x[:40], y[:40], norm):
         assert np.isfinite(opinion.theirs).mean() > 0.5, "a foolbox that fails is no opinion"
         # One point of forty may end in another local optimum.
-        assert opinion.above() <= 1 / 40
+        assert opinion.above() <= 1 / 40 + 1e-9  # one image of forty, up to rounding
         assert opinion.ratio <= 1.0
         assert opinion.gradients[0] <= 160
 
