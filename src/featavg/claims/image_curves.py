@@ -185,17 +185,19 @@ def _finding(
     )
     if shown - read["probability"] >= LEAST_ADVANTAGE:
         text += (
-            "Much of the published advantage is the attack's: own-loss PGD pushes a fine network "
-            "towards any other class, also one on the same side, which flips nothing. "
+            f"So {shown - read['probability']:.1f} of the points depend on the attack. The likely reason, "
+            "not tested apart: own-loss PGD pushes a fine network towards any other class, also one on "
+            "the same side, which flips nothing. "
         )
-    if not kept:
-        text += (
-            "Nothing of it is left under the attack on the decision. A likely reason: a deep network "
-            "has to tell the classes apart inside whatever its labels, so averaging in one layer is "
-            "not what limits its radius."
-        )
+    if kept:
+        text += f"{LEAST_ADVANTAGE:g} points or more remain for: {', '.join(kept)}. "
     else:
-        text += f"It remains under the attack on the decision for: {', '.join(kept)}."
+        text += (
+            f"Less than {LEAST_ADVANTAGE:g} points remain for every read-out. Perhaps a deep network "
+            "tells the classes apart inside whatever its labels, so that averaging in the last layer is "
+            "not what limits its radius; that is a guess. "
+        )
+    text += "One pair of networks, one training seed."
     return f"{name}: {text}"
 
 
