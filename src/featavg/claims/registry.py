@@ -21,6 +21,7 @@ MODULES: tuple[str, ...] = (
     "lemmas",
     "robustness",
     "figure3",
+    "linf",
     "margins",
     "connections_min_vidal",
     "connections_radius",
