@@ -138,7 +138,9 @@ def averaged_is_fragile(settings: Settings) -> Evidence:
         ),
         headlines=(
             Headline(
-                f"d^{in_d:.2f} k^{in_k:.2f}", "how the averaged network's radius grows", "averaged"
+                f"d<sup>{in_d:.2f}</sup> k<sup>{in_k:.2f}</sup>",
+                "how the averaged network's radius grows",
+                "averaged",
             ),
         ),
     )
