@@ -305,9 +305,10 @@ def gap_against_k(settings: Settings) -> Evidence:
         ),
         numbers={name: values.tolist() for name, values in medians.items()} | {"exponents": slopes},
         finding=(
-            f"Read out by max, decoupling gains a factor that grows like k^{slopes['max']:.2f}, from "
+            "Read out by max, decoupling gains a factor that grows like "
+            f"k<sup>{slopes['max']:.2f}</sup>, from "
             f"{np.median(gain['max'][0]):.2f} at k = {CLUSTERS[0]} to {np.median(gain['max'][-1]):.2f} at "
-            f"k = {CLUSTERS[-1]}; read out by sum it grows like k^{slopes['sum']:.2f} only."
+            f"k = {CLUSTERS[-1]}; read out by sum it grows like k<sup>{slopes['sum']:.2f}</sup> only."
         ),
     )
 

@@ -132,7 +132,8 @@ def averaged_is_fragile(settings: Settings) -> Evidence:
             "in_k": in_k,
         },
         finding=(
-            f"The median radius grows like d^{in_d:.3f} and falls like k^{in_k:.3f}; at 1.25 √(d/k) "
+            f"The median radius grows like d<sup>{in_d:.3f}</sup> and falls like "
+            f"k<sup>{in_k:.3f}</sup>; at 1.25 √(d/k) "
             f"{above:.1%} of the points are robust, at 0.75 √(d/k) {below:.1%}. With n = {SWEEP_N} "
             "training points the clusters differ in size, and some points are nearer for it."
         ),
@@ -180,13 +181,13 @@ def ideal_average_is_fragile(settings: Settings) -> Evidence:
                 "growth",
                 "The average written down: √(d/k) as well",
                 "Median exact l2 radius of f_FA; band: seeds of the test points.",
-                (("f_FA", by_d, by_k, "averaged"),),
+                (("f<sub>FA</sub>", by_d, by_k, "averaged"),),
             ),
         ),
         numbers={"median_by_d": by_d.tolist(), "median_by_k": by_k.tolist(), "constant": constant},
         finding=(
-            f"f_FA has a median radius of {constant:.3f} √(d/k) at d = {DIMENSIONS[-1]:,}, growing "
-            f"like d^{in_d:.3f} k^{in_k:.3f}: training has no part in it."
+            f"f<sub>FA</sub> has a median radius of {constant:.3f} √(d/k) at d = {DIMENSIONS[-1]:,}, growing "
+            f"like d<sup>{in_d:.3f}</sup> k<sup>{in_k:.3f}</sup>: training has no part in it."
         ),
     )
 
@@ -203,9 +204,9 @@ def robust_solution_exists(settings: Settings) -> Evidence:
         checks=(
             Check("with biases: exponent in d", slopes["biased"][0], "within", (0.45, 0.55)),
             Check("with biases: exponent in k", slopes["biased"][1], "within", (-0.1, 0.1)),
-            Check("f_FD: exponent in d", slopes["plain"][0], "within", (0.45, 0.55)),
+            Check("f<sub>FD</sub>: exponent in d", slopes["plain"][0], "within", (0.45, 0.55)),
             Check(
-                "f_FD: exponent in k",
+                "f<sub>FD</sub>: exponent in k",
                 slopes["plain"][1],
                 "within",
                 (-0.1, 0.1),
@@ -216,11 +217,12 @@ def robust_solution_exists(settings: Settings) -> Evidence:
             _growth(
                 "growth",
                 "Biases make it independent of k",
-                "Median exact l2 radius of f_FD (one neuron a cluster, outputs added up) and of the "
+                "Median exact l2 radius of f<sub>FD</sub> (one neuron a cluster, outputs added up) "
+                "and of the "
                 "same network with biases that filter noise; band: seeds of the test points.",
                 (
-                    ("f_FD with biases", biased_d, biased_k, "decoupled"),
-                    ("f_FD", plain_d, plain_k, "neutral"),
+                    ("f<sub>FD</sub> with biases", biased_d, biased_k, "decoupled"),
+                    ("f<sub>FD</sub>", plain_d, plain_k, "neutral"),
                 ),
             ),
         ),
@@ -232,8 +234,9 @@ def robust_solution_exists(settings: Settings) -> Evidence:
         },
         finding=(
             f"With biases the radius is {np.median(biased_k) / math.sqrt(CLUSTERS_D):.2f} √d for every k "
-            f"(k^{slopes['biased'][1]:.2f}). f_FD without them adds its outputs up, and a little of "
-            f"every rival's feature flips it: its radius falls like k^{slopes['plain'][1]:.2f}, as "
+            f"(k<sup>{slopes['biased'][1]:.2f}</sup>). f<sub>FD</sub> without them adds its outputs "
+            "up, and a little of "
+            f"every rival's feature flips it: its radius falls like k<sup>{slopes['plain'][1]:.2f}</sup>, as "
             "√(d/(1+k/2)) says."
         ),
     )
