@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
@@ -14,7 +16,7 @@ from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
 from featavg.training.state import StepView
 
 
-class _Series:
+class _Series(ABC):
     """Numbers taken before the first step and after each one."""
 
     names: tuple[str, ...]
@@ -23,9 +25,9 @@ class _Series:
         self.data = data
         self._values: dict[str, list[PerSeed]] = {}
 
+    @abstractmethod
     def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
         """The numbers of one moment."""
-        raise NotImplementedError
 
     def start(self, params: Params, evaluation: Evaluation) -> None:
         """The moment before the first step."""
