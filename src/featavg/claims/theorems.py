@@ -105,13 +105,23 @@ class Sweep:
         return wilson(sum(r.tests - r.errors for r in runs), sum(r.tests for r in runs))
 
     def where_errors(self) -> str:
-        """In which dimensions fresh points were decided wrongly, as words."""
+        """Where fresh points were decided wrongly, as words."""
+        tables = (
+            ("d", DIMENSIONS, self.by_d),
+            ("n", SIZES, self.by_n),
+            ("k", self.regime, self.by_k),
+        )
         wrong = [
-            f"{100 * (1 - self.accuracy([runs]).value):.2g}% at d = {d:,}"
-            for d, runs in zip(DIMENSIONS, self.by_d, strict=True)
+            f"{100 * (1 - self.accuracy([runs]).value):.2g}% at {axis} = {value:,}"
+            for axis, values, table in tables
+            for value, runs in zip(values, table, strict=True)
             if any(run.errors for run in runs)
         ]
-        return "no fresh point is decided wrongly" if not wrong else "wrong: " + ", ".join(wrong)
+        if not wrong:
+            return "No fresh point is decided wrongly in any run."
+        lost = sum(r.smallest < 0.1 * r.lam for _, _, table in tables for row in table for r in row)
+        why = f" In {lost} of the runs a neuron starts inactive on its cluster and never learns it."
+        return f"Wrong decisions: {', '.join(wrong)}." + (why if lost else "")
 
     def numbers(self) -> dict[str, object]:
         """Every summary, for machines."""
@@ -193,7 +203,7 @@ def averaging(settings: Settings) -> Evidence:
         finding=(
             f"In the theorem's regime the weights are the average up to {relative[-1]:.1%} of it at "
             f"k = {sweep.regime[-1]} ({relative[0]:.1%} at k = 2), with λ = {lam:.1f}. What is left is "
-            f"the noise of n samples, not of d dimensions. Against d, {sweep.where_errors()}."
+            f"the noise of n samples, not of d dimensions. {sweep.where_errors()}"
         ),
     )
 
@@ -224,7 +234,7 @@ def decoupling(settings: Settings) -> Evidence:
         finding=(
             f"With cluster labels each group is its own feature up to {relative[-1]:.1%} at k = {k} "
             f"({relative[0]:.1%} at k = 2); λ = {lam:.1f} lies well inside Lemma 10's bounds. "
-            f"Against d, {sweep.where_errors()}."
+            f"{sweep.where_errors()}"
         ),
     )
 
