@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import binomtest
 
 from featavg.errors import InputError
+from featavg.measures.accuracy import wilson_interval
 from featavg.nets.two_layer import binary
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.curve import curve, curve_of, pgd_curve, wilson
+from featavg.robustness.curve import curve, curve_of, pgd_curve
 from featavg.robustness.model import network_model
 
 DRAW = np.random.default_rng(0)
@@ -24,7 +25,7 @@ MODEL = network_model(NET)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_wilson_is_scipys(n: int, confidence: float) -> None:
     counts = np.unique([0, n // 3, n])
-    low, high = wilson(counts, n, confidence)
+    low, high = wilson_interval(counts, n, confidence)
     for i, count in enumerate(counts):
         twin = binomtest(int(count), n).proportion_ci(confidence, method="wilson")
         np.testing.assert_allclose((low[i], high[i]), (twin.low, twin.high), atol=1e-12)
@@ -67,7 +68,7 @@ def test_pgd_as_published_is_never_below_minimal_norm(norm: str) -> None:
         (lambda: curve([]), "results are empty"),
         (lambda: curve_of(np.array([-1.0]), "l2, raw"), "negative"),
         (lambda: pgd_curve(MODEL, X, Y, [-1.0]), "radii are not lengths"),
-        (lambda: wilson(np.array([1]), 2, 1.5), "confidence"),
+        (lambda: wilson_interval(np.array([1]), 2, 1.5), "confidence"),
         (
             lambda: curve([attack_suite(MODEL, X, Y, n, ["ddn"]) for n in ("l2", "linf")]),
             "differ in points or unit",

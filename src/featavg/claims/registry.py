@@ -20,6 +20,7 @@ MODULES: tuple[str, ...] = (
     "theorems",
     "lemmas",
     "robustness",
+    "universal",
     "figure3",
     "linf",
     "margins",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
+from scipy.special import ndtri
 
 from featavg.data.clusters import Sample
+from featavg.errors import InputError
 from featavg.nets.readout import score
 from featavg.nets.two_layer import TwoLayer
 
@@ -30,16 +31,33 @@ class Accuracy:
         return f"{100 * self.value:.2f}% [{100 * self.low:.2f}, {100 * self.high:.2f}], n={self.n}"
 
 
-def wilson(right: int, n: int, z: float = 1.959963984540054) -> Accuracy:
-    """The share right/n with the Wilson score interval.
+def wilson_interval(
+    count: Int[ndarray, " q"], n: int, confidence: float = 0.95
+) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
+    r"""The Wilson interval of a share, which unlike p +- 2 s is honest at 0, at 1 and for small n.
+
+    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), p = count/n.
+
+    >>> [round(float(end[0]), 3) for end in wilson_interval(np.array([10]), 10)]
+    [0.722, 1.0]
+    """
+    if n < 1 or not 0 < confidence < 1:
+        raise InputError("confidence", f"is {confidence} for {n} points", "give a share in (0, 1)")
+    z = float(ndtri(0.5 + confidence / 2))
+    p = count / n
+    middle, wide = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+    scale = 1 + z**2 / n
+    return np.maximum((middle - wide) / scale, 0.0), np.minimum((middle + wide) / scale, 1.0)
+
+
+def wilson(right: int, n: int) -> Accuracy:
+    """The share right/n with its 95% Wilson interval.
 
     >>> print(wilson(1000, 1000))
     100.00% [99.62, 100.00], n=1000
     """
-    share = right / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Accuracy(share, max(0.0, centre - half), min(1.0, centre + half), n)
+    low, high = wilson_interval(np.array([right]), n)
+    return Accuracy(right / n, float(low[0]), float(high[0]), n)
 
 
 def decisions(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.special import ndtri
 
 from featavg.errors import InputError
+from featavg.measures.accuracy import wilson_interval
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.model import Model
@@ -50,25 +50,6 @@ class Curve:
             name: getattr(self, name) for name in ("n", "unit", "label", "confidence", "unresolved")
         }
         return arrays | plain
-
-
-def wilson(
-    count: Int[ndarray, " q"], n: int, confidence: float = 0.95
-) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
-    r"""The Wilson interval of a share, which unlike p +- 2 s is honest at 0, at 1 and for small n.
-
-    (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), p = count/n.
-
-    >>> [round(float(end[0]), 3) for end in wilson(np.array([10]), 10)]
-    [0.722, 1.0]
-    """
-    if n < 1 or not 0 < confidence < 1:
-        raise InputError("confidence", f"is {confidence} for {n} points", "give a share in (0, 1)")
-    z = float(ndtri(0.5 + confidence / 2))
-    p = count / n
-    middle, wide = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    scale = 1 + z**2 / n
-    return np.maximum((middle - wide) / scale, 0.0), np.minimum((middle + wide) / scale, 1.0)
 
 
 def curve(
@@ -118,7 +99,7 @@ def curve_of(
         radii = np.linspace(0.0, float(np.max(finite, initial=0.0)) or 1.0, 51)
     at = np.asarray(radii, dtype=float)
     count = np.sum(smallest[None, :] > at[:, None], axis=1)
-    low, high = wilson(count, len(smallest), confidence)
+    low, high = wilson_interval(count, len(smallest), confidence)
     share = count / len(smallest)
     return Curve(at, share, low, high, len(smallest), unit, label, confidence, unresolved)
 
@@ -172,7 +153,7 @@ def pgd_curve(
             seed=seed,
         )
         count[i] = len(right) - int(found.flipped.sum())
-    low, high = wilson(count, len(points), confidence)
+    low, high = wilson_interval(count, len(points), confidence)
     label_text = f"PGD-{steps}, own loss"
     return Curve(
         at, count / len(points), low, high, len(points), model.unit(norm), label_text, confidence
