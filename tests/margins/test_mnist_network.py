@@ -162,6 +162,14 @@ def test_loss_based_rate_accepts_and_takes_back() -> None:
     assert entry["normalized_margin"] == pytest.approx(
         entry["smallest_margin"] / entry["norm"] ** 4
     )
+    layers = ("conv1", "conv2", "fc1", "fc2")
+    by_layer = [
+        np.linalg.norm(np.concatenate([p.ravel() for n, p in run.params.items() if layer in n]))
+        for layer in layers
+    ]
+    assert entry["product_margin"] == pytest.approx(
+        entry["smallest_margin"] / np.prod(by_layer), rel=1e-5
+    )
 
 
 def test_stopped_and_resumed_is_the_same_bits(tmp_path: Path) -> None:

@@ -1,4 +1,10 @@
-"""The margin table: the MNIST network at losses from 10^-10 to 10^-881 (full tier)."""
+"""The margin table: the MNIST network at losses from 10^-10 to 10^-881 (full tier).
+
+A network of L layers has two normalized margins: min q / |theta|^L, and min q / prod_l |theta_l|,
+which does not change when one layer is scaled up and another down. The table does not say which it
+prints. It cannot be the first: at a loss of 10^-10.04 min q is about 18, so that 5.65e-5 would need
+|theta| = 24, and He initialisation starts at 47.5. Both are measured here; the second is compared.
+"""
 
 from __future__ import annotations
 
@@ -74,9 +80,8 @@ def _trained(settings: Settings, data: str, name: str) -> dict[str, Any]:
         settings.progress(share, f"pass {run.epoch}, log10 loss {run.log10_loss:.2f}")
 
     folder = run_folder(settings) / name
-    # Small images keep one thread busy and no more.
-    threads = 2 if data == "mnist" else 1
-    chosen = MarginSettings(network=MarginCNN(size=task.shape[-1]), threads=threads)
+    # One thread: the number is part of what makes the bits, and every machine has one.
+    chosen = MarginSettings(network=MarginCNN(size=task.shape[-1]), threads=1)
     fit(folder, chosen, task.train, epochs=100_000, until=goal, progress=told)
     return summary(folder, task.test[slice(0, PICTURES)])
 
@@ -125,11 +130,16 @@ def evidence(found: dict[str, Any]) -> Evidence:
     published = {row.model: row for row in PUBLISHED}
     checks = [
         Check(
-            f"row {row['model']}: normalized margin / published",
-            row["normalized_margin"] / published[row["model"]].normalized_margin,
+            f"row {row['model']}: margin over {words} / published",
+            row[name] / published[row["model"]].normalized_margin,
             "within",
             (1 / FACTOR, FACTOR),
             note=f"at log10 loss {row['log10_loss']:.2f} after {row['epoch']} passes",
+            essential=name == "product_margin",
+        )
+        for name, words in (
+            ("product_margin", "the product of layer norms"),
+            ("normalized_margin", "|theta|^4"),
         )
         for row in rows
     ]
@@ -141,8 +151,10 @@ def evidence(found: dict[str, Any]) -> Evidence:
         figures=(_growth(history), _robustness(rows)),
         numbers=found,
         finding=f"Row {last['model']} of 5 was reached: log10 loss {last['log10_loss']:.2f} after "
-        f"{last['epoch']} passes, normalized margin {last['normalized_margin']:.2e}; the run stands "
-        f"at pass {history[-1]['epoch']}, log10 loss {history[-1]['log10_loss']:.2f}.",
+        f"{last['epoch']} passes, min q over the product of the layers' norms "
+        f"{last['product_margin']:.2e}, over |theta|^4 {last['normalized_margin']:.2e}. The published "
+        "column can only be the first: |theta|^4 would need a norm below that of the initialisation. "
+        f"The run stands at pass {history[-1]['epoch']}, log10 loss {history[-1]['log10_loss']:.2f}.",
     )
 
 
@@ -165,10 +177,11 @@ def _rising(rows: list[dict[str, Any]]) -> list[Check]:
 
 def _growth(history: list[dict[str, Any]], published: bool = True) -> Figure:
     fitted = [entry for entry in history if entry["normalized_margin"] > 0]
+    name = "product_margin" if published else "normalized_margin"
     measured = Series(
         "measured",
         [-entry["log10_loss"] for entry in fitted],
-        [entry["normalized_margin"] for entry in fitted],
+        [entry[name] for entry in fitted],
         "averaged",
     )
     table = Series(
@@ -181,8 +194,12 @@ def _growth(history: list[dict[str, Any]], published: bool = True) -> Figure:
     return Figure(
         "margin-table",
         "Normalized margin against training loss",
-        "The MNIST network under SGD with the loss-based rate"
-        + (", and the published rows." if published else ", on 8 x 8 digits."),
+        "The MNIST network under SGD with the loss-based rate: "
+        + (
+            "min q over the product of the layers' norms, and the published rows."
+            if published
+            else "min q over the fourth power of the norm, on 8 x 8 digits."
+        ),
         (
             Lines(
                 Axis("log<sub>10</sub>(1/loss)"),
@@ -222,8 +239,9 @@ CLAIMS = (
         "losses 10<sup>-10.04</sup>, 10<sup>-15.12</sup> and 10<sup>-20.07</sup>, and its robust "
         "accuracy rises with them.",
         source="Talks, margin table (Lyu and Li 2020)",
-        measured="min (f<sub>y</sub> - max other)/|θ|<sup>4</sup> over the training set, pixels in "
-        "[0,1], when the loss is first below each row's; robust accuracy by DDN",
+        measured="min (f<sub>y</sub> - max other) over the training set, divided by the product of the "
+        "layers' norms and by |θ|<sup>4</sup>, pixels in [0,1], when the loss is first below each "
+        "row's; robust accuracy by DDN",
         run=table_claim,
         tier="full",
         minutes=200,

@@ -121,6 +121,7 @@ def _show(
             str(entry["epoch"]),
             f"{entry['log10_loss']:.2f}",
             _number(entry["normalized_margin"]),
+            _number(entry.get("product_margin")),
             str(published[entry["model"]].epochs),
             f"{published[entry['model']].normalized_margin:.2e}",
         )
@@ -128,9 +129,17 @@ def _show(
     ]
     if run.history:
         last = run.history[-1]
-        margin = _number(last["normalized_margin"])
-        lines.append(("now", str(last["epoch"]), f"{last['log10_loss']:.2f}", margin, "", ""))
-    head = ("", "passes", "log10 loss", "normalized margin", "published passes", "published margin")
+        both = (_number(last["normalized_margin"]), _number(last.get("product_margin")))
+        lines.append(("now", str(last["epoch"]), f"{last['log10_loss']:.2f}", *both, "", ""))
+    head = (
+        "",
+        "passes",
+        "log10 loss",
+        "min q / |theta|^4",
+        "min q / product of norms",
+        "published passes",
+        "published margin",
+    )
     shown = table(*head, right=head[1:])
     for line in lines:
         shown.add_row(*line)

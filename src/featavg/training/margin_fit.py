@@ -34,6 +34,7 @@ from featavg.training.margin_run import (
     MarginSettings,
     digest_of,
     images_of,
+    layer_norms,
     parameter_norm,
     read_run,
     refuse_twins,
@@ -108,7 +109,7 @@ def _pass(
 
 
 def _entry(run: MarginRun, measured: Measured, sleeping: ndarray) -> dict[str, Any]:
-    norm = parameter_norm(run.params)
+    norm, layers = parameter_norm(run.params), layer_norms(run.params)
     homogeneous = run.settings.network.biases == "first"
     smallest = float(measured.margins.min())
     return {
@@ -118,7 +119,9 @@ def _entry(run: MarginRun, measured: Measured, sleeping: ndarray) -> dict[str, A
         "rate": run.rate,
         "smallest_margin": smallest,
         "norm": norm,
+        "layer_norms": layers,
         "normalized_margin": smallest / norm**4 if homogeneous else None,
+        "product_margin": smallest / math.prod(layers) if homogeneous else None,
         "errors": int((measured.margins <= 0).sum()),
         "asleep": int(sleeping.sum()),
         "seconds": round(run.seconds, 1),

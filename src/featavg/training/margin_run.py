@@ -73,6 +73,14 @@ def parameter_norm(params: dict[str, ndarray]) -> float:
     return math.sqrt(sum(float(np.square(p, dtype=np.float64).sum()) for p in params.values()))
 
 
+def layer_norms(params: dict[str, ndarray]) -> list[float]:
+    """|theta_l| of each layer, its bias included."""
+    from featavg.nets.margin_cnn import LAYERS
+
+    parts = ({n: p for n, p in params.items() if n.split(".")[0] == layer} for layer in LAYERS)
+    return [parameter_norm(part) for part in parts]
+
+
 def tensors(params: dict[str, ndarray]) -> dict[str, torch.Tensor]:
     """Copies of the arrays, convolutions channels last."""
     import torch

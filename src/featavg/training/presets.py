@@ -36,9 +36,9 @@ PRESETS = {
         "cifar10",
         "resnet18",
         16,
-        Recipe(epochs=14, batch=128, rate=0.15, small=20, precision="bfloat16"),
-        15.0,
-        "narrow ResNet-18; the first half of the steps at 20 x 20 pixels",
+        Recipe(epochs=30, batch=128, rate=0.15, small=20, small_share=0.4, precision="bfloat16"),
+        25.0,
+        "narrow ResNet-18; the first 40% of the steps at 20 x 20 pixels",
     ),
     "cifar10-small": Preset(
         "cifar10",
