@@ -17,8 +17,8 @@ import pytest
 from featavg.cli import main
 from featavg.errors import InputError
 from featavg.simulation.run import load_simulation, simulate
-from featavg.training.named_settings import compose
 from featavg.training.setting import Setting
+from featavg.training.simulator_presets import compose
 
 POINTS = {"x": np.eye(4)[np.arange(12) % 4] + 0.1, "clusters": np.arange(12) % 4}
 FILES: dict[str, Callable[[Path], object]] = {

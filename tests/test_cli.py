@@ -16,8 +16,8 @@ from featavg import cli
 from featavg.cli import GROUPS, main, make_app
 from featavg.commands.claims import last_verdict
 from featavg.commands.doctor import examine
-from featavg.training.named_settings import PRESETS, compose
 from featavg.training.setting import Setting
+from featavg.training.simulator_presets import PRESETS, compose
 
 COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
 SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]

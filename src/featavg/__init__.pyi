@@ -13,6 +13,7 @@ from featavg.data.compress import draw_many as draw_many
 from featavg.nets.two_layer import TwoLayer as TwoLayer
 from featavg.nets.two_layer import binary as binary
 from featavg.nets.grouped import grouped as grouped
+from featavg.nets.deep import Deep as Deep
 from featavg.nets.readout import READOUTS as READOUTS
 from featavg.nets.readout import score as score
 from featavg.nets.ideal import biased_robust as biased_robust
@@ -36,7 +37,7 @@ from featavg.training.checkpoint import Checkpoint as Checkpoint
 from featavg.training.trajectory import Trajectory as Trajectory
 from featavg.training.trajectory import load_trajectory as load_trajectory
 from featavg.training.setting import Setting as Setting
-from featavg.training.named_settings import compose as compose
+from featavg.training.simulator_presets import compose as compose
 from featavg.simulation.run import Simulation as Simulation
 from featavg.simulation.run import load_simulation as load_simulation
 from featavg.simulation.run import simulate as simulate
@@ -50,6 +51,9 @@ from featavg.measures.decomposition import Coefficients as Coefficients
 from featavg.measures.decomposition import projected_coefficients as projected_coefficients
 from featavg.measures.dynamics import Activations as Activations
 from featavg.measures.dynamics import LossBalance as LossBalance
+from featavg.measures.margin import margins as margins
+from featavg.measures.svm import max_margin as max_margin
+from featavg.measures.kkt import kkt as kkt
 from featavg.measures.accuracy import accuracy as accuracy
 from featavg.measures.accuracy import fine_accuracy as fine_accuracy
 

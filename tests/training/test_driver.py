@@ -1,6 +1,7 @@
 """The driver: steppers, controllers, rejections, outcomes, batches, and resuming to the same bits."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,10 +116,12 @@ def test_steppers_are_their_formulas(stepper) -> None:
         np.testing.assert_allclose(run.net.weights, by_hand(stepper.name, data), rtol=1e-9)
 
 
-def test_gradient_flow_is_the_limit_of_small_steps() -> None:
+@pytest.mark.parametrize("sigma_b", [1e-5, 0.0], ids=["random biases", "biases at zero"])
+def test_gradient_flow_is_the_limit_of_small_steps(sigma_b: float) -> None:
     data = draw(TASK, 40, 6, seed=0)
-    flow = train(data, m=3, sigma_w=1e-3, stepper=GradientFlow(), time=0.5, steps=10_000)
-    small = train(data, m=3, sigma_w=1e-3, lr=5e-4, steps=1000)
+    start: dict[str, Any] = {"m": 3, "sigma_w": 1e-3, "sigma_b": sigma_b}
+    flow = train(data, **start, stepper=GradientFlow(), time=0.5, steps=10_000)
+    small = train(data, **start, lr=5e-4, steps=1000)
     np.testing.assert_allclose(flow.log_loss[-1], small.log_loss[-1], rtol=1e-2)
     np.testing.assert_allclose(flow.net.weights, small.net.weights, atol=5e-3)
     assert abs(flow.log_times[-1] - math.log(0.5)) < 2e-3

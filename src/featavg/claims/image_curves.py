@@ -46,8 +46,8 @@ def figure3(size: str, settings: Settings) -> Evidence:
     name = size.split("-", maxsplit=1)[0]
     task = data_needed(name, settings)
     from featavg.experiments.curves import compare
+    from featavg.training.image_presets import preset
     from featavg.training.images import train_images
-    from featavg.training.presets import preset
 
     chosen, folder = preset(size), run_folder(settings)
     trained = {}

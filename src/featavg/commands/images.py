@@ -89,9 +89,9 @@ def _train(
     _torch(threads)
     from featavg.commands import Interrupted
     from featavg.commands.progress import Progress
+    from featavg.training.image_presets import PRESETS
+    from featavg.training.image_presets import preset as named
     from featavg.training.images import train_images
-    from featavg.training.presets import PRESETS
-    from featavg.training.presets import preset as named
 
     chosen = named(preset or (task.name if task.name in PRESETS else "digits"))
     changes: dict[str, Any] = {"seed": seed}

@@ -117,8 +117,8 @@ def _simulate(
 def _setting(flags: dict[str, Any]) -> Setting:
     from featavg.commands.parse import int_or_list, listed, one_or_list
     from featavg.errors import InputError
-    from featavg.training.named_settings import compose
     from featavg.training.setting import Setting
+    from featavg.training.simulator_presets import compose
 
     given = {n: v for n, v in flags.items() if n in Setting.model_fields and v is not None}
     readers = {"positive": int_or_list, "norms": one_or_list, "probabilities": listed}

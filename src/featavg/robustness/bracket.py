@@ -28,7 +28,6 @@ class ProbabilityRelaxation:
     exponentials of single neurons (Jensen), equal at the point that the price comes from.
     """
 
-    has_outer = False
     inequalities = 1
 
     def __init__(self, head: ndarray, constant: ndarray, own: Bool[ndarray, " c"]) -> None:
@@ -58,9 +57,8 @@ class ProbabilityRelaxation:
         self.mute = rival_sizes == 0
         self.alone, self.first = rival_sizes == 1, (self.rival > 0).argmax(axis=1)
 
-    def outer(self, box: Box) -> Affine:
-        """Not used."""
-        raise NotImplementedError
+    def outer(self, box: Box) -> None:
+        """None: branching relies on the separable bound alone."""
 
     def touching(self, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
         """A(z) / exp(top): tangents of exp f_i at z, chords for single neurons known to be on."""

@@ -90,10 +90,9 @@ class Relaxation(Protocol):
 
     concave: Bool[ndarray, " M"]
     inequalities: int
-    has_outer: bool
 
-    def outer(self, box: Box) -> Affine:
-        """Affine functions above the right sides, everywhere in the box."""
+    def outer(self, box: Box) -> Affine | None:
+        """Affine functions above the right sides everywhere in the box, if such are of use."""
 
     def touching(self, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
         """Affine functions that touch the right sides at z; without a box, from below."""

@@ -13,8 +13,6 @@ from featavg.robustness.relaxation import Affine, Box, Price, Terms, chord
 class ReluRelaxation:
     """A family up_i . relu(z) + shift_i <= down_i . relu(z) for all i. Splits are at zero."""
 
-    has_outer = True
-
     def __init__(self, family: Family) -> None:
         self.family, self.concave = family, family.concave
         self.net = family.up - family.down

@@ -135,7 +135,7 @@ class TreeSearch:
         z = node.z
         if price is not None:
             bound = max(bound, self._separable(relaxation, box, price, limit)[0])
-        if relaxation.has_outer and bound < limit:
+        if bound < limit:
             tightened = self._chords(relaxation, box, z, bound, normal, limit)
             if tightened is None:
                 return [], limit
@@ -178,6 +178,8 @@ class TreeSearch:
         """The chord bound, repeated while it shrinks the box; None if the box is empty."""
         for _ in range(3):
             side = relaxation.outer(box)
+            if side is None:
+                break
             planes = self._relaxed(relaxation, side, box, [self.z, z], limit)
             answer, rows = planes.answer, planes.rows
             better, bound = answer.bound - bound, max(bound, answer.bound)

@@ -26,9 +26,9 @@ from featavg.simulation.points import (
 )
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
-from featavg.training.named_settings import compose
 from featavg.training.objective import Evaluation, Params
 from featavg.training.setting import Setting
+from featavg.training.simulator_presets import compose
 from featavg.training.state import StepView
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory

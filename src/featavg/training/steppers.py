@@ -172,8 +172,9 @@ class GradientFlow:
     many decades of t are then a few hundred steps, and t itself is carried as a logarithm.
 
     Args:
-        tolerance: local error allowed, relative to the size of each parameter array. Where a ReLU
-            hangs on its kink the flow is not smooth and a tighter tolerance only takes more steps.
+        tolerance: local error allowed, relative to the size of each parameter array (of its move,
+            while it is zero). Where a ReLU hangs on its kink the flow is not smooth and a tighter
+            tolerance only takes more steps.
     """
 
     tolerance: float = 1e-3
@@ -208,12 +209,12 @@ class GradientFlow:
         k3 = third.gradient
         moved = move((2 / 9, k1), (1 / 3, k2), (4 / 9, k3))
         last = objective.evaluate(moved)
-        parts = zip(params, k1, k2, k3, last.gradient, strict=True)
+        parts = zip(params, moved, k1, k2, k3, last.gradient, strict=True)
         error = np.max(
             [
                 _size(scaled(h, -5 / 72 * a + b / 12 + c / 9 - d / 8), h.ndim)
-                / (self.tolerance * _size(p, h.ndim) + 1e-300)
-                for p, a, b, c, d in parts
+                / (self.tolerance * _scale(p, q, h.ndim) + 1e-300)
+                for p, q, a, b, c, d in parts
             ],
             axis=0,
         )
@@ -230,6 +231,12 @@ class GradientFlow:
 def _size(array: ndarray, batch: int) -> PerSeed:
     """The Euclidean norm of what each seed has of a parameter."""
     return np.sqrt(np.sum(array * array, axis=tuple(range(batch, array.ndim))))
+
+
+def _scale(start: ndarray, end: ndarray, batch: int) -> PerSeed:
+    """What an error is relative to: the array, or where it moves to if it is zero."""
+    size = _size(start, batch)
+    return np.where(size > 0, size, _size(end, batch))
 
 
 STEPPERS: dict[str, type[GradientDescent] | type[Momentum] | type[Adam] | type[GradientFlow]] = {
