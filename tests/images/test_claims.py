@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from featavg.claims.image_curves import PUBLISHED, stretch_to_published
 from featavg.claims.images import CLAIMS, digits
 from featavg.claims.ledger import NotRun, Settings, Verdict
 
@@ -33,3 +34,21 @@ def test_without_torch_the_full_claims_are_not_run(claim, tmp_path, monkeypatch)
     with pytest.raises(NotRun, match="PyTorch is not installed"):
         claim.run(Settings(seeds=(0,), data_dir=tmp_path))
     assert "numpy" in sys.modules
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_a_common_scale_of_the_radii_is_found(name):
+    paper = PUBLISHED[name]
+    shrunk = {
+        model: {
+            "radii": [r / 1.3 for r in paper["radii"]],
+            "accuracy": [share / 100 for share in paper[model]],
+        }
+        for model in ("coarse", "fine")
+    }
+    factor, left = stretch_to_published(name, shrunk)
+    assert factor == pytest.approx(1.3, rel=5e-3)
+    assert left < 1.0
+    # A gap between the two curves is no common scale.
+    shrunk["fine"]["radii"] = [r / 2 for r in shrunk["fine"]["radii"]]
+    assert stretch_to_published(name, shrunk)[1] > 5.0

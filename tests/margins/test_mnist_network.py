@@ -172,6 +172,19 @@ def test_loss_based_rate_accepts_and_takes_back() -> None:
     )
 
 
+def test_side_by_side_is_the_same_bits_as_one_by_one(tmp_path: Path) -> None:
+    alone = fit(tmp_path / "alone", SETTINGS, digits(), epochs=12)
+    crew = fit(tmp_path / "crew", SETTINGS, digits(), epochs=12, workers=2)
+    assert alone.passes > alone.epoch, "no attempt failed: this tests nothing"
+    for name, array in alone.params.items():
+        assert array.tobytes() == crew.params[name].tobytes()
+    unlike = {"seconds"}
+    for one, other in zip(alone.history, crew.history, strict=True):
+        assert {k: v for k, v in one.items() if k not in unlike} == {
+            k: v for k, v in other.items() if k not in unlike
+        }
+
+
 def test_stopped_and_resumed_is_the_same_bits(tmp_path: Path) -> None:
     whole = fit(tmp_path / "whole", SETTINGS, digits(), epochs=6)
     fit(tmp_path / "parts", SETTINGS, digits(), epochs=2)

@@ -35,9 +35,12 @@ LINF = {
 # Fixed before the first run. Between these radii the published curves differ clearly.
 BETWEEN = {"mnist": (0.4, 1.6), "cifar10": (0.08, 0.8)}
 CLOSE, LEAST_ADVANTAGE = 8.0, 2.0
-# PGD at every published radius and image would cost more than everything else together.
-PGD_RADII = {"mnist": (0.0, 0.4, 0.8, 1.2, 1.6, 2.0), "cifar10": (0.0, 0.08, 0.24, 0.4, 0.56, 0.8)}
-IMAGES, PGD_IMAGES, BUDGET = 1000, {"mnist": 500, "cifar10": 200}, {"mnist": 60, "cifar10": 30}
+# Not every published radius: PGD, radius by radius, costs more than everything else together.
+PGD_RADII = {
+    "mnist": (0.0, 0.4, 0.8, 1.0, 1.2, 1.4, 1.6, 2.0),
+    "cifar10": (0.0, 0.08, 0.16, 0.24, 0.32, 0.4, 0.56, 0.8),
+}
+IMAGES, BUDGET = 1000, {"mnist": 60, "cifar10": 30}
 
 
 def figure3(size: str, settings: Settings) -> Evidence:
@@ -75,7 +78,7 @@ def curve_settings(name: str) -> CurveSettings:
 
     return CurveSettings(
         images=IMAGES,
-        pgd_images=PGD_IMAGES[name],
+        pgd_images=IMAGES,
         pgd_radii=PGD_RADII[name],
         budget=BUDGET[name],
         radii={"l2": PUBLISHED[name]["radii"], "linf": LINF[name]},
@@ -99,6 +102,7 @@ def evidence(name: str, found: dict[str, list[dict[str, Any]]], about: dict[str,
     for m, c in published.items():
         paper = dict(zip(PUBLISHED[name]["radii"], PUBLISHED[name][m], strict=True))
         far[m] = float(np.abs(points(c) - [paper[r] for r in at]).max())
+    stretch, left = stretch_to_published(name, published)
     advantage = {
         label: float(np.mean(points(curve) - points(l2["coarse"])))
         for label, curve in l2.items()
@@ -149,13 +153,14 @@ def evidence(name: str, found: dict[str, list[dict[str, Any]]], about: dict[str,
         numbers={
             "advantage": advantage | {"as published": shown},
             "distance_from_published": far,
+            "stretch": {"factor": stretch, "distance_then": left},
             "median_l2": {label: r["median"] for label, r in l2.items()},
             "median_linf": linf,
             "test_accuracy": clean,
             "curves": [_without_points(r) for r in (*found["published"], *found["adaptive"])],
             "training": {m: _training(about[m]) for m in about},
         },
-        finding=_finding(name, shown, advantage, clean, l2),
+        finding=_finding(name, shown, advantage, clean, l2) + _distance(far, stretch, left),
         headlines=(
             Headline(
                 f"{advantage['fine, probability']:+.1f}",
@@ -199,6 +204,46 @@ def _finding(
         )
     text += "One pair of networks, one training seed."
     return f"{name}: {text}"
+
+
+def stretch_to_published(name: str, curves: dict[str, dict[str, Any]]) -> tuple[float, float]:
+    """One factor on all of our radii that brings both curves nearest to the published ones.
+
+    Returns:
+        the factor, and the largest distance in points that is left with it.
+    """
+    low, high = BETWEEN[name]
+    paper_radii = np.array(PUBLISHED[name]["radii"])
+    inside = (paper_radii >= low) & (paper_radii <= high)
+    factors = np.exp(np.linspace(np.log(0.5), np.log(5.0), 461))
+    worst = np.zeros(len(factors))
+    for model, curve in curves.items():
+        ours, paper = np.array(_percent(curve)), np.array(PUBLISHED[name][model])[inside]
+        for i, factor in enumerate(factors):
+            moved = np.interp(paper_radii[inside], factor * np.array(curve["radii"]), ours)
+            worst[i] = max(worst[i], float(np.abs(moved - paper).max()))
+    best = int(worst.argmin())
+    return float(factors[best]), float(worst[best])
+
+
+def _distance(far: dict[str, float], stretch: float, left: float) -> str:
+    """What separates our networks from the published ones, in a sentence."""
+    if max(far.values()) <= CLOSE:
+        return ""
+    return (
+        f" Under the published protocol the curves are up to {far['coarse']:.0f} (class labels) and "
+        f"{far['fine']:.0f} points (fine labels) from the published ones. One factor of {stretch:.2f} on "
+        f"all radii leaves {left:.0f}: {_meaning(left)}"
+    )
+
+
+def _meaning(left: float) -> str:
+    if left <= CLOSE:
+        return (
+            "the shapes and the gap between the labels agree, and what differs is how robust networks "
+            "of this width and training are as a whole."
+        )
+    return "a common scale does not explain the distance."
 
 
 def _label(row: dict[str, Any]) -> str:
@@ -301,8 +346,8 @@ CURVE_CLAIMS = tuple(
         ),
         source=f"Paper, Figure 3 ({place})",
         measured=(
-            "robust accuracy of the coarse decision, by PGD on each model's own loss (as published, 500 or "
-            "200 test images) and by a minimal-norm attack on the decision (adaptive, 1000), l2 and l_inf"
+            "robust accuracy of the coarse decision on 1000 test images, by PGD on each model's own loss "
+            "(as published) and by a minimal-norm attack on the decision (adaptive), l2 and l_inf"
         ),
         run=partial(figure3, size),
         tier="full",
@@ -310,14 +355,7 @@ CURVE_CLAIMS = tuple(
         needs=("torch", size.split("-")[0]),
     )
     for size, title, task, place, minutes in (
-        ("mnist", "MNIST", "even against odd", "middle", 12),
-        (
-            "cifar10-small",
-            "CIFAR-10 (very narrow network)",
-            "first five classes against last five",
-            "right",
-            15,
-        ),
-        ("cifar10", "CIFAR-10", "first five classes against last five", "right", 60),
+        ("mnist", "MNIST", "even against odd", "middle", 50),
+        ("cifar10", "CIFAR-10", "first five classes against last five", "right", 90),
     )
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.figure import Axis, Figure, Lines, Series
+from featavg.claims.image_attacks import ATTACK_CLAIMS
 from featavg.claims.image_curves import CURVE_CLAIMS
 from featavg.claims.image_heads import HEAD_CLAIMS
 from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
@@ -174,4 +175,5 @@ CLAIMS = (
     ),
     *HEAD_CLAIMS,
     *CURVE_CLAIMS,
+    *ATTACK_CLAIMS,
 )

@@ -9,6 +9,7 @@ prints. It cannot be the first: at a loss of 10^-10.04 min q is about 18, so tha
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -82,7 +83,15 @@ def _trained(settings: Settings, data: str, name: str) -> dict[str, Any]:
     folder = run_folder(settings) / name
     # One thread: the number is part of what makes the bits, and every machine has one.
     chosen = MarginSettings(network=MarginCNN(size=task.shape[-1]), threads=1)
-    fit(folder, chosen, task.train, epochs=100_000, until=goal, progress=told)
+    fit(
+        folder,
+        chosen,
+        task.train,
+        epochs=100_000,
+        until=goal,
+        progress=told,
+        workers=min(2, os.cpu_count() or 1),
+    )
     return summary(folder, task.test[slice(0, PICTURES)])
 
 

@@ -22,6 +22,9 @@ ABOUT = "about.json"
 Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run.")]
 Passes = Annotated[int, typer.Option(help="Stop when so many passes count.")]
+Workers = Annotated[
+    int, typer.Option(help="Attempts side by side; the numbers do not depend on it.")
+]
 Until = Annotated[
     float | None, typer.Option(help="Stop at this log10 of the training loss, such as -20.07.")
 ]
@@ -50,7 +53,8 @@ def _train(
     channels: Annotated[str, typer.Option(help="Of the two convolutions.")] = "32,64",
     hidden: Annotated[int, typer.Option(help="Width of the full layer.")] = 1024,
     seed: Annotated[int, typer.Option(help="Of weights and order.")] = 0,
-    threads: Annotated[int, typer.Option(help="Threads of torch; part of what makes bits.")] = 2,
+    threads: Annotated[int, typer.Option(help="Threads of torch; part of what makes bits.")] = 1,
+    workers: Workers = 2,
 ) -> None:
     """Train with SGD, batches of 100 and the loss-based rate.
 
@@ -74,7 +78,7 @@ def _train(
     _refuse_another(out, settings)
     if not (out / ABOUT).exists():
         write_text(out / ABOUT, json.dumps({"data": data}) + "\n")
-    _go(out, settings, task.train, passes, until)
+    _go(out, settings, task.train, passes, until, workers)
 
 
 def _resume(
@@ -82,6 +86,7 @@ def _resume(
     data_dir: Dir = None,
     passes: Passes = 10_000,
     until: Until = None,
+    workers: Workers = 2,
 ) -> None:
     """Go on with a run, whatever it was started with."""
     from featavg.data.published import load
@@ -92,7 +97,7 @@ def _resume(
     run = read_run(out / CHECKPOINT)
     about = out / ABOUT
     name = json.loads(about.read_text())["data"] if about.exists() else "mnist"
-    _go(out, run.settings, load(name, data_dir).train, passes, until)
+    _go(out, run.settings, load(name, data_dir).train, passes, until, workers)
 
 
 def _show(
@@ -188,11 +193,19 @@ def _number(value: float | None) -> str:
 
 
 def _go(
-    out: Path, settings: MarginSettings, pictures: Any, passes: int, until: float | None
+    out: Path,
+    settings: MarginSettings,
+    pictures: Any,
+    passes: int,
+    until: float | None,
+    workers: int,
 ) -> None:
     from featavg.commands.progress import Progress
+    from featavg.errors import InputError
     from featavg.training.margin_fit import fit
 
+    if workers < 1:
+        raise InputError("workers", f"is {workers}", "give 1, or as many as there are cores")
     goal = -math.inf if until is None else until
     try:
         with Progress() as bar:
@@ -203,7 +216,9 @@ def _go(
                 note = f"pass {run.epoch + 1}, log10 loss {run.log10_loss:.2f}"
                 bar(min(1.0, max(by_passes, by_loss, 0.0)), note)
 
-            run = fit(out, settings, pictures, epochs=passes, until=goal, tick=told)
+            run = fit(
+                out, settings, pictures, epochs=passes, until=goal, tick=told, workers=workers
+            )
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted: `featavg margins resume {out}` goes on.") from None
     told_so_far = f"{run.epoch} passes, log10 loss {run.log10_loss:.2f}"

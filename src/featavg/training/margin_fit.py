@@ -10,25 +10,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy import ndarray
+from typing import Any
 
 from featavg.data.images import Images as Pictures
-from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.training.margin_epoch import (
-    Images,
-    Measured,
-    asleep,
-    descend_once,
-    measure,
-    woke_up,
-)
+from featavg.training.margin_attempt import Outcome, Tick, attempt, next_try
+from featavg.training.margin_epoch import Images, Measured
 from featavg.training.margin_run import (
     MarginRun,
     MarginSettings,
@@ -38,12 +29,8 @@ from featavg.training.margin_run import (
     parameter_norm,
     read_run,
     refuse_twins,
-    tensors,
     write_run,
 )
-
-if TYPE_CHECKING:
-    import torch
 
 CHECKPOINT = "checkpoint"
 # A rate below this changes no bit of any weight.
@@ -57,58 +44,30 @@ def begin(settings: MarginSettings) -> MarginRun:
     return MarginRun(settings, params, frame, None, settings.rate)
 
 
-def advance(run: MarginRun, data: Images, tick: Callable[[float], None] | None = None) -> bool:
+def advance(run: MarginRun, data: Images, tick: Tick | None = None) -> bool:
     """Attempt one pass; True if it counts. `tick` hears how much of the pass is done."""
     started = time.perf_counter()
-    before = {name: array.copy() for name, array in run.params.items()}
-    params = tensors(run.params)
-    order = stream(run.settings.seed, f"margin-pass-{run.epoch}-{run.attempt}").permutation(
-        len(data.y)
-    )
-    sleeping = np.zeros(len(data.y), dtype=bool)
-    if run.log_losses is not None:
-        sleeping = asleep(run.log_losses, run.log_frame)
-    measured = _pass(run, params, data, order, sleeping, tick)
-    if measured is not None and woke_up(measured, sleeping, run.log_frame):
-        params = tensors(before)
-        measured = _pass(run, params, data, order, np.zeros_like(sleeping), tick)
+    outcome = attempt(next_try(run), data, tick)
     run.seconds += time.perf_counter() - started
-    if measured is None:
-        run.params, run.attempt = before, run.attempt + 1
+    return settle(run, outcome)
+
+
+def settle(run: MarginRun, outcome: Outcome) -> bool:
+    """What an attempt does to its run; True if it counts."""
+    run.passes += outcome.passes
+    if outcome.measured is None:
+        run.attempt += 1
         run.rate /= run.settings.shrink
         return False
-    run.params = {name: tensor.numpy() for name, tensor in params.items()}
+    run.params = outcome.params
     run.epoch, run.attempt = run.epoch + 1, 0
-    run.log_frame, run.log_losses = measured.log_loss, measured.log_losses
-    run.history.append(_entry(run, measured, sleeping))
+    run.log_frame, run.log_losses = outcome.measured.log_loss, outcome.measured.log_losses
+    run.history.append(_entry(run, outcome.measured, outcome.asleep))
     run.rate *= run.settings.grow
     return True
 
 
-def _pass(
-    run: MarginRun,
-    params: dict[str, torch.Tensor],
-    data: Images,
-    order: ndarray,
-    sleeping: ndarray,
-    tick: Callable[[float], None] | None,
-) -> Measured | None:
-    """Descend and measure; None if the loss rose."""
-    run.passes += 1
-    finished = descend_once(
-        params,
-        data,
-        order,
-        sleeping,
-        log_frame=run.log_frame,
-        rate=run.rate,
-        batch=run.settings.batch,
-        tick=tick,
-    )
-    return measure(params, data, sleeping, run.log_frame) if finished else None
-
-
-def _entry(run: MarginRun, measured: Measured, sleeping: ndarray) -> dict[str, Any]:
+def _entry(run: MarginRun, measured: Measured, sleeping: int) -> dict[str, Any]:
     norm, layers = parameter_norm(run.params), layer_norms(run.params)
     homogeneous = run.settings.network.biases == "first"
     smallest = float(measured.margins.min())
@@ -123,7 +82,7 @@ def _entry(run: MarginRun, measured: Measured, sleeping: ndarray) -> dict[str, A
         "normalized_margin": smallest / norm**4 if homogeneous else None,
         "product_margin": smallest / math.prod(layers) if homogeneous else None,
         "errors": int((measured.margins <= 0).sum()),
-        "asleep": int(sleeping.sum()),
+        "asleep": sleeping,
         "seconds": round(run.seconds, 1),
     }
 
@@ -137,10 +96,12 @@ def fit(
     until: float = -math.inf,
     progress: Callable[[MarginRun, bool], None] | None = None,
     tick: Callable[[MarginRun, float], None] | None = None,
+    workers: int = 1,
 ) -> MarginRun:
     """Begin or go on with the run in `folder` until `epochs` passes count or log10 loss is `until`.
 
-    Each loss of `settings.save_at` that is passed leaves its own checkpoint, `row-1`, `row-2`, ...
+    With several `workers`, attempts are made side by side; the bits do not depend on it. Each loss
+    of `settings.save_at` that is passed leaves its own checkpoint, `row-1`, `row-2`, ...
     """
     import torch
 
@@ -155,13 +116,50 @@ def fit(
             raise InputError(
                 str(folder), "holds a run with other settings", "choose another folder"
             )
-    while run.epoch < epochs and run.log10_loss > until and run.rate > _LEAST_RATE:
-        before = run.log10_loss
-        counted = advance(run, data, None if tick is None else partial(tick, run))
-        for row, target in enumerate(settings.save_at, start=1):
-            if run.log10_loss <= target < before:
-                write_run(folder / f"row-{row}", run, digest)
-        write_run(folder / CHECKPOINT, run, digest)
-        if progress is not None:
-            progress(run, counted)
+    with _steps(run, data, tick, workers) as steps:
+        while run.epoch < epochs and run.log10_loss > until and run.rate > _LEAST_RATE:
+            before = run.log10_loss
+            counted = next(steps)
+            for row, target in enumerate(settings.save_at, start=1):
+                if run.log10_loss <= target < before:
+                    write_run(folder / f"row-{row}", run, digest)
+            write_run(folder / CHECKPOINT, run, digest)
+            if progress is not None:
+                progress(run, counted)
     return run
+
+
+@contextmanager
+def _steps(
+    run: MarginRun,
+    data: Images,
+    tick: Callable[[MarginRun, float], None] | None,
+    workers: int,
+) -> Iterator[Iterator[bool]]:
+    """Attempts without end, each settled: whether it counted."""
+    if workers == 1:
+        yield _one_by_one(run, data, None if tick is None else partial(tick, run))
+        return
+    from featavg.training.margin_crew import side_by_side
+
+    with side_by_side(run, data, workers) as outcomes:
+        yield _settled(run, outcomes, tick)
+
+
+def _one_by_one(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
+    while True:
+        yield advance(run, data, tick)
+
+
+def _settled(
+    run: MarginRun,
+    outcomes: Iterator[Outcome],
+    tick: Callable[[MarginRun, float], None] | None,
+) -> Iterator[bool]:
+    while True:
+        if tick is not None:
+            tick(run, 0.0)
+        started = time.perf_counter()
+        outcome = next(outcomes)
+        run.seconds += time.perf_counter() - started
+        yield settle(run, outcome)

@@ -31,7 +31,7 @@ class MarginSettings:
     rate: float = 0.1
     grow: float = 2.0 ** (1 / 5)
     shrink: float = 2.0 ** (1 / 10)
-    threads: int = 2
+    threads: int = 1
     save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
 
     def plain(self) -> dict[str, Any]:
