@@ -138,10 +138,10 @@ def test_light_samples_change_a_pass_by_round_off_only(monkeypatch: pytest.Monke
         step = (ends[1][name] - torch.tensor(array)).abs().max()
         assert step > 0
         assert (ends[0][name] - ends[1][name]).abs().max() <= 1e-2 * step, name
-    after = margin_epoch.measure(ends[0], data, sleeping)
+    after = margin_epoch.measure(ends[0], data, before.log_losses)
     assert after is not None
     assert not margin_epoch.woke_up(after, sleeping, frame)
-    assert margin_epoch.measure(ends[0], data, sleeping, limit=after.log_loss - 0.1) is None
+    assert margin_epoch.measure(ends[0], data, before.log_losses, after.log_loss - 0.1) is None
 
 
 def test_loss_based_rate_accepts_and_takes_back() -> None:

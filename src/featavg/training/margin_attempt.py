@@ -81,9 +81,10 @@ def attempt(this: Try, data: Images, tick: Tick | None = None) -> Outcome:
             batch=this.batch,
             tick=tick,
         )
-        measured = measure(params, data, left_out, this.log_frame) if finished else None
+        measured = measure(params, data, this.log_losses, this.log_frame) if finished else None
         # Samples that were left out and came to matter: once more, with all of them.
         if measured is None or not woke_up(measured, left_out, this.log_frame):
             break
-    arrays = {name: tensor.numpy() for name, tensor in params.items()}
+    # In one layout whichever process made them: it is the order in which norms are summed.
+    arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in params.items()}
     return Outcome(arrays, measured, int(sleeping.sum()), passes)

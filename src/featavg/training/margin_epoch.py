@@ -23,10 +23,10 @@ from featavg.training.margin_pass import (
 if TYPE_CHECKING:
     import torch
 
-# A sample this light against the mean loss is left out of a pass. Its margin would have to fall by
-# ln(1e-7 / 1e-10) = 7 within the pass to reach the round-off of a batch, and the check after the
-# pass sees that and has the pass repeated with every sample.
-_ASLEEP = math.log(1e-10)
+# Samples that together weigh this much less than all are left out of a pass: a hundredth of the
+# round-off of a float32 sum. The check after the pass sees if they came to matter, and then the pass
+# is repeated with every sample.
+_ASLEEP = 1e-9
 # A batch this much above the frame ends the pass at once (as published): it cannot come back.
 _TOO_HIGH = 600.0
 _CHUNK = 200
@@ -57,8 +57,13 @@ class Measured(NamedTuple):
 
 
 def asleep(log_losses: Float[ndarray, " n"], log_frame: float) -> ndarray:
-    """Which samples the next pass may leave out."""
-    return log_losses - log_frame < _ASLEEP
+    """Which samples the next pass may leave out: the lightest, while their sum is nothing."""
+    order = np.argsort(log_losses, kind="stable")
+    weights = np.exp(np.minimum(log_losses[order] - log_frame, 700.0))
+    light = int((weights.cumsum() <= _ASLEEP * len(weights)).sum())
+    sleeping = np.zeros(len(weights), dtype=bool)
+    sleeping[order[:light]] = True
+    return sleeping
 
 
 def descend_once(
@@ -101,17 +106,21 @@ def descend_once(
 
 
 def measure(
-    params: Params, data: Images, sleeping: ndarray | None = None, limit: float = math.inf
+    params: Params,
+    data: Images,
+    before: Float[ndarray, " n"] | None = None,
+    limit: float = math.inf,
 ) -> Measured | None:
     """Losses and margins of all samples; None as soon as the mean loss must exceed `limit`.
 
-    `limit` is a log-loss. Losses are positive, so a partial sum above n exp(limit) settles it: the
-    heavy samples come first, and a pass that failed is known to have failed early.
+    `limit` is a log-loss. Losses are positive, so a partial sum above n exp(limit) settles it. The
+    samples that were heaviest `before` (log losses) come first, and a pass that failed is known to
+    have failed after a few of them.
     """
     import torch
 
     count = len(data.y)
-    order = np.arange(count) if sleeping is None else np.argsort(sleeping, kind="stable")
+    order = np.arange(count) if before is None else np.argsort(-before, kind="stable")
     losses, q = np.empty(count), np.empty(count)
     total = 0.0
     with torch.no_grad():
