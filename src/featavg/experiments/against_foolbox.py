@@ -45,7 +45,9 @@ def against_foolbox(
         plain values; radii are 0 where the decision is wrong anyway, and points of percent are
         those of the robust-accuracy curve.
     """
-    import foolbox
+    from foolbox.attacks.ddn import DDNAttack
+    from foolbox.attacks.projected_gradient_descent import L2ProjectedGradientDescentAttack
+    from foolbox.models.pytorch import PyTorchModel
 
     rows = sample(task, images, seed=0)
     pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
@@ -53,7 +55,7 @@ def against_foolbox(
     ours = minimal(model, pixels, y, "l2", budget)
     groups = np.arange(task.coarse) if labels == "coarse" else task.groups
     scores = CoarseScores(frozen(net), groups).eval()
-    bounded = foolbox.PyTorchModel(scores, bounds=(0, 1), device="cpu")
+    bounded = PyTorchModel(scores, bounds=(0, 1), device="cpu")
     x, target = torch.from_numpy(pixels), torch.from_numpy(np.asarray(y))
 
     def flips(points: Tensor) -> ndarray:
@@ -62,13 +64,13 @@ def against_foolbox(
         return found
 
     wrong = flips(x)
-    _, points, _ = foolbox.attacks.DDNAttack(steps=budget)(bounded, x, target, epsilons=None)
+    _, points, _ = DDNAttack(steps=budget)(bounded, x, target, epsilons=None)
     moved = (points - x).flatten(1).norm(dim=1).numpy()
     theirs = np.where(wrong, 0.0, np.where(flips(points), moved, np.inf))
     radii = [float(share * np.median(ours)) for share in SHARES]
     pgd = []
     for radius in radii:
-        attack = foolbox.attacks.L2PGD(steps=PGD_STEPS)
+        attack = L2ProjectedGradientDescentAttack(steps=PGD_STEPS)
         _, points, _ = attack(bounded, x, target, epsilons=radius)
         pgd.append(100 * float(np.mean(~wrong & ~flips(points))))
     return summarise(ours, theirs, radii, pgd)
