@@ -12,6 +12,7 @@ from featavg.commands.images import register as register_images  # noqa: E402
 from featavg.data.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments import curves  # noqa: E402
+from featavg.experiments.against_foolbox import against_foolbox  # noqa: E402
 from featavg.experiments.curves import CurveSettings, adaptive, as_published, compare  # noqa: E402
 from featavg.training.fit import Recipe  # noqa: E402
 from featavg.training.images import train_images  # noqa: E402
@@ -53,33 +54,12 @@ def test_the_adaptive_attack_is_nowhere_weaker_than_the_published_one(trained):
 @pytest.mark.parametrize("labels", ["coarse", "fine"])
 def test_the_attack_is_no_weaker_than_foolbox_at_the_same_budget(trained, labels):
     """foolbox on a plain torch module, not through any code of ours."""
-    foolbox = pytest.importorskip("foolbox")
+    pytest.importorskip("foolbox")
     task, nets, _ = trained
-    rows = curves.sample(task, 60, 0)
-    x = torch.from_numpy(task.test.unit[rows])
-    y = torch.from_numpy(task.targets(task.test, "coarse")[rows])
-    groups = torch.from_numpy(task.groups if labels == "fine" else np.arange(2))
-
-    class Coarse(torch.nn.Module):
-        def forward(self, images):
-            outputs = nets[labels](images)
-            return torch.stack([outputs[:, groups == g].logsumexp(1) for g in range(2)], dim=1)
-
-    module = Coarse().eval()
-    right = (module(x).argmax(1) == y).numpy()
-    theirs = foolbox.PyTorchModel(module, bounds=(0, 1), device="cpu")
-    _, point, _ = foolbox.attacks.DDNAttack(steps=60)(theirs, x, y, epsilons=None)
-    hit = (module(point).argmax(1) != y).numpy()
-    lengths = (point - x).flatten(1).norm(dim=1).detach().numpy()
-    reference = np.where(right, np.where(hit, lengths, np.inf), 0.0)
-    model = curves.wrapped(nets[labels], task, labels, "probability").shaped(x.numpy())
-    ours = curves.minimal(model, x.numpy(), y.numpy(), "l2", 60)
-    assert np.median(ours) <= 1.005 * np.median(reference)
-    assert np.mean(ours[right & hit] / reference[right & hit]) <= 1.0
-    for radius in np.quantile(reference[right], [0.25, 0.5, 0.75]):
-        _, point, _ = foolbox.attacks.L2PGD(steps=40)(theirs, x, y, epsilons=float(radius))
-        robust = right & (module(point).argmax(1) == y).numpy()
-        assert np.mean(ours > radius) <= np.mean(robust)
+    found = against_foolbox(nets[labels], task, labels, images=60, budget=60)
+    assert found["median"] <= 1.005 * found["median_foolbox"]
+    assert found["mean_ratio"] <= 1.0
+    assert found["pgd_excess_points"] <= 0.0
 
 
 def test_finished_parts_are_not_run_again(trained, tmp_path, monkeypatch):
