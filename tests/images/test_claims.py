@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from featavg.claims.image_curves import PUBLISHED, stretch_to_published
 from featavg.claims.images import CLAIMS, digits
 from featavg.claims.ledger import NotRun, Settings, Verdict
+from featavg.claims.published_curves import PUBLISHED, stretch_to_published
 
 
 def test_the_quick_claim_runs_without_torch_and_the_others_are_full():

@@ -3,73 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from featavg.claims.figure import Axis, Figure, Lines, Series
 from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings
+from featavg.claims.published_curves import (
+    BETWEEN,
+    CLOSE,
+    PUBLISHED,
+    distance_in_words,
+    stretch_to_published,
+)
 from featavg.claims.torch_needed import data_needed, run_folder, torch_needed
 
 if TYPE_CHECKING:
+    from featavg.data.images import ImageTask
     from featavg.experiments.curves import CurveSettings
 
-# Read off the published figure by eye (reference/figures.json): percent, good to about 1.5.
-PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
-    "mnist": {
-        "radii": (0.0, 0.4, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0),
-        "coarse": (99.2, 96, 86.5, 75.5, 58.5, 39.5, 24, 13, 7),
-        "fine": (99.5, 98, 93, 88, 80.5, 69.5, 56, 41.5, 28),
-    },
-    "cifar10": {
-        "radii": (0.0, 0.08, 0.16, 0.24, 0.32, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8),
-        "coarse": (97, 94.5, 90.5, 84.5, 76.5, 68, 59, 50.5, 43, 37, 31),
-        "fine": (98, 96.7, 94.2, 90.5, 85.5, 79, 72, 65, 57.5, 50.5, 43.5),
-    },
-}
+Progress = Callable[[float, str], None]
+# By protocol, what `compare` returns.
+Found = dict[str, list[dict[str, Any]]]
 LINF = {
     "mnist": (0.0, 0.02, 0.05, 0.1, 0.15, 0.2),
     "cifar10": (0.0, 0.002, 0.004, 0.008, 0.012, 0.016, 0.02),
 }
-# Fixed before the first run. Between these radii the published curves differ clearly.
-BETWEEN = {"mnist": (0.4, 1.6), "cifar10": (0.08, 0.8)}
-CLOSE, LEAST_ADVANTAGE = 8.0, 2.0
+LEAST_ADVANTAGE = 2.0  # points of percent, fixed before the first run
 # Not every published radius: PGD, radius by radius, costs more than everything else together.
 PGD_RADII = {
     "mnist": (0.0, 0.4, 0.8, 1.0, 1.2, 1.4, 1.6, 2.0),
     "cifar10": (0.0, 0.08, 0.16, 0.24, 0.32, 0.4, 0.56, 0.8),
 }
+# Pairs of networks: minutes each on MNIST, an hour and more on CIFAR-10.
+SEEDS = {"mnist": (0, 1, 2), "cifar10": (0,)}
 IMAGES, BUDGET = 1000, {"mnist": 60, "cifar10": 30}
 
 
 def figure3(size: str, settings: Settings) -> Evidence:
-    """Both networks, both protocols; `size` is the name of a preset."""
+    """Pairs of networks, both protocols; `size` is the name of a preset."""
     torch_needed()
     name = size.split("-", maxsplit=1)[0]
     task = data_needed(name, settings)
+    seeds = SEEDS[name]
+    pairs = [
+        _pair(size, task, seed, run_folder(settings), _part(settings, i, len(seeds)))
+        for i, seed in enumerate(seeds)
+    ]
+    return evidence(name, pairs)
+
+
+class Pair(NamedTuple):
+    """Two networks of one seed: what `compare` returned, and how each was trained."""
+
+    found: Found
+    about: dict[str, Any]
+
+
+def _pair(size: str, task: ImageTask, seed: int, folder: Path, progress: Progress) -> Pair:
     from featavg.experiments.curves import compare
     from featavg.training.image_presets import preset
     from featavg.training.images import train_images
 
-    chosen, folder = preset(size), run_folder(settings)
-    trained = {}
-    for i, labels in enumerate(("coarse", "fine")):
-        part = _part(settings, 0.3 * i, 0.3 * i + 0.3)
-        trained[labels] = train_images(
+    chosen, mark = preset(size), f"-seed{seed}" if seed else ""
+    trained = {
+        labels: train_images(
             task,
             labels,
-            folder / f"{size}-{labels}",
+            folder / f"{size}-{labels}{mark}",
             chosen.network,
             chosen.width,
-            chosen.recipe,
-            part,
+            replace(chosen.recipe, seed=seed),
+            _share(progress, 0.3 * i, 0.3),
         )
-    how = curve_settings(name)
+        for i, labels in enumerate(("coarse", "fine"))
+    }
     nets = {labels: one.net for labels, one in trained.items()}
-    found = compare(nets, task, how, folder / f"{size}-curves", _part(settings, 0.6, 1.0))
-    about = {labels: one.about for labels, one in trained.items()}
-    return evidence(name, found, about)
+    place, how = folder / f"{size}-curves{mark}", curve_settings(task.name)
+    found = compare(nets, task, how, place, _share(progress, 0.6, 0.4))
+    return Pair(found, {labels: one.about for labels, one in trained.items()})
 
 
 def curve_settings(name: str) -> CurveSettings:
@@ -85,30 +100,65 @@ def curve_settings(name: str) -> CurveSettings:
     )
 
 
-def evidence(name: str, found: dict[str, list[dict[str, Any]]], about: dict[str, Any]) -> Evidence:
-    """The checks on what `compare` returned."""
+def pooled(several: list[Found]) -> Found:
+    """The mean curve of several pairs; its band covers the band of each."""
+
+    def merged(rows: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+        arrays = {n: np.array([row[n] for row in rows]) for n in ("accuracy", "low", "high")}
+        mean = {
+            "accuracy": arrays["accuracy"].mean(axis=0).tolist(),
+            "low": arrays["low"].min(axis=0).tolist(),
+            "high": arrays["high"].max(axis=0).tolist(),
+        }
+        if "median" in rows[0]:
+            mean["median"] = float(np.mean([row["median"] for row in rows]))
+        return rows[0] | mean
+
+    return {
+        protocol: [merged(rows) for rows in zip(*(one[protocol] for one in several), strict=True)]
+        for protocol in ("published", "adaptive")
+    }
+
+
+def advantages(name: str, found: Found) -> dict[str, float]:
+    """Points of robust accuracy that fine labels gain, mean over radii, by protocol and read-out."""
+    published = {r["model"]: r for r in found["published"]}
+    l2 = {_label(r): r for r in found["adaptive"] if r["norm"] == "l2"}
+    gains = {
+        label: float(np.mean(_points(name, curve) - _points(name, l2["coarse"])))
+        for label, curve in l2.items()
+        if label != "coarse"
+    }
+    shown = _points(name, published["fine"]) - _points(name, published["coarse"])
+    return gains | {"as published": float(np.mean(shown))}
+
+
+def _radii(name: str) -> list[float]:
+    low, high = BETWEEN[name]
+    return [r for r in PGD_RADII[name] if low <= r <= high]
+
+
+def _points(name: str, curve: dict[str, Any]) -> np.ndarray:
+    shares = dict(zip(curve["radii"], curve["accuracy"], strict=True))
+    return np.array([100 * shares[r] for r in _radii(name)])
+
+
+def evidence(name: str, pairs: list[Pair]) -> Evidence:
+    """The checks on the mean over pairs."""
+    found, about = pooled([pair.found for pair in pairs]), pairs[0].about
     published = {r["model"]: r for r in found["published"]}
     l2 = {_label(r): r for r in found["adaptive"] if r["norm"] == "l2"}
     if set(published) != {"coarse", "fine"}:
         raise NotRun("One of the two networks is missing: run the claim again to train it.")
-    low, high = BETWEEN[name]
-    at = [r for r in PGD_RADII[name] if low <= r <= high]
-
-    def points(curve: dict[str, Any]) -> np.ndarray:
-        shares = dict(zip(curve["radii"], curve["accuracy"], strict=True))
-        return np.array([100 * shares[r] for r in at])
-
     far = {}
     for m, c in published.items():
         paper = dict(zip(PUBLISHED[name]["radii"], PUBLISHED[name][m], strict=True))
-        far[m] = float(np.abs(points(c) - [paper[r] for r in at]).max())
+        far[m] = float(np.abs(_points(name, c) - [paper[r] for r in _radii(name)]).max())
     stretch, left = stretch_to_published(name, published)
-    advantage = {
-        label: float(np.mean(points(curve) - points(l2["coarse"])))
-        for label, curve in l2.items()
-        if label != "coarse"
-    }
-    shown = float(np.mean(points(published["fine"]) - points(published["coarse"])))
+    each = [advantages(name, pair.found) for pair in pairs]
+    advantage = {label: float(np.mean([one[label] for one in each])) for label in each[0]}
+    shown = advantage["as published"]
+    low, high = BETWEEN[name]
     linf = {_label(r): r["median"] for r in found["adaptive"] if r["norm"] == "linf"}
     within = f"mean over radii {low:g} to {high:g}, points of percent"
     clean = {m: about[m]["test_accuracy"] for m in about}
@@ -151,16 +201,17 @@ def evidence(name: str, found: dict[str, list[dict[str, Any]]], about: dict[str,
         ),
         figures=(_figure(name, published, l2), _linf_figure(name, found)),
         numbers={
-            "advantage": advantage | {"as published": shown},
+            "advantage": advantage,
+            "advantage_by_seed": each,
             "distance_from_published": far,
             "stretch": {"factor": stretch, "distance_then": left},
             "median_l2": {label: r["median"] for label, r in l2.items()},
             "median_linf": linf,
             "test_accuracy": clean,
             "curves": [_without_points(r) for r in (*found["published"], *found["adaptive"])],
-            "training": {m: _training(about[m]) for m in about},
+            "training": [{m: _training(one) for m, one in p.about.items()} for p in pairs],
         },
-        finding=_finding(name, shown, advantage, clean, l2) + _distance(far, stretch, left),
+        finding=_finding(name, advantage, clean, l2, each) + distance_in_words(far, stretch, left),
         headlines=(
             Headline(
                 f"{advantage['fine, probability']:+.1f}",
@@ -173,11 +224,12 @@ def evidence(name: str, found: dict[str, list[dict[str, Any]]], about: dict[str,
 
 def _finding(
     name: str,
-    shown: float,
     advantage: dict[str, float],
     clean: dict[str, Any],
     l2: dict[str, dict[str, Any]],
+    each: list[dict[str, float]],
 ) -> str:
+    shown = advantage["as published"]
     read = {name: advantage[f"fine, {name}"] for name in ("probability", "max", "sum")}
     kept = [name for name, points in read.items() if points >= LEAST_ADVANTAGE]
     text = (
@@ -202,48 +254,12 @@ def _finding(
             "tells the classes apart inside whatever its labels, so that averaging in the last layer is "
             "not what limits its radius; that is a guess. "
         )
-    text += "One pair of networks, one training seed."
+    if len(each) == 1:
+        text += "One pair of networks, one training seed."
+    else:
+        gains = ", ".join(f"{one['fine, probability']:+.1f}" for one in each)
+        text += f"Means over {len(each)} pairs of networks; by seed (probability) {gains}."
     return f"{name}: {text}"
-
-
-def stretch_to_published(name: str, curves: dict[str, dict[str, Any]]) -> tuple[float, float]:
-    """One factor on all of our radii that brings both curves nearest to the published ones.
-
-    Returns:
-        the factor, and the largest distance in points that is left with it.
-    """
-    low, high = BETWEEN[name]
-    paper_radii = np.array(PUBLISHED[name]["radii"])
-    inside = (paper_radii >= low) & (paper_radii <= high)
-    factors = np.exp(np.linspace(np.log(0.5), np.log(5.0), 461))
-    worst = np.zeros(len(factors))
-    for model, curve in curves.items():
-        ours, paper = np.array(_percent(curve)), np.array(PUBLISHED[name][model])[inside]
-        for i, factor in enumerate(factors):
-            moved = np.interp(paper_radii[inside], factor * np.array(curve["radii"]), ours)
-            worst[i] = max(worst[i], float(np.abs(moved - paper).max()))
-    best = int(worst.argmin())
-    return float(factors[best]), float(worst[best])
-
-
-def _distance(far: dict[str, float], stretch: float, left: float) -> str:
-    """What separates our networks from the published ones, in a sentence."""
-    if max(far.values()) <= CLOSE:
-        return ""
-    return (
-        f" Under the published protocol the curves are up to {far['coarse']:.0f} (class labels) and "
-        f"{far['fine']:.0f} points (fine labels) from the published ones. One factor of {stretch:.2f} on "
-        f"all radii leaves {left:.0f}: {_meaning(left)}"
-    )
-
-
-def _meaning(left: float) -> str:
-    if left <= CLOSE:
-        return (
-            "the shapes and the gap between the labels agree, and what differs is how robust networks "
-            "of this width and training are as a whole."
-        )
-    return "a common scale does not explain the distance."
 
 
 def _label(row: dict[str, Any]) -> str:
@@ -331,8 +347,12 @@ def _linf_figure(name: str, found: dict[str, list[dict[str, Any]]]) -> Figure:
     )
 
 
-def _part(settings: Settings, low: float, high: float) -> Callable[[float, str], None]:
-    return lambda share, note: settings.progress(low + (high - low) * share, note)
+def _part(settings: Settings, i: int, count: int) -> Progress:
+    return _share(settings.progress, i / count, 1 / count)
+
+
+def _share(progress: Progress, start: float, length: float) -> Progress:
+    return lambda share, note: progress(start + length * share, note)
 
 
 CURVE_CLAIMS = tuple(
