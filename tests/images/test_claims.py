@@ -2,11 +2,14 @@
 
 import sys
 
+import numpy as np
 import pytest
 
+from featavg.claims.image_curves import PGD_RADII, Pair, evidence
 from featavg.claims.images import CLAIMS, digits
 from featavg.claims.ledger import NotRun, Settings, Verdict
 from featavg.claims.published_curves import PUBLISHED, stretch_to_published
+from featavg.nets.readout import READOUTS
 
 
 def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
@@ -52,3 +55,50 @@ def test_a_common_scale_of_the_radii_is_found(name):
     # A gap between the two curves is no common scale.
     shrunk["fine"]["radii"] = [r / 2 for r in shrunk["fine"]["radii"]]
     assert stretch_to_published(name, shrunk)[1] > 5.0
+
+
+def made_up(shift: float) -> Pair:
+    """A pair that has the published curves under both protocols, the fine one moved by `shift`."""
+    published = PUBLISHED["mnist"]
+
+    def row(model: str, readout: str, norm: str, radii: tuple[float, ...]) -> dict[str, object]:
+        percent = np.interp(radii, published["radii"], published[model])
+        share = (percent + (shift if model == "fine" else 0.0)) / 100
+        return {
+            "model": model,
+            "readout": readout,
+            "norm": norm,
+            "radii": list(radii),
+            "accuracy": share.tolist(),
+            "low": (share - 0.01).tolist(),
+            "high": (share + 0.01).tolist(),
+            "median": 1.0 + shift,
+            "label": "made up",
+        }
+
+    fine = [row("fine", readout, "l2", published["radii"]) for readout in READOUTS]
+    found = {
+        "published": [row(m, "probability", "l2", PGD_RADII["mnist"]) for m in ("coarse", "fine")],
+        "adaptive": [row("coarse", "probability", "l2", published["radii"]), *fine],
+    }
+    names = ("architecture", "recipe", "seconds", "history", "torch", "task")
+    about = dict.fromkeys(names) | {"test_accuracy": {"coarse": 0.99, "fine": 0.98}}
+    return Pair(found, {"coarse": about, "fine": about})
+
+
+def test_several_pairs_are_averaged_and_each_is_told():
+    one, other = (
+        evidence("mnist", [made_up(0.0)]),
+        evidence("mnist", [made_up(0.0), made_up(-30.0)]),
+    )
+    assert one.verdict is Verdict.HOLDS
+    assert max(one.numbers["distance_from_published"].values()) < 1e-9
+    assert "published ones" not in one.finding
+    gains = [each["as published"] for each in other.numbers["advantage_by_seed"]]
+    assert gains[0] - gains[1] == pytest.approx(30.0)
+    assert other.numbers["advantage"]["as published"] == pytest.approx(np.mean(gains))
+    assert other.numbers["median_l2"]["fine, max"] == pytest.approx(-14.0)
+    assert other.numbers["distance_from_published"]["fine"] == pytest.approx(15.0)
+    assert "points (fine labels) from the published ones" in other.finding
+    # The claim is about robustness: a lost advantage is not overlooked.
+    assert evidence("mnist", [made_up(-30.0)]).verdict is not Verdict.HOLDS
