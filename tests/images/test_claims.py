@@ -83,7 +83,8 @@ def made_up(shift: float) -> Pair:
     }
     names = ("architecture", "recipe", "seconds", "history", "torch", "task")
     about = dict.fromkeys(names) | {"test_accuracy": {"coarse": 0.99, "fine": 0.98}}
-    return Pair(found, {"coarse": about, "fine": about})
+    ends = {"radius": 2.0, "fooled": 1.0, "kept": 0.3}
+    return Pair(found, {"coarse": about, "fine": about}, ends)
 
 
 def test_several_pairs_are_averaged_and_each_is_told():

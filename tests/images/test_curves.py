@@ -62,6 +62,16 @@ def test_the_attack_is_no_weaker_than_foolbox_at_the_same_budget(trained, labels
     assert found["pgd_excess_points"] <= 0.0
 
 
+def test_own_loss_pgd_may_end_in_another_class_of_the_same_side(trained):
+    task, nets, _ = trained
+    ends = curves.same_side(nets["fine"], task, SETTINGS)
+    stay = as_published(nets["fine"], task, "fine", "probability", "l2", SETTINGS)["accuracy"][-1]
+    assert ends["radius"] == 1.0
+    assert 0.0 < ends["kept"] <= stay + 1e-9
+    assert ends["kept"] <= ends["fooled"] <= 1.0
+    assert ends["fooled"] > 0.8
+
+
 def test_finished_parts_are_not_run_again(trained, tmp_path, monkeypatch):
     task, nets, _ = trained
     quick = CurveSettings(**(vars(SETTINGS) | {"images": 10, "pgd_images": 10, "budget": 20}))

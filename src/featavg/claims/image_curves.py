@@ -57,14 +57,21 @@ def figure3(size: str, settings: Settings) -> Evidence:
 
 
 class Pair(NamedTuple):
-    """Two networks of one seed: what `compare` returned, and how each was trained."""
+    """Two networks of one seed.
+
+    Attributes:
+        found: what `compare` returned.
+        about: how each was trained.
+        ends: where own-loss PGD on the fine one ends (`same_side`).
+    """
 
     found: Found
     about: dict[str, Any]
+    ends: dict[str, float]
 
 
 def _pair(size: str, task: ImageTask, seed: int, folder: Path, progress: Progress) -> Pair:
-    from featavg.experiments.curves import compare
+    from featavg.experiments.curves import compare, same_side
     from featavg.training.image_presets import preset
     from featavg.training.images import train_images
 
@@ -83,8 +90,10 @@ def _pair(size: str, task: ImageTask, seed: int, folder: Path, progress: Progres
     }
     nets = {labels: one.net for labels, one in trained.items()}
     place, how = folder / f"{size}-curves{mark}", curve_settings(task.name)
-    found = compare(nets, task, how, place, _share(progress, 0.6, 0.4))
-    return Pair(found, {labels: one.about for labels, one in trained.items()})
+    found = compare(nets, task, how, place, _share(progress, 0.6, 0.35))
+    progress(0.95, "where own-loss PGD ends")
+    about = {labels: one.about for labels, one in trained.items()}
+    return Pair(found, about, same_side(nets["fine"], task, how))
 
 
 def curve_settings(name: str) -> CurveSettings:
@@ -203,6 +212,7 @@ def evidence(name: str, pairs: list[Pair]) -> Evidence:
         numbers={
             "advantage": advantage,
             "advantage_by_seed": each,
+            "own_loss_pgd_ends": [pair.ends for pair in pairs],
             "distance_from_published": far,
             "stretch": {"factor": stretch, "distance_then": left},
             "median_l2": {label: r["median"] for label, r in l2.items()},
@@ -211,7 +221,7 @@ def evidence(name: str, pairs: list[Pair]) -> Evidence:
             "curves": [_without_points(r) for r in (*found["published"], *found["adaptive"])],
             "training": [{m: _training(one) for m, one in p.about.items()} for p in pairs],
         },
-        finding=_finding(name, advantage, clean, l2, each) + distance_in_words(far, stretch, left),
+        finding=_finding(name, advantage, clean, l2, pairs) + distance_in_words(far, stretch, left),
         headlines=(
             Headline(
                 f"{advantage['fine, probability']:+.1f}",
@@ -227,7 +237,7 @@ def _finding(
     advantage: dict[str, float],
     clean: dict[str, Any],
     l2: dict[str, dict[str, Any]],
-    each: list[dict[str, float]],
+    pairs: list[Pair],
 ) -> str:
     shown = advantage["as published"]
     read = {name: advantage[f"fine, {name}"] for name in ("probability", "max", "sum")}
@@ -241,10 +251,12 @@ def _finding(
         f"{l2['coarse']['median']:.3f} and {l2['fine, probability']['median']:.3f}. "
     )
     if shown - read["probability"] >= LEAST_ADVANTAGE:
+        ends = {key: float(np.mean([pair.ends[key] for pair in pairs])) for key in pairs[0].ends}
         text += (
-            f"So {shown - read['probability']:.1f} of the points depend on the attack. The likely reason, "
-            "not tested apart: own-loss PGD pushes a fine network towards any other class, also one on "
-            "the same side, which flips nothing. "
+            f"So {shown - read['probability']:.1f} of the points depend on the attack. The reason: at "
+            f"radius {ends['radius']:g} own-loss PGD has moved {100 * ends['fooled']:.0f}% of the images "
+            f"into another fine class, but {100 * ends['kept']:.0f}% into one on the same side, which "
+            "flips nothing. "
         )
     if kept:
         text += f"{LEAST_ADVANTAGE:g} points or more remain for: {', '.join(kept)}. "
@@ -254,10 +266,11 @@ def _finding(
             "tells the classes apart inside whatever its labels, so that averaging in the last layer is "
             "not what limits its radius; that is a guess. "
         )
-    if len(each) == 1:
+    if len(pairs) == 1:
         text += "One pair of networks, one training seed."
     else:
-        gains = ", ".join(f"{one['fine, probability']:+.1f}" for one in each)
+        each = [advantages(name, pair.found)["fine, probability"] for pair in pairs]
+        gains = ", ".join(f"{gain:+.1f}" for gain in each)
         text += f"Means over {len(each)} pairs of networks; by seed (probability) {gains}."
     return f"{name}: {text}"
 

@@ -33,7 +33,7 @@ def stretch_to_published(name: str, curves: dict[str, dict[str, Any]]) -> tuple[
     low, high = BETWEEN[name]
     paper_radii = np.array(PUBLISHED[name]["radii"])
     inside = (paper_radii >= low) & (paper_radii <= high)
-    factors = np.exp(np.linspace(np.log(0.5), np.log(5.0), 461))
+    factors = np.exp(np.linspace(np.log(0.5), np.log(10.0), 601))
     worst = np.zeros(len(factors))
     for model, curve in curves.items():
         ours, paper = 100 * np.array(curve["accuracy"]), np.array(PUBLISHED[name][model])[inside]

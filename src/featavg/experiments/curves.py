@@ -21,6 +21,7 @@ from featavg.nets.readout import READOUTS
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.line import shorten
 from featavg.robustness.attacks.norms import length
+from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.curve import curve_of, pgd_curve
 from featavg.robustness.decision import ALL
 from featavg.robustness.torch_model import TorchModel, torch_model
@@ -165,6 +166,39 @@ def as_published(
         seed=settings.seed,
     )
     return {"model": labels, "readout": readout, "norm": norm} | curve.to_json()
+
+
+def same_side(net: nn.Module, task: ImageTask, settings: CurveSettings) -> dict[str, float]:
+    """Where PGD on the loss of fine labels ends, at the largest radius of the published protocol.
+
+    Returns:
+        radius: of the attack, l2.
+        fooled: share of the images that end in another fine class, or began in one.
+        kept: share that is in another fine class and still decided rightly: the attack has reached
+            its own goal, and that goal was not to flip the coarse decision.
+    """
+    rows = sample(task, settings.images, settings.seed)[: settings.pgd_images]
+    pixels, own = task.test.unit[rows], task.targets(task.test, "fine")[rows]
+    model = wrapped(net, task, "fine", "probability").shaped(pixels)
+    x, label = model.rows(pixels), model.decision.labels(task.targets(task.test, "coarse")[rows])
+    radius = max(settings.pgd_radii)
+    found = pgd(
+        model,
+        x,
+        label,
+        np.full(len(x), radius),
+        steps=settings.pgd_steps,
+        loss="cross-entropy",
+        own=own,
+        seed=settings.seed,
+    )
+    other = model.outputs(found.point).argmax(axis=1) != own
+    right = model.margins(found.point, label) > 0
+    return {
+        "radius": radius,
+        "fooled": float(np.mean(other)),
+        "kept": float(np.mean(other & right)),
+    }
 
 
 def compare(

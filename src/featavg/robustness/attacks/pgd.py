@@ -33,7 +33,7 @@ def pgd(
     own: Int[ndarray, " n"] | None = None,
     seed: int = 0,
 ) -> Found:
-    r"""PGD inside the ball of each point's radius: the first flipped point of any start.
+    r"""PGD inside the ball of each point's radius: the first flipped point of any start, or the last.
 
         delta <- box(ball_r(delta - a r u)),   u the steepest direction of the gradient.
 
@@ -61,6 +61,7 @@ def pgd(
             # Points that have flipped are done; the others go on.
             left, delta, gradient = left[~hit], delta[~hit], gradient[~hit]
             if len(left) == 0 or i == steps:
+                best[left] = point[~hit]
                 break
             step = steepest(gradient, norm) * (size * radius[left])[:, None].astype(x.dtype)
             delta = to_box(x[left], to_ball(delta - step, radius[left], norm), model.bounds)
