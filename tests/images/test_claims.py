@@ -73,6 +73,7 @@ def made_up(shift: float) -> Pair:
             "low": (share - 0.01).tolist(),
             "high": (share + 0.01).tolist(),
             "median": 1.0 + shift,
+            "each": [0.0, 0.5, 1.0, -1.0],
             "label": "made up",
         }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featavg.claims.figure import Axis, Figure, Lines, Series
+from featavg.claims.image_curve_figures import l2_figure, label_of, linf_figure
 from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings
 from featavg.claims.published_curves import (
     BETWEEN,
@@ -121,6 +121,7 @@ def pooled(several: list[Found]) -> Found:
         }
         if "median" in rows[0]:
             mean["median"] = float(np.mean([row["median"] for row in rows]))
+            mean["each"] = [radius for row in rows for radius in row["each"]]
         return rows[0] | mean
 
     return {
@@ -132,7 +133,7 @@ def pooled(several: list[Found]) -> Found:
 def advantages(name: str, found: Found) -> dict[str, float]:
     """Points of robust accuracy that fine labels gain, mean over radii, by protocol and read-out."""
     published = {r["model"]: r for r in found["published"]}
-    l2 = {_label(r): r for r in found["adaptive"] if r["norm"] == "l2"}
+    l2 = {label_of(r): r for r in found["adaptive"] if r["norm"] == "l2"}
     gains = {
         label: float(np.mean(_points(name, curve) - _points(name, l2["coarse"])))
         for label, curve in l2.items()
@@ -156,7 +157,7 @@ def evidence(name: str, pairs: list[Pair]) -> Evidence:
     """The checks on the mean over pairs."""
     found, about = pooled([pair.found for pair in pairs]), pairs[0].about
     published = {r["model"]: r for r in found["published"]}
-    l2 = {_label(r): r for r in found["adaptive"] if r["norm"] == "l2"}
+    l2 = {label_of(r): r for r in found["adaptive"] if r["norm"] == "l2"}
     if set(published) != {"coarse", "fine"}:
         raise NotRun("One of the two networks is missing: run the claim again to train it.")
     far = {}
@@ -168,7 +169,7 @@ def evidence(name: str, pairs: list[Pair]) -> Evidence:
     advantage = {label: float(np.mean([one[label] for one in each])) for label in each[0]}
     shown = advantage["as published"]
     low, high = BETWEEN[name]
-    linf = {_label(r): r["median"] for r in found["adaptive"] if r["norm"] == "linf"}
+    linf = {label_of(r): r["median"] for r in found["adaptive"] if r["norm"] == "linf"}
     within = f"mean over radii {low:g} to {high:g}, points of percent"
     clean = {m: about[m]["test_accuracy"] for m in about}
     return Evidence(
@@ -208,7 +209,7 @@ def evidence(name: str, pairs: list[Pair]) -> Evidence:
                 essential=False,
             ),
         ),
-        figures=(_figure(name, published, l2), _linf_figure(name, found)),
+        figures=(l2_figure(name, published, l2), linf_figure(name, found["adaptive"])),
         numbers={
             "advantage": advantage,
             "advantage_by_seed": each,
@@ -275,10 +276,6 @@ def _finding(
     return f"{name}: {text}"
 
 
-def _label(row: dict[str, Any]) -> str:
-    return "coarse" if row["model"] == "coarse" else f"fine, {row['readout']}"
-
-
 def _without_points(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("each", "key")}
 
@@ -286,78 +283,6 @@ def _without_points(row: dict[str, Any]) -> dict[str, Any]:
 def _training(about: dict[str, Any]) -> dict[str, Any]:
     names = ("architecture", "recipe", "seconds", "history", "torch", "task")
     return {name: about[name] for name in names}
-
-
-def _percent(row: dict[str, Any]) -> list[float]:
-    return [100 * share for share in row["accuracy"]]
-
-
-def _figure(
-    name: str, published: dict[str, dict[str, Any]], l2: dict[str, dict[str, Any]]
-) -> Figure:
-    x, y = Axis("radius", "l2, pixels in [0,1]"), Axis("robust accuracy", "%")
-    paper = tuple(
-        Series(
-            f"paper, {'class' if m == 'coarse' else 'fine'} labels",
-            PUBLISHED[name]["radii"],
-            PUBLISHED[name][m],
-            "published",
-            "line+markers" if m == "coarse" else "dashed",
-        )
-        for m in ("coarse", "fine")
-    )
-    ours = (
-        Series(
-            "class labels", published["coarse"]["radii"], _percent(published["coarse"]), "averaged"
-        ),
-        Series("fine labels", published["fine"]["radii"], _percent(published["fine"]), "decoupled"),
-    )
-    styles: dict[str, Any] = {"coarse": "solid", "fine, max": "dashed", "fine, sum": "dotted"}
-    attacked = tuple(
-        Series(
-            "class labels" if label == "coarse" else f"fine labels, {label[6:]}",
-            row["radii"],
-            _percent(row),
-            "averaged" if label == "coarse" else "decoupled",
-            styles.get(label, "solid"),
-            [100 * v for v in row["low"]],
-            [100 * v for v in row["high"]],
-        )
-        for label, row in l2.items()
-    )
-    return Figure(
-        f"{name}-curves",
-        f"{name}: robust accuracy, two protocols",
-        "Robust accuracy of the coarse decision against the l2 radius. Left: PGD on each model's own "
-        "loss, beside the published curves. Right: the same minimal-norm attack on the decision itself, "
-        "for the network with class labels and three read-outs of the one with fine labels.",
-        (
-            Lines(x, y, (*ours, *paper), "as published"),
-            Lines(x, y, attacked, "adaptive"),
-        ),
-        headline=True,
-    )
-
-
-def _linf_figure(name: str, found: dict[str, list[dict[str, Any]]]) -> Figure:
-    series = tuple(
-        Series(
-            _label(row),
-            row["radii"],
-            _percent(row),
-            "averaged" if row["model"] == "coarse" else "decoupled",
-            "dashed" if row["readout"] == "max" else "solid",
-        )
-        for row in found["adaptive"]
-        if row["norm"] == "linf"
-    )
-    return Figure(
-        f"{name}-linf",
-        f"{name}: robust accuracy in l_inf",
-        "Robust accuracy of the coarse decision against the l_inf radius, minimal-norm attack on the "
-        "decision itself.",
-        (Lines(Axis("radius", "l_inf, pixels in [0,1]"), Axis("robust accuracy", "%"), series),),
-    )
 
 
 def _part(settings: Settings, i: int, count: int) -> Progress:
