@@ -9,12 +9,12 @@ import numpy as np
 from row import Row
 
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.outside_opinion import outside_opinion
+from featavg.robustness.attacks.foolbox_comparison import outside_opinion
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
 from featavg.robustness.linf import linf_radii
-from featavg.robustness.torch_model import TorchModel, torch_model
+from featavg.robustness.models.torch_model import TorchModel, torch_model
 
 IMAGES, RADII, STEPS = 200, 20, 40
 EVEN = np.arange(10) % 2 == 0

@@ -26,10 +26,10 @@ def rows() -> list[Row]:
 def curve(images: int = 100) -> list[Row]:
     """One minimal-norm pass against PGD-40 at 20 radii, in gradients and in accuracy."""
     from featavg.data.published import load
-    from featavg.experiments.curves import minimal, wrapped
-    from featavg.nets.architecture import architecture
+    from featavg.experiments.images.curves import minimal, wrapped
+    from featavg.nets.torch.architecture import architecture
     from featavg.robustness.curve import curve_of, pgd_curve
-    from featavg.training.fit import Recipe, fit
+    from featavg.training.torch.fit import Recipe, fit
 
     task = load("digits")
     net = architecture("convnet", task, "fine", 16).build()
@@ -76,8 +76,8 @@ def throughput(images: int = 1024, width: int = 8, repeats: int = 3) -> Row:
     from torch.nn import functional
 
     from featavg.data.images import Images, ImageTask, partition
-    from featavg.nets.architecture import architecture
-    from featavg.training.fit import Recipe, fit
+    from featavg.nets.torch.architecture import architecture
+    from featavg.training.torch.fit import Recipe, fit
 
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (images, 3, 32, 32)).astype(np.uint8)

@@ -60,10 +60,10 @@ def _in_turn(*steps: Callable[[], None]) -> list[float]:
 def _our_step() -> Callable[[], None]:
     import torch
 
-    from featavg.nets.margin_cnn import MarginCNN
-    from featavg.training.margin_frame import frame_loss
-    from featavg.training.margin_pass import descend, forward, rows_of, that_matter
-    from featavg.training.margin_run import tensors
+    from featavg.nets.torch.margin_cnn import MarginCNN
+    from featavg.training.margin_network.network_pass import descend, forward, rows_of, that_matter
+    from featavg.training.margin_network.run import tensors
+    from featavg.training.margin_network.scaled_loss import frame_loss
 
     params = tensors(MarginCNN().initial(0))
     x = torch.rand(100, 28, 28, 1).permute(0, 3, 1, 2)
@@ -109,7 +109,7 @@ def _plain_step() -> Callable[[], None]:
 
 def deep_loss() -> Row:
     """Depths 1 to 4, five seeds each, by gradient flow in log time."""
-    from featavg.claims.margin_homogeneous import DEPTHS, flow
+    from featavg.claims.margins.homogeneous import DEPTHS, flow
 
     start = time.perf_counter()
     worst = max(float(flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max()) for depth in DEPTHS)

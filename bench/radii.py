@@ -15,9 +15,9 @@ from row import Row
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import cosines
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.result import Outcome, Radii
 from featavg.robustness.radii import radii
-from featavg.robustness.result import Outcome, Radii
-from featavg.robustness.search import Budget
 from featavg.training.train import train
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ import pytest
 
 from featavg.cli import main
 from featavg.errors import InputError
-from featavg.simulation.run import load_simulation, simulate
-from featavg.training.setting import Setting
-from featavg.training.simulator_presets import compose
+from featavg.experiments.simulation.presets import compose
+from featavg.experiments.simulation.run import load_simulation, simulate
+from featavg.experiments.simulation.setting import Setting
 
 POINTS = {"x": np.eye(4)[np.arange(12) % 4] + 0.1, "clusters": np.arange(12) % 4}
 FILES: dict[str, Callable[[Path], object]] = {

@@ -16,8 +16,8 @@ from featavg import cli
 from featavg.cli import GROUPS, main, make_app
 from featavg.commands.claims import last_verdict
 from featavg.commands.doctor import examine
-from featavg.training.setting import Setting
-from featavg.training.simulator_presets import PRESETS, compose
+from featavg.experiments.simulation.presets import PRESETS, compose
+from featavg.experiments.simulation.setting import Setting
 
 COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
 SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]
@@ -62,10 +62,10 @@ def test_ctrl_c_is_one_line(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("featavg.simulation.run.simulate", interrupted)
+    monkeypatch.setattr("featavg.experiments.simulation.run.simulate", interrupted)
     assert main(["simulate", *SMALL]) == 130
     assert capsys.readouterr().err.startswith("Interrupted before the first checkpoint")
-    monkeypatch.setattr("featavg.claims.reproduce.reproduce", interrupted)
+    monkeypatch.setattr("featavg.report.reproduce.reproduce", interrupted)
     assert main(["reproduce"]) == 130
     assert capsys.readouterr().err == "Interrupted.\n"
 
@@ -76,7 +76,7 @@ def test_no_memory_is_one_sentence(
     def too_much(*args: object, **kwargs: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("featavg.claims.reproduce.reproduce", too_much)
+    monkeypatch.setattr("featavg.report.reproduce.reproduce", too_much)
     assert main(["reproduce"]) == 2
     assert capsys.readouterr().err.startswith("The memory of this machine does not suffice")
 
@@ -97,8 +97,8 @@ def test_reproduce_passes_its_options_on(
 ) -> None:
     given: dict[str, object] = {}
     monkeypatch.delenv("FEATAVG_DATA", raising=False)
-    monkeypatch.setattr("featavg.claims.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
-    monkeypatch.setattr("featavg.claims.reproduce.exit_code", lambda outcomes: 1)
+    monkeypatch.setattr("featavg.report.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
+    monkeypatch.setattr("featavg.report.reproduce.exit_code", lambda outcomes: 1)
     assert main(["reproduce", *command.split()]) == 1
     assert given == given | expected
 
@@ -106,8 +106,8 @@ def test_reproduce_passes_its_options_on(
 def test_data_dir_has_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
     monkeypatch.setenv("FEATAVG_DATA", "/somewhere")
-    monkeypatch.setattr("featavg.claims.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
-    monkeypatch.setattr("featavg.claims.reproduce.exit_code", lambda outcomes: 0)
+    monkeypatch.setattr("featavg.report.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
+    monkeypatch.setattr("featavg.report.reproduce.exit_code", lambda outcomes: 0)
     assert main(["reproduce"]) == 0
     assert given["data_dir"] == Path("/somewhere")
 
@@ -232,7 +232,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(
         settings.append(setting)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("featavg.simulation.run.simulate", stop)
+    monkeypatch.setattr("featavg.experiments.simulation.run.simulate", stop)
     assert main(["simulate", *flags.split()]) == 130
     assert getattr(settings[0], field) == pytest.approx(value)
 

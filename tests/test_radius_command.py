@@ -5,7 +5,7 @@ import json
 import pytest
 
 from featavg.cli import main
-from featavg.simulation.run import simulate
+from featavg.experiments.simulation.run import simulate
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ import pytest
 
 from featavg.commands.progress import Progress
 from featavg.data.clusters import MultiCluster
-from featavg.simulation.run import Clock, load_simulation, simulate
-from featavg.training.setting import Setting
-from featavg.training.simulator_presets import PRESETS, compose
+from featavg.experiments.simulation.presets import PRESETS, compose
+from featavg.experiments.simulation.run import Clock, load_simulation, simulate
+from featavg.experiments.simulation.setting import Setting
 from featavg.training.train import Recipe, train
 
 SMALL = {"k": 4, "d": 1000, "n": 40, "steps": 5, "n_test": 50, "lr": 1e-3}

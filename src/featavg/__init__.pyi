@@ -36,11 +36,11 @@ from featavg.training.controllers import LossBased as LossBased
 from featavg.training.checkpoint import Checkpoint as Checkpoint
 from featavg.training.trajectory import Trajectory as Trajectory
 from featavg.training.trajectory import load_trajectory as load_trajectory
-from featavg.training.setting import Setting as Setting
-from featavg.training.simulator_presets import compose as compose
-from featavg.simulation.run import Simulation as Simulation
-from featavg.simulation.run import load_simulation as load_simulation
-from featavg.simulation.run import simulate as simulate
+from featavg.experiments.simulation.setting import Setting as Setting
+from featavg.experiments.simulation.presets import compose as compose
+from featavg.experiments.simulation.run import Simulation as Simulation
+from featavg.experiments.simulation.run import load_simulation as load_simulation
+from featavg.experiments.simulation.run import simulate as simulate
 
 # measures
 from featavg.measures.alignment import averaging_index as averaging_index
@@ -59,11 +59,11 @@ from featavg.measures.accuracy import fine_accuracy as fine_accuracy
 
 # robustness
 from featavg.robustness.radii import radii as radii
-from featavg.robustness.result import Radii as Radii
-from featavg.robustness.search import Budget as Budget
+from featavg.robustness.exact.result import Radii as Radii
+from featavg.robustness.exact.budget import Budget as Budget
 from featavg.robustness.linf import linf_radii as linf_radii
-from featavg.robustness.model import network_model as network_model
-from featavg.robustness.torch_model import torch_model as torch_model
+from featavg.robustness.models.model import network_model as network_model
+from featavg.robustness.models.torch_model import torch_model as torch_model
 from featavg.robustness.attacks.suite import attack_suite as attack_suite
 from featavg.robustness.curve import curve as curve
 from featavg.robustness.curve import pgd_curve as pgd_curve
@@ -74,6 +74,6 @@ from featavg.claims.ledger import Claim as Claim
 from featavg.claims.ledger import Evidence as Evidence
 from featavg.claims.ledger import Settings as Settings
 from featavg.claims.registry import all_claims as all_claims
-from featavg.claims.reproduce import reproduce as reproduce
+from featavg.report.reproduce import reproduce as reproduce
 
 __version__: str

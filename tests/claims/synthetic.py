@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg.claims.figure import (
+from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings
+from featavg.figures.figure import (
     Arrow,
     Axis,
     Bar,
@@ -21,7 +22,6 @@ from featavg.claims.figure import (
     Rule,
     Series,
 )
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings
 
 K = 10
 SIGNS = ["+" if j < 5 else "−" for j in range(K)]

@@ -19,7 +19,8 @@ from tests.claims.synthetic import (
     wide,
 )
 
-from featavg.claims.figure import (
+from featavg.errors import InputError
+from featavg.figures.figure import (
     Arrow,
     Axis,
     Bar,
@@ -36,7 +37,6 @@ from featavg.claims.figure import (
     Rule,
     Series,
 )
-from featavg.errors import InputError
 
 PANELS = {
     "curves": curves(),

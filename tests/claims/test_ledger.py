@@ -6,9 +6,9 @@ import math
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
-from featavg.claims import outcome as outcomes
+from featavg.claims import result as outcomes
 from featavg.claims.ledger import Check, Claim, Evidence, NotRun, Settings, Verdict
-from featavg.claims.outcome import Outcome, command_for, judge
+from featavg.claims.result import Outcome, command_for, judge
 from featavg.errors import InputError
 
 NAN, INF = math.nan, math.inf

@@ -11,10 +11,10 @@ from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.claims import store, terminal
 from featavg.claims.ledger import Check, Evidence, Settings, Verdict
-from featavg.claims.outcome import judge
-from featavg.claims.provenance import provenance
-from featavg.claims.reproduce import exit_code, reproduce
+from featavg.claims.result import judge
 from featavg.errors import InputError
+from featavg.report.reproduce import exit_code, reproduce
+from featavg.storage.provenance import provenance
 
 
 class Counting:

@@ -1,32 +1,32 @@
-"""The claims of part E: what they find on one seed, so that a change of the finding is noticed."""
+"""The claims on connections: what they find on one seed, so that a change of the finding is noticed."""
 
 import pytest
 
-from featavg.claims import (
-    connections_dimples,
-    connections_expressivity,
-    connections_features,
-    connections_margin,
-    connections_min_vidal,
-    connections_picture,
-    connections_radius,
-    connections_simplicity,
+from featavg.claims.connections import (
+    dimples,
+    expressivity,
+    features,
+    margin,
+    min_vidal,
+    min_vidal_radius,
+    picture,
+    simplicity,
 )
-from featavg.claims.connections_mnist_cifar import CLAIMS as WITH_DATA
-from featavg.claims.connections_published import CLAIMS as LONG
+from featavg.claims.connections.mnist_cifar import CLAIMS as WITH_DATA
+from featavg.claims.connections.published import CLAIMS as LONG
 from featavg.claims.ledger import NotRun, Settings
 from featavg.claims.registry import find
 
 FOUND = {
-    "connections-min-vidal-limits": (connections_min_vidal, "holds"),
-    "connections-min-vidal-radius": (connections_radius, "holds"),
-    "connections-simplicity-lms5": (connections_simplicity, "holds"),
-    "connections-simplicity-slabs": (connections_simplicity, "holds"),
-    "connections-simplicity-margin": (connections_margin, "holds"),
-    "connections-robust-features": (connections_features, "holds in part"),
-    "connections-dimpled-manifold": (connections_dimples, "holds in part"),
-    "connections-expressivity": (connections_expressivity, "holds"),
-    "connections-picture": (connections_picture, "holds"),
+    "connections-min-vidal-limits": (min_vidal, "holds"),
+    "connections-min-vidal-radius": (min_vidal_radius, "holds"),
+    "connections-simplicity-lms5": (simplicity, "holds"),
+    "connections-simplicity-slabs": (simplicity, "holds"),
+    "connections-simplicity-margin": (margin, "holds"),
+    "connections-robust-features": (features, "holds in part"),
+    "connections-dimpled-manifold": (dimples, "holds in part"),
+    "connections-expressivity": (expressivity, "holds"),
+    "connections-picture": (picture, "holds"),
 }
 
 

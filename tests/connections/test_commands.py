@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from featavg.claims.figure import Axis, Figure, Lines, Series
 from featavg.cli import main
 from featavg.errors import InputError
-from featavg.report.animation import animate
+from featavg.figures.animation import animate
+from featavg.figures.figure import Axis, Figure, Lines, Series
 
 RUNS = [
     ("features", ["--k", "4", "--d", "400", "--n", "500"]),

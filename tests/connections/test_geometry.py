@@ -5,17 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
-from featavg.claims.plane_view import Shown, through
 from featavg.data.clusters import MultiCluster
 from featavg.data.lattice import Lattice
 from featavg.data.manifold import OnSubspace
 from featavg.errors import InputError
+from featavg.experiments.connections.on_manifold import split
+from featavg.experiments.connections.plane_view import Shown, through
 from featavg.measures.best_margin import best_margin, normalized_margin
 from featavg.measures.usefulness import Feature, measured_usefulness, robust_usefulness
 from featavg.nets.ideal import feature_averaging, feature_decoupling
-from featavg.nets.prelu import LeakyReLU, Shallow
+from featavg.nets.power_relu import LeakyReLU, Shallow
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.on_manifold import split
 
 
 @pytest.mark.parametrize(("m", "seed"), [(1, 0), (3, 1), (5, 2), (6, 0)])

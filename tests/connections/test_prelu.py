@@ -6,13 +6,13 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.measures.sphere_distance import sphere_distance
-from featavg.nets.prelu import LeakyReLU, PowerReLU, Shallow, averaged_limit, decoupled_limit
-from featavg.robustness.shallow_radii import (
+from featavg.experiments.connections.shallow_radii import (
     attacked_radii,
     certified_near_average,
     certified_near_decoupled,
 )
+from featavg.measures.sphere_distance import sphere_distance
+from featavg.nets.power_relu import LeakyReLU, PowerReLU, Shallow, averaged_limit, decoupled_limit
 from featavg.training.prelu_objective import ShallowObjective, balanced_start, train_shallow
 
 ACTIVATIONS = [PowerReLU(1.0), PowerReLU(1.5), PowerReLU(2.0), PowerReLU(3.0), LeakyReLU(0.3)]

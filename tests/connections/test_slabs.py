@@ -6,7 +6,7 @@ import pytest
 from featavg.data.slabs import Slabs, lms, ms
 from featavg.errors import InputError
 from featavg.measures.block_shuffle import auc, shuffled_auc
-from featavg.training.minibatch import Minibatch, _step, train_minibatch
+from featavg.training.numpy_sgd import Minibatch, _step, train_minibatch
 
 
 def edges(k, margin):

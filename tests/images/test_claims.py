@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from featavg.claims.image_curves import PGD_RADII, Pair, evidence
-from featavg.claims.images import CLAIMS, digits
+from featavg.claims.images.curves import PGD_RADII, Pair, evidence
+from featavg.claims.images.digits import CLAIMS, digits
 from featavg.claims.ledger import NotRun, Settings, Verdict
-from featavg.claims.published_curves import PUBLISHED, stretch_to_published
+from featavg.experiments.images.published_curves import PUBLISHED, stretch_to_published
 from featavg.nets.readout import READOUTS
 
 

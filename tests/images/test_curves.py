@@ -11,11 +11,11 @@ from featavg.commands.data import register as register_data  # noqa: E402
 from featavg.commands.images import register as register_images  # noqa: E402
 from featavg.data.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments import curves  # noqa: E402
-from featavg.experiments.against_foolbox import against_foolbox  # noqa: E402
-from featavg.experiments.curves import CurveSettings, adaptive, as_published, compare  # noqa: E402
-from featavg.training.fit import Recipe  # noqa: E402
-from featavg.training.images import train_images  # noqa: E402
+from featavg.experiments.images import curves  # noqa: E402
+from featavg.experiments.images.curves import CurveSettings, adaptive, as_published, compare  # noqa: E402
+from featavg.experiments.images.foolbox_comparison import against_foolbox  # noqa: E402
+from featavg.training.torch.fit import Recipe  # noqa: E402
+from featavg.training.torch.images import train_images  # noqa: E402
 
 torch.set_num_threads(1)
 SETTINGS = CurveSettings(

@@ -11,8 +11,8 @@ from featavg.data import archives
 from featavg.data.archives import Archive, Published, checked, download
 from featavg.data.formats import read_cifar, read_idx
 from featavg.data.images import Images, ImageTask, partition
-from featavg.data.own_images import own_images
 from featavg.data.published import load, split
+from featavg.data.user_images import own_images
 from featavg.errors import InputError
 
 

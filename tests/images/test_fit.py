@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch")
 
 from featavg.data.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.nets.architecture import Architecture, architecture  # noqa: E402
-from featavg.nets.frozen import frozen  # noqa: E402
-from featavg.nets.weights import public_cifar_resnet, read_tensors  # noqa: E402
-from featavg.training.batches import Batches  # noqa: E402
+from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
+from featavg.nets.torch.inference import frozen  # noqa: E402
+from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors  # noqa: E402
 from featavg.training.checkpoint import Checkpoint  # noqa: E402
-from featavg.training.fit import Recipe, arrays_of, fit  # noqa: E402
-from featavg.training.images import load_trained, train_images  # noqa: E402
+from featavg.training.torch.batches import Batches  # noqa: E402
+from featavg.training.torch.fit import Recipe, arrays_of, fit  # noqa: E402
+from featavg.training.torch.images import load_trained, train_images  # noqa: E402
 
 torch.set_num_threads(1)
 RECIPE = Recipe(epochs=2, batch=64, rate=0.05, crop=1)
@@ -156,7 +156,7 @@ def test_weights_of_another_network_are_refused(tmp_path):
 
 
 def test_weights_under_the_public_names_are_loaded(tmp_path):
-    from featavg.nets.resnet import cifar_resnet
+    from featavg.nets.torch.resnet import cifar_resnet
 
     net = cifar_resnet(20)
     renamed = {

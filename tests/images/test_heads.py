@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.experiments.heads import Features, head_radii, study_heads
+from featavg.experiments.images.heads import Features, head_radii, study_heads
 from featavg.training.heads import (
     HeadRecipe,
     class_features,
@@ -118,7 +118,7 @@ def test_features_that_do_not_fit_are_refused(features):
 
 
 def test_superclasses(features):
-    from featavg.experiments.superclasses import study_superclasses
+    from featavg.experiments.images.superclasses import study_superclasses
 
     groups = np.repeat(np.arange(5), 2)
     five = Features(**(vars(features) | {"groups": groups}))

@@ -7,18 +7,18 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
+from featavg.experiments.margins.lipschitz import LISTED, lipschitz_bound, lipschitz_radii
 from featavg.measures.kkt import kkt, sample_gradients
 from featavg.measures.margin import margins, parameter_norm, sample_margins
 from featavg.measures.svm import checked_max_margin
 from featavg.nets.deep import Deep, random_deep, two_sided
 from featavg.nets.two_layer import TwoLayer, binary_head
-from featavg.robustness.lipschitz import LISTED, lipschitz_bound, lipschitz_radii
 from featavg.robustness.radii import radii
 from featavg.training.controllers import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import CrossEntropy, Exponential, Logistic
-from featavg.training.sliding import SLIDING, SlidingFlow
+from featavg.training.sliding_flow import SLIDING, SlidingFlow
 
 LOSSES = {"logistic": (Logistic(), 1), "exponential": (Exponential(), 1), "ce": (CrossEntropy(), 3)}
 

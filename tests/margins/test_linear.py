@@ -16,9 +16,9 @@ from featavg.measures.svm import angle, checked_max_margin, max_margin
 from featavg.training.controllers import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import Stop, run
-from featavg.training.log_time import linear_flow
+from featavg.training.linear.flow import linear_flow
+from featavg.training.linear.penalty_path import penalty_path
 from featavg.training.losses import Logistic
-from featavg.training.penalty_path import penalty_path
 from featavg.training.steppers import GradientFlow
 
 

@@ -19,12 +19,12 @@ torch = pytest.importorskip("torch")
 from featavg.cli import main  # noqa: E402
 from featavg.data.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.nets.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
-from featavg.robustness.margin_rows import attack_radii  # noqa: E402
-from featavg.training import margin_epoch, margin_pass  # noqa: E402
-from featavg.training.margin_fit import CHECKPOINT, advance, begin, fit  # noqa: E402
-from featavg.training.margin_frame import frame_loss, margins  # noqa: E402
-from featavg.training.margin_run import (  # noqa: E402
+from featavg.experiments.margins.image_radii import attack_radii  # noqa: E402
+from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
+from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402
+from featavg.training.margin_network import network_pass as margin_pass  # noqa: E402
+from featavg.training.margin_network.fit import CHECKPOINT, advance, begin, fit  # noqa: E402
+from featavg.training.margin_network.run import (  # noqa: E402
     MarginSettings,
     images_of,
     parameter_norm,
@@ -32,6 +32,7 @@ from featavg.training.margin_run import (  # noqa: E402
     tensors,
     write_run,
 )
+from featavg.training.margin_network.scaled_loss import frame_loss, margins  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 SETTINGS = MarginSettings(network=TINY, threads=1, batch=50)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from featavg.claims.figure2 import exact_clean_error
+from featavg.claims.paper.figure2 import exact_clean_error
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson

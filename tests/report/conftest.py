@@ -9,9 +9,9 @@ import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
 
 from featavg.claims.ledger import Settings
-from featavg.claims.outcome import judge
-from featavg.claims.provenance import provenance
+from featavg.claims.result import judge
 from featavg.report.page import write_report
+from featavg.storage.provenance import provenance
 
 CHROMIUM = "/usr/bin/chromium"
 # Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.

@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 from tests.claims.test_figure import PANELS
 
-from featavg.claims.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
-from featavg.report import figures
-from featavg.report.legend import legend
+from featavg.figures import matplotlib_figure as figures
+from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
+from featavg.figures.legend import legend
 from featavg.report.page import _small
 
 EMPTY = {

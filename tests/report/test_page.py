@@ -157,7 +157,7 @@ def test_the_page_forbids_itself_to_ask(report):
 
 
 def test_every_colour_is_a_name_of_the_palette(figures_json):
-    from featavg.report.palette import DARK, LIGHT
+    from featavg.figures.palette import DARK, LIGHT
 
     assert LIGHT.keys() == DARK.keys()
     names = set(re.findall(r'"@([a-z-]+)', str(figures_json).replace("'", '"')))

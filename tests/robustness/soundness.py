@@ -13,9 +13,9 @@ from tests.robustness.brute_force import brute_force_radius
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.result import Outcome
+from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
-from featavg.robustness.result import Outcome
-from featavg.robustness.witness import margins
 
 POINTS = 5
 DEGENERATE = (
@@ -109,7 +109,7 @@ def check(seed, cases, attacks=()):
 def _attack(net, x, y, positive, readout, found, attacks):
     """How many points the attacks flipped; none of them may be nearer than its certificate."""
     from featavg.robustness.attacks.suite import attack_suite
-    from featavg.robustness.model import network_model
+    from featavg.robustness.models.model import network_model
 
     total = 0
     for names in attacks:

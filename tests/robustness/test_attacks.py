@@ -10,10 +10,10 @@ import pytest
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks.directions import Features, smallest_margin_direction
-from featavg.robustness.attacks.line import shorten
-from featavg.robustness.attacks.norms import length, to_halfspace
+from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.suite import AttackResult, attack_suite
-from featavg.robustness.model import Model, TwoLayerModel, network_model
+from featavg.robustness.models.model import Model, TwoLayerModel, network_model
+from featavg.robustness.models.norms import length, to_halfspace
 
 D = 40
 
@@ -90,7 +90,7 @@ def numpy_linear(w: np.ndarray, b: float, setting: Setting) -> Model:
 
 def torch_linear(w: np.ndarray, b: float, setting: Setting) -> Model:
     torch = pytest.importorskip("torch")
-    from featavg.robustness.torch_model import torch_model
+    from featavg.robustness.models.torch_model import torch_model
 
     layer = torch.nn.Linear(D, 2).double()
     with torch.no_grad():
@@ -174,7 +174,7 @@ def test_half_space_in_a_box_needs_no_more_than_it_says() -> None:
 
 def test_three_classes_take_the_nearest_rival() -> None:
     torch = pytest.importorskip("torch")
-    from featavg.robustness.torch_model import torch_model
+    from featavg.robustness.models.torch_model import torch_model
 
     draw = np.random.default_rng(2)
     w = draw.normal(size=(3, 10))
@@ -195,7 +195,7 @@ def test_three_classes_take_the_nearest_rival() -> None:
 @pytest.mark.parametrize("readout", ["sum", "max", "probability"])
 def test_numpy_and_torch_see_the_same_network(readout: str) -> None:
     torch = pytest.importorskip("torch")
-    from featavg.robustness.torch_model import torch_model
+    from featavg.robustness.models.torch_model import torch_model
 
     draw = np.random.default_rng(3)
     net = TwoLayer(draw.normal(size=(8, 6)), draw.normal(size=8), draw.normal(size=(4, 8)))

@@ -8,7 +8,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.robustness.attacks.directions import Features
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.model import network_model
+from featavg.robustness.models.model import network_model
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory

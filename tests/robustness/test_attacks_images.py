@@ -9,11 +9,11 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.robustness.attacks.directions import Features
-from featavg.robustness.attacks.norms import length
-from featavg.robustness.attacks.outside_opinion import outside_opinion
+from featavg.robustness.attacks.foolbox_comparison import outside_opinion
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
-from featavg.robustness.torch_model import TorchModel, torch_model
+from featavg.robustness.models.norms import length
+from featavg.robustness.models.torch_model import TorchModel, torch_model
 
 torch = pytest.importorskip("torch")
 EVEN = np.arange(10) % 2 == 0

@@ -11,7 +11,7 @@ from featavg.measures.accuracy import wilson_interval
 from featavg.nets.two_layer import binary
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, curve_of, pgd_curve
-from featavg.robustness.model import network_model
+from featavg.robustness.models.model import network_model
 
 DRAW = np.random.default_rng(0)
 NET = binary(DRAW.normal(size=(6, 5)))

@@ -10,10 +10,10 @@ from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness import radii as radii_module
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.result import Outcome, Radii
+from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
-from featavg.robustness.result import Outcome, Radii
-from featavg.robustness.search import Budget
-from featavg.robustness.witness import margins
 
 PLUS = np.array([1])
 MASK = np.array([True, True, False, False])

@@ -7,11 +7,11 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.bracket import ProbabilityRelaxation, _RivalTerm
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation, _RivalTerm
+from featavg.robustness.exact.result import Outcome
+from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
-from featavg.robustness.result import Outcome
-from featavg.robustness.search import Budget
-from featavg.robustness.witness import margins
 
 # k, h, dimension, scale of the weights, J+.
 NETWORKS = [

@@ -12,10 +12,10 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.result import Outcome
 from featavg.robustness.linf import linf_radii
-from featavg.robustness.model import network_model
-from featavg.robustness.result import Outcome
-from featavg.robustness.search import Budget
+from featavg.robustness.models.model import network_model
 from featavg.training.train import train
 
 

@@ -4,7 +4,7 @@ A claim belongs to one file a theme in this folder (`lemmas.py`, `theorem1.py`, 
 `registry.MODULES`; that file holds functions `Settings -> Evidence` and one tuple `CLAIMS`.
 A complete example:
 
->>> from featavg.claims.figure import Axis, Figure, Lines, Series
+>>> from featavg.figures.figure import Axis, Figure, Lines, Series
 >>> def halves(settings: Settings) -> Evidence:
 ...     worst = 0.0
 ...     for i, seed in enumerate(settings.seeds):
@@ -40,9 +40,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
 
-from featavg.claims.figure import Figure
-from featavg.claims.marks import ROLES, Number, Pair, Role
 from featavg.errors import InputError, one_of
+from featavg.figures.figure import Figure
+from featavg.figures.marks import ROLES, Number, Pair, Role
 
 
 class Verdict(Enum):

@@ -10,10 +10,11 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from featavg.claims import text
-from featavg.claims.figure import without_tags
+from featavg.claims import check_text
 from featavg.claims.ledger import Claim, Verdict
-from featavg.claims.outcome import Outcome
+from featavg.claims.result import Outcome
+from featavg.figures.figure import without_tags
+from featavg.figures.number_format import duration
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,7 +95,7 @@ class Watch(AbstractContextManager["Watch"]):
         self.done += float(self.current.minutes)
         if self.bar is None:
             told = f"{outcome.verdict.symbol} {outcome.id}: {outcome.verdict.value}"
-            self._say(f"[{self.index}/{self.count}] {told}, {text.duration(outcome.seconds)}")
+            self._say(f"[{self.index}/{self.count}] {told}, {duration(outcome.seconds)}")
 
     def _say(self, line: str) -> None:
         self.spoken = perf_counter()
@@ -106,7 +107,7 @@ class Watch(AbstractContextManager["Watch"]):
         # seconds do not swing the estimate.
         prior = self.total / 10
         rate = (perf_counter() - self.started + 60 * prior) / max(at + prior, 1e-9)
-        return f"about {text.duration(max(rate * (self.total - at), 1.0))} left"
+        return f"about {duration(max(rate * (self.total - at), 1.0))} left"
 
 
 def verdict_table(outcomes: Sequence[Outcome]) -> Table:
@@ -128,13 +129,13 @@ def verdict_table(outcomes: Sequence[Outcome]) -> Table:
         theme, colour = outcome.theme, COLOURS[outcome.verdict]
         verdict = Text(f"{outcome.verdict.symbol} {outcome.verdict.value}", colour)
         when = f"recorded {outcome.when[:10]}" if outcome.recorded else ""
-        time = when or (text.duration(outcome.seconds) if outcome.seconds else "")
+        time = when or (duration(outcome.seconds) if outcome.seconds else "")
         if outcome.evidence is None:
             table.add_row(verdict, outcome.id, Text(outcome.reason, "dim"), "", time)
             continue
         check = outcome.evidence.key_check
-        told = Text(f"{without_tags(check.name)}: {text.measured(check)}")
-        table.add_row(verdict, outcome.id, told, text.tolerance(check), time)
+        told = Text(f"{without_tags(check.name)}: {check_text.measured(check)}")
+        table.add_row(verdict, outcome.id, told, check_text.tolerance(check), time)
     return table
 
 

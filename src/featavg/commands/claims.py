@@ -47,7 +47,7 @@ def _reproduce(
     record: Record = False,
 ) -> None:
     """Run the claims of the documents: a table of verdicts and one HTML report."""
-    from featavg.claims.reproduce import exit_code, reproduce
+    from featavg.report.reproduce import exit_code, reproduce
 
     outcomes = reproduce(
         only=",".join(only) if only else None,
@@ -69,7 +69,7 @@ def _claims(
 ) -> None:
     """List the claims: id, tier, what they say, and their last verdict if one was recorded."""
     from featavg.claims.registry import find
-    from featavg.claims.reproduce import DEFAULT_OUT
+    from featavg.report.reproduce import DEFAULT_OUT
 
     rows = [
         {

@@ -42,9 +42,9 @@ def _min_vidal(
     seeds: Seeds = 1,
 ) -> None:
     """Min and Vidal 2024: relu^p neurons, and which limit they are near."""
-    from featavg.claims.prelu_run import experiment, right_and_wrong
     from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
+    from featavg.experiments.connections.prelu_run import experiment, right_and_wrong
 
     powers = p or [1.0, 3.0]
     given = {"n": n, "width": width, "d": d, "scale": scale, "time": time}
@@ -83,7 +83,7 @@ def _simplicity(
     seeds: Seeds = 1,
 ) -> None:
     """Shah et al. 2020: train on slab data, then shuffle blocks of coordinates."""
-    from featavg.claims.connections_simplicity import reliance
+    from featavg.claims.connections.simplicity import reliance
     from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
 
@@ -113,7 +113,7 @@ def _margin(
     out: Out = FOLDER,
 ) -> None:
     """Lyu et al. 2021: a line from a small start, and the best margin of any network."""
-    from featavg.claims.connections_margin import margins
+    from featavg.claims.connections.margin import margins
 
     _run("margin", lambda settings: margins(settings, angle, hint, leak), seeds, out)
 
@@ -126,7 +126,7 @@ def _features(
     out: Out = FOLDER,
 ) -> None:
     """Ilyas et al. 2019: useful and robustly useful features, in closed form and measured."""
-    from featavg.claims.connections_features import useful
+    from featavg.claims.connections.features import useful
 
     _run("features", lambda settings: useful(settings, k, d, n), seeds, out)
 
@@ -139,7 +139,7 @@ def _manifold(
     out: Out = FOLDER,
 ) -> None:
     """Shamir et al.: exact minimal perturbations, split along the data's subspace."""
-    from featavg.claims.connections_dimples import manifold
+    from featavg.claims.connections.dimples import manifold
 
     _run("manifold", lambda settings: manifold(settings, k, d, r), seeds, out)
 
@@ -152,7 +152,7 @@ def _expressivity(
     out: Out = FOLDER,
 ) -> None:
     """Li et al. 2022: a line that is right and never robust."""
-    from featavg.claims.connections_expressivity import expressivity
+    from featavg.claims.connections.expressivity import expressivity
 
     _run("expressivity", lambda settings: expressivity(settings, m, gap, eps), seeds, out)
 
@@ -170,13 +170,13 @@ def _picture(
     out: Out = FOLDER,
 ) -> None:
     """The line and the zigzag, with clusters, exact perturbations and their balls."""
-    from featavg.claims.connections_picture import film, picture
+    from featavg.claims.connections.picture import film, picture
     from featavg.claims.ledger import Settings
 
     made = _run("picture", lambda _: picture(Settings((seed,)), k, d, n), 1, out)
     if animate:
         from featavg.commands.progress import Progress
-        from featavg.report.animation import animate as write
+        from featavg.figures.animation import animate as write
 
         with Progress() as progress:
             path = write(film(k, d, n, seed, steps, every), made / "picture.gif", progress=progress)
@@ -206,16 +206,16 @@ def _run(name: str, program: Callable[[Settings], Evidence], seeds: int, out: Pa
     """Run a claim's program with the user's options; show its checks, write figures and numbers."""
     from rich.markup import escape
 
-    from featavg.claims import store
-    from featavg.claims.figure import without_tags
+    from featavg.claims.check_text import measured, tolerance
     from featavg.claims.ledger import Settings
-    from featavg.claims.outcome import strict
-    from featavg.claims.text import measured, tolerance
+    from featavg.claims.result import strict
     from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
-    from featavg.report.figures import save
+    from featavg.figures.figure import without_tags
+    from featavg.figures.matplotlib_figure import save
+    from featavg.storage.files import dumps, usable_folder, write
 
-    folder = store.usable_folder(out)
+    folder = usable_folder(out)
     with Progress() as progress:
         found = program(Settings(seeds=tuple(range(_seeds(seeds))), progress=progress))
     shown = table("", "what is measured", "measured", "asked for", right=("measured",))
@@ -227,6 +227,6 @@ def _run(name: str, program: Callable[[Settings], Evidence], seeds: int, out: Pa
     for figure in found.figures:
         save(figure, folder, f"{name}-{figure.name}")
     numbers = {"finding": without_tags(found.finding), "numbers": dict(found.numbers)}
-    path = store.write(folder / f"{name}.json", store.dumps(strict(numbers)))
+    path = write(folder / f"{name}.json", dumps(strict(numbers)))
     typer.echo(f"Figures and numbers: {path.parent}")
     return folder

@@ -42,8 +42,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _task(data: str, data_dir: Path | None, groups: str | None) -> ImageTask:
-    from featavg.data.own_images import own_images
     from featavg.data.published import TASKS, load
+    from featavg.data.user_images import own_images
     from featavg.errors import InputError
 
     if data in TASKS:
@@ -89,9 +89,9 @@ def _train(
     _torch(threads)
     from featavg.commands import Interrupted
     from featavg.commands.progress import Progress
-    from featavg.training.image_presets import PRESETS
-    from featavg.training.image_presets import preset as named
-    from featavg.training.images import train_images
+    from featavg.training.torch.images import train_images
+    from featavg.training.torch.presets import PRESETS
+    from featavg.training.torch.presets import preset as named
 
     chosen = named(preset or (task.name if task.name in PRESETS else "digits"))
     changes: dict[str, Any] = {"seed": seed}
@@ -135,7 +135,7 @@ def _heads(
     import numpy as np
 
     from featavg.commands.tables import console, table
-    from featavg.experiments.heads import head_radii, study_heads
+    from featavg.experiments.images.heads import head_radii, study_heads
 
     found = _features(_task(data, data_dir, groups), features, threads)
     shown = table("labels", "read-out", "accuracy", "averaging index", "median radius", "lost")
@@ -156,7 +156,7 @@ def _heads(
 
 
 def _features(task: ImageTask, source: str, threads: int) -> Any:
-    from featavg.experiments.heads import Features
+    from featavg.experiments.images.heads import Features
 
     if source == "pixels":
         flat = [part.unit.reshape(len(part), -1).astype(float) for part in (task.train, task.test)]
@@ -164,10 +164,10 @@ def _features(task: ImageTask, source: str, threads: int) -> Any:
             flat[0], task.train.fine, flat[1], task.test.fine, task.groups, f"pixels of {task.name}"
         )
     _torch(threads)
-    from featavg.experiments.features import features_of
-    from featavg.nets.embedding import clip, efficientnet_lite0, penultimate
-    from featavg.nets.weights import public_cifar_resnet
-    from featavg.training.images import load_trained
+    from featavg.experiments.images.features import features_of
+    from featavg.nets.torch.embedding import clip, efficientnet_lite0, penultimate
+    from featavg.nets.torch.pretrained import public_cifar_resnet
+    from featavg.training.torch.images import load_trained
 
     if source == "efficientnet":
         embedding = efficientnet_lite0()
@@ -200,8 +200,8 @@ def _curve(
     from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
     from featavg.errors import one_of
-    from featavg.experiments.curves import CurveSettings, compare
-    from featavg.training.images import load_trained
+    from featavg.experiments.images.curves import CurveSettings, compare
+    from featavg.training.torch.images import load_trained
 
     wanted = tuple(one_of("norms", norm, ("l2", "linf")) for norm in norms.split(","))
     name = preset or task.name
@@ -234,8 +234,8 @@ def _report(
     data_dir: Dir = None,
 ) -> None:
     """The claims on real data as one HTML page, from recorded results unless --full."""
-    from featavg.claims.images import CLAIMS
-    from featavg.claims.reproduce import exit_code, reproduce
+    from featavg.claims.images.digits import CLAIMS
+    from featavg.report.reproduce import exit_code, reproduce
 
     outcomes = reproduce(claims=CLAIMS, full=full, out=out, data_dir=data_dir)
     raise typer.Exit(exit_code(outcomes))

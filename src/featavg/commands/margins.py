@@ -14,7 +14,7 @@ import typer
 from featavg.commands import Interrupted
 
 if TYPE_CHECKING:
-    from featavg.training.margin_run import MarginRun, MarginSettings
+    from featavg.training.margin_network.run import MarginRun, MarginSettings
 
 RUN = Path("featavg-margins")
 ABOUT = "about.json"
@@ -63,9 +63,9 @@ def _train(
     from featavg.commands.parse import listed
     from featavg.data.published import load
     from featavg.errors import InputError
-    from featavg.nets.margin_cnn import MarginCNN
-    from featavg.storage import check_writable, write_text
-    from featavg.training.margin_run import MarginSettings
+    from featavg.nets.torch.margin_cnn import MarginCNN
+    from featavg.storage.folders import check_writable, write_text
+    from featavg.training.margin_network.run import MarginSettings
 
     _torch()
     widths = [int(width) for width in listed("channels", channels)]
@@ -90,8 +90,8 @@ def _resume(
 ) -> None:
     """Go on with a run, whatever it was started with."""
     from featavg.data.published import load
-    from featavg.training.margin_fit import CHECKPOINT
-    from featavg.training.margin_run import read_run
+    from featavg.training.margin_network.fit import CHECKPOINT
+    from featavg.training.margin_network.run import read_run
 
     _torch()
     run = read_run(out / CHECKPOINT)
@@ -105,10 +105,10 @@ def _show(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """The rows that the run has reached, beside the published ones, and where it stands."""
-    from featavg.claims.margin_table import PUBLISHED
+    from featavg.claims.margins.table import PUBLISHED
     from featavg.commands.tables import console, table
-    from featavg.training.margin_fit import CHECKPOINT
-    from featavg.training.margin_run import read_run
+    from featavg.training.margin_network.fit import CHECKPOINT
+    from featavg.training.margin_network.run import read_run
 
     run = read_run(out / CHECKPOINT)
     found: list[dict[str, Any]] = []
@@ -159,7 +159,7 @@ def _linear(
     from featavg.commands.parse import listed
     from featavg.commands.tables import console, table
     from featavg.measures.svm import angle, checked_max_margin
-    from featavg.training.log_time import linear_flow
+    from featavg.training.linear.flow import linear_flow
 
     x, y = _points(data)
     found = checked_max_margin(x, y)
@@ -202,7 +202,7 @@ def _go(
 ) -> None:
     from featavg.commands.progress import Progress
     from featavg.errors import InputError
-    from featavg.training.margin_fit import fit
+    from featavg.training.margin_network.fit import fit
 
     if workers < 1:
         raise InputError("workers", f"is {workers}", "give 1, or as many as there are cores")
@@ -228,8 +228,8 @@ def _go(
 def _refuse_another(out: Path, settings: MarginSettings) -> None:
     """Before anything is written: a folder holds one run."""
     from featavg.errors import InputError
-    from featavg.training.margin_fit import CHECKPOINT
-    from featavg.training.margin_run import read_run
+    from featavg.training.margin_network.fit import CHECKPOINT
+    from featavg.training.margin_network.run import read_run
 
     if (out / CHECKPOINT).exists() and read_run(out / CHECKPOINT).settings != settings:
         raise InputError(str(out), "holds a run with other settings", "choose another folder")

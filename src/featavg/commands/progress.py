@@ -39,7 +39,7 @@ class Progress(AbstractContextManager["Progress"]):
             print(line, file=sys.stderr, flush=True)
 
     def _left(self, share: float, now: float) -> str:
-        from featavg.claims.text import duration
+        from featavg.figures.number_format import duration
 
         done = share - (self.first or 0.0)
         if done <= 0:

@@ -28,7 +28,7 @@ def _radius(
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
     from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
-    from featavg.simulation.radius import radius_report
+    from featavg.experiments.simulation.radius import radius_report
 
     terminal = console()
     figures = out or result / "radii"

@@ -11,7 +11,7 @@ import typer
 from featavg.commands import Interrupted
 
 if TYPE_CHECKING:
-    from featavg.training.setting import Setting
+    from featavg.experiments.simulation.setting import Setting
 
 
 def _what(text: str) -> Any:
@@ -90,8 +90,8 @@ def _simulate(
     from featavg.commands.progress import Progress
     from featavg.commands.summary import show
     from featavg.data.memory import readable
-    from featavg.simulation.points import require_memory
-    from featavg.simulation.run import simulate
+    from featavg.experiments.simulation.points import require_memory
+    from featavg.experiments.simulation.run import simulate
 
     setting = _setting(flags)
     place = out if out is not None else _default_out(setting)
@@ -117,8 +117,8 @@ def _simulate(
 def _setting(flags: dict[str, Any]) -> Setting:
     from featavg.commands.parse import int_or_list, listed, one_or_list
     from featavg.errors import InputError
-    from featavg.training.setting import Setting
-    from featavg.training.simulator_presets import compose
+    from featavg.experiments.simulation.presets import compose
+    from featavg.experiments.simulation.setting import Setting
 
     given = {n: v for n, v in flags.items() if n in Setting.model_fields and v is not None}
     readers = {"positive": int_or_list, "norms": one_or_list, "probabilities": listed}

@@ -20,7 +20,7 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.errors import InputError
-from featavg.nets.prelu import LeakyReLU, Shallow
+from featavg.nets.power_relu import LeakyReLU, Shallow
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.prelu import PowerReLU, Shallow
+from featavg.nets.power_relu import PowerReLU, Shallow
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def sphere_distance(
     neurons, at sums of random subsets of them, and at random points; c is chosen anew against all
     points found so far until ascent finds nothing worse.
 
-    >>> from featavg.nets.prelu import averaged_limit, decoupled_limit
+    >>> from featavg.nets.power_relu import averaged_limit, decoupled_limit
     >>> labels = np.array([1.0, 1.0, -1.0, -1.0])
     >>> one = averaged_limit(np.eye(4), labels)
     >>> same = Shallow(3.0 * one.weights, one.head, one.activation)

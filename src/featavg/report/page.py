@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from featavg.claims import store, text
-from featavg.claims.figure import Figure, without_tags
+from featavg.claims import check_text
 from featavg.claims.ledger import Headline, Verdict
-from featavg.claims.outcome import Outcome, strict
-from featavg.report import figures, palette, typeset
-from featavg.report.legend import Entry, legend
-from featavg.report.plotly_figure import plotly_panels
+from featavg.claims.result import Outcome, strict
+from featavg.figures import matplotlib_figure, number_format, palette, typeset
+from featavg.figures.figure import Figure, without_tags
+from featavg.figures.legend import Entry, legend
+from featavg.figures.plotly_figure import plotly_panels
+from featavg.storage.files import write
 
 HERE = Path(__file__).parent
 NAME = "report.html"
@@ -59,9 +60,9 @@ def write_report(
     for (name, figure), files in zip(drawn, _render([f for _, f in drawn]), strict=True):
         key = f"{name}--{figure.name}"
         for extension, content in files.items():
-            store.write(folder / "figures" / f"{key}.{extension}", content)
+            write(folder / "figures" / f"{key}.{extension}", content)
         pictures.setdefault(name, []).append(_picture(key, figure, files))
-    return store.write(folder / NAME, page(outcomes, pictures, about or {}))
+    return write(folder / NAME, page(outcomes, pictures, about or {}))
 
 
 def page(
@@ -81,10 +82,10 @@ def page(
     environment.filters |= {
         "rich": lambda given: Markup(typeset.html(given)),
         "plain": without_tags,
-        "number": text.number,
-        "duration": text.duration,
-        "measured": text.measured,
-        "tolerance": text.tolerance,
+        "number": number_format.number,
+        "duration": number_format.duration,
+        "measured": check_text.measured,
+        "tolerance": check_text.tolerance,
         "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
         "day": lambda when: when[:10],
     }
@@ -111,11 +112,11 @@ def page(
 def _render(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
     """Every figure in every format. Matplotlib takes most of the time of a report: share it out."""
     if len(drawn) < PARALLEL or (os.cpu_count() or 1) < 2:
-        return [figures.render(figure) for figure in drawn]
+        return [matplotlib_figure.render(figure) for figure in drawn]
     from joblib import Parallel, delayed
 
     rendered: list[dict[str, bytes]] = Parallel(n_jobs=min(os.cpu_count() or 1, 8))(
-        delayed(figures.render)(figure) for figure in drawn
+        delayed(matplotlib_figure.render)(figure) for figure in drawn
     )
     return rendered
 
@@ -191,7 +192,7 @@ def _scalars(outcome: Outcome) -> dict[str, str]:
         if isinstance(value, (bool, str)):
             shown[name] = str(value)
         elif isinstance(value, (int, float)):
-            shown[name] = text.number(value, 4)
+            shown[name] = number_format.number(value, 4)
     return shown
 
 

@@ -14,8 +14,8 @@ from featavg.errors import InputError
 from featavg.measures.accuracy import wilson_interval
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.attacks.result import AttackResult
-from featavg.robustness.model import Model
-from featavg.robustness.torch_model import TorchModel
+from featavg.robustness.models.model import Model
+from featavg.robustness.models.torch_model import TorchModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,12 @@ from featavg.data.clusters import Sample
 from featavg.errors import InputError, one_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.linf_tree import Program, search
-from featavg.robustness.model import TwoLayerModel, network_model
-from featavg.robustness.question import check_readout, flipped
-from featavg.robustness.result import EXACT_WITHIN, Outcome, Radii
-from featavg.robustness.search import Budget
-from featavg.robustness.subspace import Subspace, reduce
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.flipped_set import check_readout, flipped
+from featavg.robustness.exact.linf_tree import Program, search
+from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.exact.subspace import Subspace, reduce
+from featavg.robustness.models.model import TwoLayerModel, network_model
 from featavg.training.trajectory import Trajectory
 
 READOUTS = ("sum", "max")

@@ -13,17 +13,17 @@ from numpy import ndarray
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.bracket import ProbabilityRelaxation
-from featavg.robustness.exact import PieceSearch
-from featavg.robustness.leaves import count, leaves
-from featavg.robustness.never import never_flips
-from featavg.robustness.question import Family, check_readout, flipped
-from featavg.robustness.relu_relaxation import ReluRelaxation
-from featavg.robustness.result import EXACT_WITHIN, Outcome, Radii
-from featavg.robustness.search import SAME, Budget, Search
-from featavg.robustness.subspace import reduce
-from featavg.robustness.tree import TreeSearch
-from featavg.robustness.witness import checked, margins
+from featavg.robustness.exact.branch_and_bound import TreeSearch
+from featavg.robustness.exact.budget import SAME, Budget, Search
+from featavg.robustness.exact.farkas import never_flips
+from featavg.robustness.exact.flipped_set import Family, check_readout, flipped
+from featavg.robustness.exact.piece_search import PieceSearch
+from featavg.robustness.exact.pieces import count, leaves
+from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.relu_relaxation import ReluRelaxation
+from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.exact.subspace import reduce
+from featavg.robustness.exact.witness import checked, margins
 
 # Listing all pieces is faster than a tree up to about this many.
 LISTED = 1024

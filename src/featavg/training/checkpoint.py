@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.storage import read_folder, write_folder
+from featavg.storage.folders import read_folder, write_folder
 
 
 def fingerprint(arrays: Sequence[ndarray], *words: object) -> str:

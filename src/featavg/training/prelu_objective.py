@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.prelu import Activation, Shallow
+from featavg.nets.power_relu import Activation, Shallow
 from featavg.training.controllers import Controller, ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Exponential, Loss, LossValue, check_targets

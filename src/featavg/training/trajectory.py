@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.storage import read_folder, write_folder
+from featavg.storage.folders import read_folder, write_folder
 
 
 class Outcome(Enum):

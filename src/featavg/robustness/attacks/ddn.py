@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.norms import length, steepest, to_ball, to_box, to_halfspace
-from featavg.robustness.model import Model
+from featavg.robustness.models.model import Model
+from featavg.robustness.models.norms import length, steepest, to_ball, to_box, to_halfspace
 
 
 @dataclass(frozen=True, eq=False)

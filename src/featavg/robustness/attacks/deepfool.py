@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.robustness.attacks.ddn import Found
-from featavg.robustness.attacks.line import shorten
-from featavg.robustness.attacks.norms import length, to_box, to_halfspace
-from featavg.robustness.model import Model
+from featavg.robustness.attacks.line_search import shorten
+from featavg.robustness.models.model import Model
+from featavg.robustness.models.norms import length, to_box, to_halfspace
 
 
 def deepfool(

@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.robustness.attacks.aimed import nearer
 from featavg.robustness.attacks.ddn import Found
-from featavg.robustness.attacks.line import reach, shorten
-from featavg.robustness.attacks.norms import steepest
-from featavg.robustness.model import Model, TwoLayerModel
+from featavg.robustness.attacks.line_search import reach, shorten
+from featavg.robustness.attacks.targeted_ddn import nearer
+from featavg.robustness.models.model import Model, TwoLayerModel
+from featavg.robustness.models.norms import steepest
 
 
 @dataclass(frozen=True, eq=False)

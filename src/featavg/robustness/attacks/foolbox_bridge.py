@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.robustness.attacks.ddn import Found
-from featavg.robustness.model import Model
+from featavg.robustness.models.model import Model
 
 PREFIX = "foolbox:"
 

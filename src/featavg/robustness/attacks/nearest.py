@@ -7,8 +7,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.optimize import linprog, minimize
 
-from featavg.robustness import qp
-from featavg.robustness.attacks.norms import Bounds
+from featavg.robustness.exact import qp
+from featavg.robustness.models.norms import Bounds
 
 
 def nearest(

@@ -12,9 +12,9 @@ from scipy.special import expit, softmax
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.robustness.attacks.ddn import Found
-from featavg.robustness.attacks.line import shorten
-from featavg.robustness.attacks.norms import length, steepest, to_ball, to_box
-from featavg.robustness.model import Covector, Model
+from featavg.robustness.attacks.line_search import shorten
+from featavg.robustness.models.model import Covector, Model
+from featavg.robustness.models.norms import length, steepest, to_ball, to_box
 
 LOSSES = ("margin", "cross-entropy")
 

@@ -20,8 +20,8 @@ from scipy.special import entr, softmax
 
 from featavg.robustness.attacks.ddn import Found
 from featavg.robustness.attacks.nearest import nearest
-from featavg.robustness.attacks.norms import length, to_box
-from featavg.robustness.model import TwoLayerModel
+from featavg.robustness.models.model import TwoLayerModel
+from featavg.robustness.models.norms import length, to_box
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.directions import Features
-from featavg.robustness.model import TwoLayerModel
-from featavg.robustness.subspace import Subspace, reduce
+from featavg.robustness.exact.subspace import Subspace, reduce
+from featavg.robustness.models.model import TwoLayerModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
-from featavg.robustness.attacks.aimed import aimed_ddn, nearer, targets
 from featavg.robustness.attacks.ddn import Found, ddn
 from featavg.robustness.attacks.deepfool import deepfool
 from featavg.robustness.attacks.directions import (
@@ -20,15 +19,16 @@ from featavg.robustness.attacks.directions import (
     weight_features,
 )
 from featavg.robustness.attacks.foolbox_bridge import PREFIX, foolbox_attack
-from featavg.robustness.attacks.line import shorten
-from featavg.robustness.attacks.norms import NORMS, length, to_box
+from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.pgd import minimal_pgd
 from featavg.robustness.attacks.polish import polish
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.span import Span, span_of
-from featavg.robustness.decision import ALL
-from featavg.robustness.model import Model, TwoLayerModel
-from featavg.robustness.torch_model import TorchModel
+from featavg.robustness.attacks.targeted_ddn import aimed_ddn, nearer, targets
+from featavg.robustness.models.decision import ALL
+from featavg.robustness.models.model import Model, TwoLayerModel
+from featavg.robustness.models.norms import NORMS, length, to_box
+from featavg.robustness.models.torch_model import TorchModel
 
 ATTACKS = ("ddn", "deepfool", "directions", "pgd", "polish")
 
@@ -90,7 +90,7 @@ def attack_suite(
         seed: for random starts.
 
     >>> from featavg.nets.two_layer import binary
-    >>> from featavg.robustness.model import network_model
+    >>> from featavg.robustness.models.model import network_model
     >>> found = attack_suite(network_model(binary(np.eye(2))), np.array([[3.0, 1.0]]), [1])
     >>> found.radii.round(6), found.unit
     (array([1.414214]), 'l2, raw')

@@ -1,0 +1,1 @@
+"""Claims that connect feature averaging with other accounts of fragile networks."""

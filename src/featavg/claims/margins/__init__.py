@@ -1,0 +1,1 @@
+"""Claims of the talks: margin maximization, KKT points and what they cost."""

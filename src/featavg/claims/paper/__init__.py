@@ -1,0 +1,1 @@
+"""Claims of the paper and of the lecture notes: figures, lemmas, theorems, radii."""

@@ -1,0 +1,179 @@
+"""Running one claim: whatever happens, it ends in an `Outcome` with a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import featavg
+from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings, Verdict
+from featavg.errors import InputError
+from featavg.figures.figure import Figure
+from featavg.figures.number_format import duration
+
+# Needs that are Python packages; other needs are data, and the claim itself says what is missing.
+PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A claim's texts, its verdict, the evidence or the reason, and all it takes to repeat it.
+
+    `error` marks a program that broke, which `reproduce` ends with exit code 1; `recorded` marks a
+    result that was made earlier and ships with the package.
+    """
+
+    id: str
+    title: str
+    theme: str
+    statement: str
+    source: str
+    measured: str
+    tier: str
+    verdict: Verdict
+    evidence: Evidence | None
+    reason: str
+    seconds: float
+    seeds: tuple[int, ...]
+    version: str
+    when: str
+    command: str
+    recorded: bool = False
+    error: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of strictly valid JSON: NaN and infinities become strings."""
+        described = {name: value for name, value in vars(self).items() if name != "evidence"}
+        evidence = None
+        if self.evidence is not None:
+            evidence = {
+                "finding": self.evidence.finding,
+                "checks": [asdict(c) | {"passed": c.passed} for c in self.evidence.checks],
+                "numbers": self.evidence.numbers,
+                "headlines": [asdict(headline) for headline in self.evidence.headlines],
+                "figures": [figure.to_json() for figure in self.evidence.figures],
+            }
+        plain = strict(described | {"verdict": self.verdict.value, "evidence": evidence})
+        assert isinstance(plain, dict)
+        return plain
+
+    @classmethod
+    def from_json(cls, described: Mapping[str, Any]) -> Outcome:
+        """The inverse of `to_json`, with an error that names the trouble."""
+        try:
+            given = dict(described)
+            given["verdict"] = Verdict(given["verdict"])
+            given["seeds"] = tuple(given["seeds"])
+            if given["evidence"] is not None:
+                given["evidence"] = _evidence(given["evidence"])
+            return cls(**given)
+        except (KeyError, TypeError, ValueError) as error:
+            remedy = "delete the file or record the claim again"
+            raise InputError("outcome", f"cannot be read ({error!r})", remedy) from error
+
+
+def judge(claim: Claim, settings: Settings) -> Outcome:
+    """Run `claim`. A fault in its program is caught and shown; the other claims go on."""
+    started = perf_counter()
+    missing = [need for need in claim.needs if need in PACKAGES and not find_spec(PACKAGES[need])]
+    if missing:
+        remedy = f"pip install 'featavg[{missing[0]}]'"
+        return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
+    try:
+        evidence = claim.run(settings)
+    except NotRun as missing_here:
+        outcome = not_run(claim, settings, str(missing_here))
+    except Exception as error:  # one broken claim must not hide the others
+        told = f"Its program stopped: {type(error).__name__}: {error}"
+        outcome = replace(not_run(claim, settings, told), error=True)
+    else:
+        outcome = _outcome(claim, settings, evidence.verdict, evidence, "")
+    return replace(outcome, seconds=perf_counter() - started)
+
+
+def not_run(claim: Claim, settings: Settings, reason: str) -> Outcome:
+    """The outcome of a claim that is left out, with the reason."""
+    return _outcome(claim, settings, Verdict.NOT_RUN, None, reason)
+
+
+def too_long(claim: Claim, settings: Settings) -> Outcome:
+    """The outcome of a full-tier claim in a quick run."""
+    command = command_for(claim, replace(settings, full=True))
+    time = duration(float(claim.minutes) * 60)
+    reason = f"It belongs to the full tier and takes about {time}: run `{command}`."
+    return not_run(claim, settings, reason)
+
+
+def command_for(claim: Claim, settings: Settings) -> str:
+    """The exact command that repeats the claim.
+
+    Only a number of seeds can be given on the command line, counted from 0.
+    """
+    full = " --full" if settings.full or claim.tier == "full" else ""
+    seeds = f" --seeds {len(settings.seeds)}" if len(settings.seeds) != 5 else ""
+    return f"featavg reproduce --only {claim.id}{full}{seeds}"
+
+
+def strict(value: object) -> object:
+    """`value` with NumPy's types made plain and non-finite numbers made strings.
+
+    >>> strict({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
+    {'a': 'nan', 'b': [3, '-inf']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [strict(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return strict(value.tolist())
+    if isinstance(value, np.generic):
+        return strict(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def _outcome(
+    claim: Claim, settings: Settings, verdict: Verdict, evidence: Evidence | None, reason: str
+) -> Outcome:
+    return Outcome(
+        id=claim.id,
+        title=claim.title,
+        theme=claim.theme,
+        statement=claim.statement,
+        source=claim.source,
+        measured=claim.measured,
+        tier=claim.tier,
+        verdict=verdict,
+        evidence=evidence,
+        reason=reason,
+        seconds=0.0,
+        seeds=settings.seeds,
+        version=featavg.__version__,
+        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        command=command_for(claim, settings),
+    )
+
+
+def _evidence(given: Mapping[str, Any]) -> Evidence:
+    return Evidence(
+        checks=tuple(_check(check) for check in given["checks"]),
+        figures=tuple(Figure.from_json(figure) for figure in given["figures"]),
+        numbers=given["numbers"],
+        finding=given["finding"],
+        headlines=tuple(Headline(**headline) for headline in given["headlines"]),
+    )
+
+
+def _check(given: Mapping[str, Any]) -> Check:
+    kept = {name: value for name, value in given.items() if name != "passed"}
+    bound = given["bound"]
+    kept["bound"] = tuple(map(float, bound)) if isinstance(bound, list) else float(bound)
+    return Check(**kept | {"measured": float(given["measured"])})

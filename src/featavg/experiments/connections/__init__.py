@@ -1,0 +1,1 @@
+"""Experiments behind the connections: power ReLU, manifolds, planes, slabs."""

@@ -1,0 +1,163 @@
+"""A plane through chosen features: where a network's boundary cuts it, and what lies in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from featavg.data.clusters import MultiCluster
+from featavg.errors import InputError
+from featavg.figures.figure import Arrow, Axis, Circle, Contour, Note, Plane, Points
+from featavg.figures.marks import Role
+from featavg.nets.readout import score
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.radii import radii
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """An affine plane: origin + a * across + b * up, with orthonormal `across` and `up`.
+
+    >>> view = through(np.zeros(3), np.array([2.0, 0, 0]), np.array([1.0, 3, 0]))
+    >>> view.place(np.array([[1.0, 2.0, 5.0]]))
+    array([[1., 2.]])
+    """
+
+    origin: Float[ndarray, " k"]
+    across: Float[ndarray, " k"]
+    up: Float[ndarray, " k"]
+
+    def place(self, x: Float[ndarray, "n N"]) -> Float[ndarray, "n 2"]:
+        """Points, projected into the plane; coordinates beyond the features' do not count."""
+        moved = x[:, : len(self.origin)] - self.origin
+        return np.stack([moved @ self.across, moved @ self.up], axis=1)
+
+    def points(
+        self, a: Float[ndarray, " p"], b: Float[ndarray, " q"], dimension: int
+    ) -> Float[ndarray, "pq N"]:
+        """All points of a grid, b varying slowest, written in `dimension` coordinates."""
+        ga, gb = np.meshgrid(a, b)
+        inside = self.origin + ga.reshape(-1, 1) * self.across + gb.reshape(-1, 1) * self.up
+        return np.pad(inside, ((0, 0), (0, dimension - inside.shape[1])))
+
+
+def through(
+    origin: Float[ndarray, " k"], first: Float[ndarray, " k"], second: Float[ndarray, " k"]
+) -> View:
+    """The plane through three points; `first` lies on the horizontal axis."""
+    across = first - origin
+    across = across / np.linalg.norm(across)
+    up = second - origin - ((second - origin) @ across) * across
+    if not np.linalg.norm(up) > 1e-9 * np.linalg.norm(second - origin):
+        raise InputError("points", "lie on one line", "give three that span a plane")
+    return View(origin, across, up / np.linalg.norm(up))
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A network with its name, its read-out and its place in the palette."""
+
+    name: str
+    net: TwoLayer
+    role: Role
+    readout: str = "max"
+    positive: Bool[ndarray, " k"] | None = None
+
+    def decide(self, x: Float[ndarray, "n N"]) -> Float[ndarray, " n"]:
+        """The number whose sign is the decision."""
+        return score(self.net(x), self.positive, self.readout)
+
+    def nearest(self, x: Float[ndarray, " k"], y: int) -> Float[ndarray, " k"] | None:
+        """The exact minimal perturbation of x, or None if x is on the wrong side already."""
+        padded = np.pad(x, (0, self.net.dimension - len(x)))[None, :]
+        found = radii(
+            self.net, padded, np.array([y]), readout=self.readout, positive=self.positive, jobs=1
+        )
+        if not 0 < found.attack[0] < np.inf:
+            return None
+        return np.asarray((found.witness[0] - padded[0])[: len(x)])
+
+    def contour(self, view: View, a: ndarray, b: ndarray, fill: bool) -> Contour:
+        """The boundary in a plane; values are scaled, which moves no boundary."""
+        x = view.points(a, b, self.net.dimension)
+        z = self.decide(x)
+        if self.net.outputs == 1:
+            # Where no neuron is on the score is exactly zero and counts as flipped, as in `radii`.
+            # How far the positive neurons are from it makes the edge of that region a clean line.
+            asleep = self.net.preactivations(x)[:, self.net.head[0] > 0].max(axis=1)
+            z = np.where(z == 0.0, np.minimum(asleep, 0.0), z)
+        z = np.round(z / max(np.abs(z).max(), 1e-300), 4).reshape(len(b), len(a))
+        return Contour("boundary", a, b, z, self.role, fill=fill)
+
+
+def clusters_in(
+    task: MultiCluster, view: View, chosen: Int[ndarray, " c"], count: int = 60, seed: int = 0
+) -> tuple[Points, ...]:
+    """Fresh points of the chosen clusters, projected into the plane."""
+    points = task.sample(count * task.k, seed)
+    x, kept = points.coordinates(task.k), np.isin(points.clusters, chosen)
+    clouds: list[Points] = []
+    shown: tuple[tuple[int, str, Role], ...] = (
+        (1, "class +", "decoupled"),
+        (-1, "class −", "averaged"),
+    )
+    for sign, name, role in shown:
+        at = view.place(x[kept & (points.y == sign)])
+        clouds.append(Points(name, at[:, 0], at[:, 1], role, "o" if sign > 0 else "s", 4.5, 0.6))
+    return tuple(clouds)
+
+
+def panel(
+    task: MultiCluster,
+    shown: tuple[Shown, ...],
+    view: View,
+    span: tuple[float, float],
+    axes: tuple[str, str],
+    title: str,
+    clusters: Int[ndarray, " c"],
+    point: Float[ndarray, " k"] | None = None,
+    resolution: int = 67,
+) -> Plane:
+    """One panel: boundaries, clusters, and the minimal perturbation of `point` with its ball.
+
+    Lengths are in units of sqrt(d), the length of a feature.
+    """
+    unit = float(np.sqrt(task.d))
+    at = np.linspace(span[0], span[1], resolution)
+    contours = tuple(
+        one.contour(view, at * unit, at * unit, fill=i == 0 and len(shown) == 1)
+        for i, one in enumerate(shown)
+    )
+    arrows, circles, notes = (), (), ()  # type: tuple[Arrow, ...], tuple[Circle, ...], tuple[Note, ...]
+    if point is not None:
+        moved = shown[0].nearest(point, 1)
+        if moved is not None:
+            start = view.place(point[None, :])[0] / unit
+            end = view.place((point + moved)[None, :])[0] / unit
+            radius = float(np.linalg.norm(moved)) / unit
+            if radius > 0.01:  # too short an arrow is only a smudge
+                arrows = (Arrow((start[0], start[1]), (end[0], end[1])),)
+                circles = (Circle((start[0], start[1]), radius),)
+            notes = (Note(start[0], start[1] - radius - 0.16, f"radius {radius:.2f} √d"),)
+    return Plane(
+        Axis(axes[0]),
+        Axis(axes[1]),
+        points=tuple(_scaled(cloud, unit) for cloud in clusters_in(task, view, clusters)),
+        contours=tuple(_rescaled(c, at) for c in contours),
+        arrows=arrows,
+        circles=circles,
+        notes=notes,
+        title=title,
+    )
+
+
+def _scaled(cloud: Points, unit: float) -> Points:
+    x, y = (np.asarray(v, dtype=float) / unit for v in (cloud.x, cloud.y))
+    return Points(cloud.label, x, y, cloud.role, cloud.marker, cloud.size, cloud.shade)
+
+
+def _rescaled(contour: Contour, at: ndarray) -> Contour:
+    return Contour(contour.label, at, at, contour.z, contour.role, fill=contour.fill)

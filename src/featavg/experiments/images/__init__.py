@@ -1,0 +1,1 @@
+"""Experiments on images: heads on frozen features, attacked curves, superclasses."""

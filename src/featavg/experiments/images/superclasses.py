@@ -1,0 +1,138 @@
+"""Two levels of labels with many classes each: heads on 20 superclasses against heads on 100 classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.experiments.images.heads import Features
+from featavg.measures.alignment import cosine_matrix, participation
+from featavg.nets.readout import READOUTS
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.models.decision import Decision
+from featavg.robustness.models.model import TwoLayerModel
+from featavg.training.heads import HeadRecipe, class_features, lost_classes, train_head
+
+Progress = Callable[[float, str], None]
+
+
+def study_superclasses(
+    features: Features,
+    seeds: Sequence[int],
+    h: int = 3,
+    points: int = 500,
+    budget: int = 60,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Heads with as many neurons each, told the coarse or the fine classes, as plain values.
+
+    Radii are upper bounds by the same attack on the same coarse decision, l2 in feature space in
+    units of the length of a feature vector.
+
+    Args:
+        h: neurons a fine class; a coarse class has those of all its fine ones together.
+        points: test points attacked.
+    """
+    groups = features.groups
+    coarse, fine = int(groups.max()) + 1, len(groups)
+    wide = HeadRecipe(h=h * fine // coarse)
+    mu = class_features(features.train, features.train_classes, fine)
+    unit = float(np.sqrt(np.mean(np.einsum("ij,ij->i", features.train, features.train))))
+    rows = stream(0, "attacked").choice(
+        len(features.test), min(points, len(features.test)), replace=False
+    )
+    x, y = features.test[rows], groups[features.test_classes[rows]]
+    index: dict[str, list[float]] = {"coarse": [], "fine": []}
+    accuracy: dict[str, list[float]] = {"coarse": [], "fine": [], "fine_classes": []}
+    found: dict[str, list[ndarray]] = {name: [] for name in ("coarse", *READOUTS)}
+    lost = []
+    for i, seed in enumerate(seeds):
+        if progress is not None:
+            progress(i / len(seeds), f"superclasses, seed {seed}")
+        told = groups[features.train_classes]
+        few = train_head(features.train, told, np.zeros(coarse, dtype=int), "fine", wide, seed)
+        many = train_head(
+            features.train, features.train_classes, groups, "fine", HeadRecipe(h=h), seed
+        )
+        lost.append(
+            [
+                len(lost_classes(few, features.train, told)),
+                len(lost_classes(many, features.train, features.train_classes)),
+            ]
+        )
+        owner = np.repeat(np.arange(coarse), wide.h)
+        index["coarse"].append(_index(few, mu, groups, owner))
+        index["fine"].append(_index(many, mu, groups, np.repeat(groups, h)))
+        truth = groups[features.test_classes]
+        best = many(features.test).argmax(axis=1)
+        accuracy["coarse"].append(float(np.mean(few(features.test).argmax(axis=1) == truth)))
+        accuracy["fine"].append(float(np.mean(groups[best] == truth)))
+        accuracy["fine_classes"].append(float(np.mean(best == features.test_classes)))
+        found["coarse"].append(_attacked(few, np.arange(coarse), "max", x, y, budget) / unit)
+        for readout in READOUTS:
+            found[readout].append(_attacked(many, groups, readout, x, y, budget) / unit)
+    radii = {name: np.concatenate(parts) for name, parts in found.items()}
+    medians = {name: float(np.median(values)) for name, values in radii.items()}
+    grid = np.linspace(0.0, 4 * max(medians.values()) or 1.0, 33)
+    return {
+        "source": features.source,
+        "index": {name: float(np.mean(values)) for name, values in index.items()}
+        | {"null": _null(mu, groups)},
+        "accuracy": {name: float(np.mean(values)) for name, values in accuracy.items()},
+        "median": medians,
+        "gain": {name: medians[name] / max(medians["coarse"], 1e-12) for name in READOUTS},
+        "grid": grid.tolist(),
+        "curves": {
+            name: [100 * float(np.mean(values > r)) for r in grid] for name, values in radii.items()
+        },
+        "lost_classes": lost,
+        "points": len(rows),
+        "seeds": list(seeds),
+        "neurons": int(fine * h),
+        "unit": "l2 in feature space / root mean square length of a feature vector",
+    }
+
+
+def _index(
+    net: TwoLayer,
+    mu: Float[ndarray, "k N"],
+    groups: Int[ndarray, " k"],
+    owner: Int[ndarray, " M"],
+) -> float:
+    """The averaging index over the fine classes of each neuron's own coarse class."""
+    cosines = cosine_matrix(mu, net.weights)
+    return float(
+        np.mean(
+            [float(participation(cosines[groups == g, r])) for r, g in enumerate(owner.tolist())]
+        )
+    )
+
+
+def _null(mu: Float[ndarray, "k N"], groups: Int[ndarray, " k"], draws: int = 2000) -> float:
+    """The same for directions without any preference."""
+    random = stream(0, "superclass null").standard_normal((draws, mu.shape[1]))
+    cosines = cosine_matrix(mu, random)
+    return float(
+        np.mean(
+            [participation(cosines[groups == g].T).mean() for g in range(int(groups.max()) + 1)]
+        )
+    )
+
+
+def _attacked(
+    net: TwoLayer,
+    groups: Int[ndarray, " c"],
+    readout: str,
+    x: Float[ndarray, "n N"],
+    y: Int[ndarray, " n"],
+    budget: int,
+) -> Float[ndarray, " n"]:
+    decision = Decision.of(groups=groups, readout=readout)
+    model = TwoLayerModel(decision, None, "feature space", net=net)
+    return attack_suite(model, x, y, "l2", ("ddn", "deepfool"), budget=budget).radii

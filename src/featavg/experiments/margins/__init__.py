@@ -1,0 +1,1 @@
+"""Experiments on margins: KKT points, Lipschitz bounds, radii along the way."""

@@ -1,0 +1,1 @@
+"""`featavg simulate`: a Setting, its presets, its run and its result folder."""

@@ -1,0 +1,187 @@
+"""Robust radii of a saved simulation: the Python side of `featavg radius`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from featavg.errors import InputError, one_of
+from featavg.experiments.simulation.figures import ROLES
+from featavg.experiments.simulation.points import gather
+from featavg.experiments.simulation.run import Simulation, load_simulation
+from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
+from featavg.nets.readout import READOUTS
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.result import Outcome, Radii
+from featavg.robustness.radii import radii
+from featavg.storage.files import dumps, usable_folder, write
+from featavg.storage.provenance import provenance
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusReport:
+    """Radii of the fresh points of every network of a simulation.
+
+    Attributes:
+        found: by network: its labels ("coarse", "fine").
+        readout: how the grouped network was read out.
+        points, seed: how many fresh points, and their seed.
+        simulation: whose networks they are; the first seed of each.
+    """
+
+    found: dict[str, Radii]
+    readout: str
+    points: int
+    seed: int
+    simulation: Simulation
+
+    def rows(self) -> list[dict[str, str]]:
+        """One row a network, as text for a table."""
+        table = []
+        for labels, one in self.found.items():
+            low, high = one.median
+            finite = one.attack[np.isfinite(one.attack)]
+            table.append(
+                {
+                    "labels": labels,
+                    "read-out": self.readout if labels == "fine" else "one output",
+                    "median radius (l2)": _interval(low, high),
+                    "smallest": f"{one.certified.min():.4g}",
+                    "largest": f"{finite.max():.4g}" if len(finite) else "infinite",
+                    "largest gap": f"{one.gaps.max():.2g}",
+                    "outcomes": ", ".join(
+                        f"{o.value}: {np.sum(one.outcome == o.code)}"
+                        for o in Outcome
+                        if np.any(one.outcome == o.code)
+                    ),
+                }
+            )
+        return table
+
+    def figures(self) -> tuple[Figure, ...]:
+        """The robust-accuracy curves, from certificate to attack, and the histogram of the radii."""
+        attacks = np.concatenate([one.attack for one in self.found.values()])
+        farthest = float(np.max(attacks[np.isfinite(attacks)], initial=0.0)) or 1.0
+        at = np.linspace(0.0, 1.05 * farthest, 106)
+        curves, shown = [], {}
+        for labels, one in self.found.items():
+            lower, upper = one.robust_accuracy(at)
+            name = f"{labels} labels"
+            curves.append(Series(name, at, (lower + upper) / 2, ROLES[labels], lo=lower, hi=upper))
+            shown[name] = (one.certified[np.isfinite(one.certified)], ROLES[labels])
+        told = f"{self.points} fresh points, read-out by {self.readout} where there is a choice."
+        return (
+            Figure(
+                "robust-accuracy",
+                "Robust accuracy",
+                f"Share of points that no perturbation of that length flips: {told} Bands reach from "
+                "the certificate to the attack.",
+                (Lines(Axis("radius", "l2"), Axis("robust accuracy"), tuple(curves)),),
+            ),
+            Figure(
+                "radii",
+                "Certified radii",
+                f"How the certified radii are spread: {told}",
+                (Histogram.of(Axis("radius", "l2"), shown, bins=30),),
+            ),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything for machines, with the configuration and the version that made it."""
+        return {
+            "kind": "featavg radii",
+            "about": provenance(),
+            "result": str(self.simulation.folder),
+            "setting": self.simulation.setting.model_dump(mode="json"),
+            "network_seed": self.simulation.setting.seeds[0],
+            "points": self.points,
+            "points_seed": self.seed,
+            "readout": self.readout,
+            "networks": {labels: one.to_json() for labels, one in self.found.items()},
+        }
+
+
+def radius_report(
+    result: str | Path,
+    points: int = 1000,
+    seed: int = 1,
+    readout: str = "probability",
+    out: str | Path | None = None,
+    json: str | Path | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> RadiusReport:
+    """Radii of fresh points for the networks of a saved simulation.
+
+    Args:
+        result: the folder that `featavg simulate` wrote.
+        points: how many fresh points; a file of the user's own brings its own test points.
+        seed: of the fresh points.
+        readout: how the grouped network's outputs become a decision.
+        out: a folder for the figures (PDF, SVG, PNG, CSV).
+        json: a file for everything.
+        budget: what one point may cost.
+    """
+    one_of("readout", readout, READOUTS)
+    if points < 1:
+        raise InputError("points", f"is {points}", "ask for at least one point")
+    simulation = load_simulation(result)
+    found = {}
+    labels = simulation.setting.each_labels
+    for i, each in enumerate(labels):
+        if progress is not None:
+            progress(i / len(labels), f"radii of the network with {each} labels")
+        net = simulation.net(each)
+        x, y, mask = _points(simulation, net, points, seed)
+        found[each] = radii(
+            net,
+            x,
+            y=y,
+            readout=readout,
+            positive=mask if net.outputs > 1 else None,
+            budget=budget,
+        )
+    count = len(next(iter(found.values())))
+    report = RadiusReport(found, readout, count, seed, simulation)
+    if out is not None:
+        from featavg.figures.matplotlib_figure import save
+
+        folder = usable_folder(Path(out))
+        for figure in report.figures():
+            save(figure, folder, figure.name)
+    if json is not None:
+        write(Path(json), dumps(report.to_json()), "json")
+    return report
+
+
+def _points(
+    simulation: Simulation, net: TwoLayer, points: int, seed: int
+) -> tuple[ndarray, ndarray, ndarray]:
+    """Fresh points in the network's coordinates, their labels, and the mask of J+."""
+    setting = simulation.setting
+    if setting.data is None:
+        sample = setting.task().sample(points, seed=seed)
+        return sample.coordinates(net.dimension), sample.y, sample.task.positive_clusters
+    gathered = gather(setting)
+    fresh = gathered.fresh(seed, points)
+    if fresh is None:
+        raise InputError("data", "has no test points", "add x_test and clusters_test to the file")
+    x, clusters = fresh
+    return (
+        x[:points],
+        gathered.task.cluster_labels[clusters[:points]],
+        gathered.task.positive_clusters,
+    )
+
+
+def _interval(low: float, high: float) -> str:
+    """One number if the two ends agree, otherwise both."""
+    return f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"

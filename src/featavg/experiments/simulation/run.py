@@ -1,0 +1,199 @@
+"""Run a simulation: the Python side of `featavg simulate`."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from featavg.experiments.simulation import folder as on_disk
+from featavg.experiments.simulation.figures import figures_of
+from featavg.experiments.simulation.measurements import RunNumbers, cosines_of, measure, net_of
+from featavg.experiments.simulation.points import (
+    SimulationPoints,
+    gather,
+    require_memory,
+    share,
+    states_size,
+)
+from featavg.experiments.simulation.presets import compose
+from featavg.experiments.simulation.setting import Setting
+from featavg.nets.two_layer import TwoLayer
+from featavg.storage.provenance import provenance
+from featavg.training.checkpoint import Checkpoint
+from featavg.training.driver import SaveAt
+from featavg.training.objective import Evaluation, Params
+from featavg.training.state import StepView
+from featavg.training.train import train
+from featavg.training.trajectory import Trajectory
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What a simulation found.
+
+    Attributes:
+        setting: what was asked for.
+        runs: the trajectory of each network, by its labels ("coarse", "fine").
+        numbers: one entry for each network and seed.
+        cosines: the matrix of Figure 2 for each seed, by labels.
+        about: the versions and the machine that made it.
+        folder: where it is on disk, if it is.
+    """
+
+    setting: Setting
+    runs: dict[str, Trajectory]
+    numbers: list[RunNumbers]
+    cosines: dict[str, ndarray]
+    about: dict[str, str]
+    folder: Path | None = None
+
+    def net(self, labels: str, seed: int | None = None) -> TwoLayer:
+        """The trained network for `labels`, of the first seed by default."""
+        seeds = self.setting.seeds
+        return net_of(self.runs[labels], 0 if seed is None else seeds.index(seed))
+
+    def of(self, labels: str) -> list[RunNumbers]:
+        """The numbers of one network, an entry for each seed."""
+        return [one for one in self.numbers if one.labels == labels]
+
+
+def simulate(
+    setting: Setting | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    *,
+    figures: bool = True,
+    overwrite: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    **changes: Any,
+) -> Simulation:
+    """Train the networks of a setting on one sample and measure them.
+
+    Args:
+        setting: what to do; or give single values as `changes` to the paper's (or `preset=...`).
+        out: if given, a folder for settings, numbers, weights and figures. A run that was killed
+            goes on from its checkpoint when it is started again with the same folder.
+        progress: called with the share done and a note.
+        figures: whether to draw them into `out`.
+        overwrite: replace the result of another setting.
+        checkpoint: where the state of an unfinished run is kept; `out/checkpoint` by default.
+        checkpoint_seconds: how often, so that short runs write none; zero for never.
+
+    >>> both = simulate(k=4, d=1000, n=50, steps=20, lr=1e-2)
+    >>> [one.labels for one in both.numbers], both.net("fine").weights.shape
+    (['coarse', 'fine'], (4, 68))
+    """
+    chosen = setting if setting is not None and not changes else _changed(setting, changes)
+    require_memory(chosen)
+    place = None
+    if out is not None:
+        place = on_disk.claim_folder(Path(out), chosen, _size(chosen), overwrite)
+    points = gather(chosen)
+    states = Path(checkpoint) if checkpoint is not None else place and place / on_disk.CHECKPOINT
+    runs = {
+        labels: _train(chosen, points, labels, progress, states, checkpoint_seconds)
+        for labels in chosen.each_labels
+    }
+    numbers = [one for labels, run in runs.items() for one in measure(chosen, points, labels, run)]
+    cosines = {labels: cosines_of(points, run) for labels, run in runs.items()}
+    about = provenance()
+    if place is not None:
+        drawn = figures_of(runs, cosines, points.task) if figures else ()
+        on_disk.write(place, chosen, about, numbers, cosines, runs, drawn)
+    for labels in chosen.each_labels if states is not None else ():
+        shutil.rmtree(states / labels, ignore_errors=True)  # type: ignore[operator]
+    return Simulation(chosen, runs, numbers, cosines, about, place)
+
+
+def load_simulation(folder: str | Path) -> Simulation:
+    """Read back what `simulate` wrote: the same weights to the last bit."""
+    place = Path(folder)
+    setting, about, numbers, cosines, runs = on_disk.read(place)
+    return Simulation(setting, runs, numbers, cosines, about, place)
+
+
+def _changed(setting: Setting | None, changes: dict[str, Any]) -> Setting:
+    if setting is None:
+        return compose(**changes)
+    said = {name: getattr(setting, name) for name in setting.model_fields_set}
+    return Setting(**(said | changes))
+
+
+def _train(
+    setting: Setting,
+    points: SimulationPoints,
+    labels: str,
+    progress: Progress | None,
+    states: Path | None,
+    seconds: float,
+) -> Trajectory:
+    clock = Clock(setting)
+    place = setting.each_labels.index(labels)
+
+    def told(share_done: float, note: str) -> None:
+        done = max(share_done, clock.share)
+        if progress is not None:
+            progress((place + done) / len(setting.each_labels), f"{labels} labels, {note}")
+
+    return train(
+        share(setting, points, labels),
+        setting.recipe(labels),
+        save_at=SaveAt(every=setting.save_every),
+        recorders=[clock] if setting.time is not None else [],
+        checkpoint=Checkpoint(states / labels, seconds) if states and seconds > 0 else None,
+        progress=told,
+    )
+
+
+class Clock:
+    """How much of the time span has passed: a run to a time has no number of steps to count."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.log_end = math.log(setting.time) if setting.time else math.inf
+        # The flow takes about as many steps for each decade of time as for the next.
+        self.by_decades = setting.stepper == "flow"
+        self.log_time = self.first = np.asarray(-np.inf)
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        now, first = float(np.min(self.log_time)), float(np.min(self.first))
+        if not math.isfinite(now) or not math.isfinite(self.log_end):
+            return 0.0
+        if self.by_decades:
+            return min(1.0, (now - first) / max(self.log_end - first, 1e-9))
+        return math.exp(min(now - self.log_end, 0.0))
+
+    def start(self, params: Params, evaluation: Evaluation) -> None:
+        """Called once, before the first step."""
+
+    def see(self, view: StepView) -> None:
+        """Called after each step that was accepted for some seed."""
+        with np.errstate(divide="ignore"):
+            elapsed = np.log(view.factor) - view.before.log_loss
+        self.log_time = np.logaddexp(self.log_time, elapsed)
+        if not np.all(np.isfinite(self.first)):
+            self.first = self.log_time
+
+    def arrays(self) -> dict[str, ndarray]:
+        """For a checkpoint."""
+        return {"log_time": np.asarray(self.log_time), "first": np.asarray(self.first)}
+
+    def restore(self, arrays: dict[str, ndarray]) -> None:
+        """From a checkpoint."""
+        self.log_time, self.first = arrays["log_time"], arrays["first"]
+
+
+def _size(setting: Setting) -> float:
+    """Bytes of the result on disk, from above: the saved states, a checkpoint, the figures."""
+    return 2 * states_size(setting) + 4e6

@@ -1,0 +1,234 @@
+"""Everything that decides a simulation, in one flat table that TOML can hold."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from featavg.data.clusters import MultiCluster
+from featavg.data.memory import require
+from featavg.data.user_points import own_points, read_matrix
+from featavg.errors import InputError
+from featavg.experiments.simulation import toml
+from featavg.experiments.simulation.validation_messages import in_one_sentence
+from featavg.training.controllers import Constant, Controller, ErrorControl, LossBased
+from featavg.training.steppers import Adam, GradientDescent, GradientFlow, Momentum, Stepper
+from featavg.training.train import LABELS, Recipe
+
+TASK = ("k", "d", "alpha", "sigma", "positive", "cosine", "norms", "probabilities", "gram")
+# What a file of the user's own points says already.
+_SAID_BY_DATA = tuple(name for name in (*TASK, "orientation", "n", "n_test") if name != "positive")
+# TOML and NumPy count in 64 bits.
+_LARGEST = 10**18
+_NETWORK = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers")
+_SECTIONS = {
+    "what is trained, on how many points": ("labels", "n", "seeds"),
+    "the task": (*TASK, "orientation", "data"),
+    "the networks": ("m", "h", "sigma_w", "sigma_b", "layers", "loss", "readout"),
+    "the training": ("stepper", "controller", "lr", "beta", "tolerance", "steps", "time"),
+    "the end of it, and what is kept": ("target_loss", "coordinates", "save_every", "n_test"),
+}
+
+
+class Setting(BaseModel):
+    """A task, the networks, their training, and the seeds; the defaults are the paper's.
+
+    The fields of the task are those of `MultiCluster`, those of the networks and their training are
+    those of `Recipe`. Others:
+
+    Args:
+        labels: "coarse", "fine", or "both" on one sample.
+        n, n_test: training and test points.
+        seeds: one run each, all in one batched computation.
+        gram: a matrix, or a CSV, JSON or npy file that holds one.
+        data: an npz file with points of yours, `x` and `clusters`, instead of a task.
+        stepper: "gd", "momentum" (with `beta`), "adam" or "flow" (to `tolerance`, until `time`).
+        controller: "constant" (rate `lr`), "loss-based" (starting at `lr`), or "error" for "flow".
+        target_loss: stop at this loss.
+        readout: from the fine outputs to a class: "probability", "max" or "sum".
+        save_every: keep the weights every so many steps, not only the first and the last.
+
+    >>> Setting(k=4, d=100).task().positive_count
+    2
+    >>> Setting(k=-3)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: k is -3: give at least two clusters, one for each class.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    labels: Literal["coarse", "fine", "both"] = "both"
+    n: int = 1000
+    seeds: tuple[int, ...] = (0,)
+
+    k: int = 10
+    d: int = 3072
+    alpha: float = 1.0
+    sigma: float = 1.0
+    positive: int | tuple[int, ...] | None = None
+    cosine: float = 0.0
+    norms: float | tuple[float, ...] | None = None
+    probabilities: tuple[float, ...] | None = None
+    gram: tuple[tuple[float, ...], ...] | None = None
+    orientation: Literal["axes", "random"] = "axes"
+    data: str | None = None
+
+    m: int = 5
+    h: int = 1
+    sigma_w: float = 1e-5
+    sigma_b: float = 1e-5
+    layers: Literal["first", "both"] = "first"
+    loss: Literal["logistic", "exponential", "cross-entropy"] | None = None
+    readout: Literal["probability", "max", "sum"] = "probability"
+
+    stepper: Literal["gd", "momentum", "adam", "flow"] = "gd"
+    controller: Literal["constant", "loss-based", "error"] | None = None
+    lr: float = 1e-3
+    beta: float = 0.9
+    tolerance: float = 1e-3
+    steps: int = 100
+    time: float | None = None
+
+    target_loss: float | None = None
+    coordinates: Literal["auto", "compressed", "ambient"] = "auto"
+    save_every: int | None = None
+    n_test: int = 1000
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise in_one_sentence(error, values, type(self).model_fields) from None
+        self._check()
+
+    @field_validator("gram", mode="before")
+    @classmethod
+    def _read_gram(cls, value: Any) -> Any:
+        given = read_matrix(Path(value), "gram") if isinstance(value, str | Path) else value
+        rows = given.tolist() if hasattr(given, "tolist") else given
+        if isinstance(rows, list | tuple) and len({len(row) for row in map(_row, rows)}) > 1:
+            raise InputError("gram", "has rows of different lengths", "give a square matrix")
+        return rows
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def _absolute(cls, value: Any) -> Any:
+        return str(Path(value).absolute()) if isinstance(value, str | Path) else value
+
+    def _check(self) -> None:
+        """Refuse what the types allow and the theory does not, before any work."""
+        for name, least in (("n", 1), ("n_test", 1), ("steps", 0), ("save_every", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(name, f"is {value}", f"give {least} or more")
+        if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
+            told = ", ".join(map(str, self.seeds)) or "empty"
+            raise InputError("seeds", f"are {told}", "give different numbers, zero or more")
+        for name, allowed in (
+            ("target_loss", (self.target_loss or 0) >= 0),
+            ("beta", 0 <= self.beta < 1),
+            ("tolerance", 0 < self.tolerance < 1),
+        ):
+            if not allowed:
+                remedy = (
+                    "give a share from 0 to below 1" if name != "target_loss" else "give 0 or more"
+                )
+                raise InputError(name, f"is {getattr(self, name)}", remedy)
+        if self.controller == "error" and self.stepper != "flow":
+            remedy = "use it with stepper flow, which knows its error"
+            raise InputError("controller", f"is error with stepper {self.stepper}", remedy)
+        if self.coordinates == "compressed" and not self._stepper().keeps_rotations:
+            told = f"are compressed with stepper {self.stepper}, which looks at single ones"
+            raise InputError("coordinates", told, "use ambient or auto")
+        if self.labels != "both" and self.loss is not None:
+            self._loss_for(self.labels)
+        elif self.loss == "cross-entropy":
+            raise InputError("loss", "is cross-entropy for both", "that is the fine one's anyway")
+        beside = [name for name in _SAID_BY_DATA if name in self.model_fields_set]
+        if self.data is not None and beside:
+            remedy = "the data says it already, leave it away"
+            raise InputError(", ".join(beside), "is given beside data", remedy)
+        for labels in self.each_labels:
+            self.recipe(labels)
+        if self.data is None:
+            if self.d > _LARGEST:
+                raise InputError("d", f"is {self.d:.3g}", "give at most 10^18")
+            require(32.0 * max(self.k, 0) ** 2, "k", "lower k")  # the Gram matrix and its factor
+            self.task()
+
+    @property
+    def each_labels(self) -> tuple[str, ...]:
+        """The networks to train: ("coarse",), ("fine",), or both."""
+        return LABELS if self.labels == "both" else (self.labels,)
+
+    def task(self) -> MultiCluster:
+        """The distribution; for points of the user's, the one with their means and shares."""
+        if self.data is not None:
+            return own_points(Path(self.data), self.positive).task
+        return MultiCluster(**{name: getattr(self, name) for name in (*TASK, "orientation")})
+
+    def recipe(self, labels: str) -> Recipe:
+        """The network for `labels` and how it is trained."""
+        return Recipe(
+            labels=labels,
+            time=math.inf if self.time is None else self.time,
+            target_log_loss=math.log(self.target_loss) if self.target_loss else -math.inf,
+            loss=self._loss_for(labels),
+            stepper=self._stepper(),
+            controller=self._controller(),
+            **{name: getattr(self, name) for name in _NETWORK},
+        )
+
+    def _loss_for(self, labels: str) -> str | None:
+        if self.loss is None or (self.labels == "both" and labels == "fine"):
+            return None
+        if (self.loss == "cross-entropy") != (labels == "fine"):
+            choice = "cross-entropy" if labels == "fine" else "logistic or exponential"
+            raise InputError("loss", f"is {self.loss} for {labels} labels", f"choose {choice}")
+        return self.loss
+
+    def _stepper(self) -> Stepper:
+        makers: dict[str, Callable[[], Stepper]] = {
+            "gd": GradientDescent,
+            "momentum": lambda: Momentum(self.beta),
+            "adam": Adam,
+            "flow": lambda: GradientFlow(self.tolerance),
+        }
+        return makers[self.stepper]()
+
+    def _controller(self) -> Controller | None:
+        if self.controller is None:
+            return None
+        makers: dict[str, Callable[[], Controller]] = {
+            "constant": lambda: Constant(self.lr),
+            "loss-based": lambda: LossBased(self.lr),
+            "error": ErrorControl,
+        }
+        return makers[self.controller]()
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Setting:
+        """Read what `to_toml` wrote, or a table like it; what is not said is the paper's."""
+        return cls(**toml.read(Path(path)))
+
+    def to_toml(self) -> str:
+        """All of it as TOML that reads back to an equal setting."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        if self.data is not None:
+            values = {name: v for name, v in values.items() if name not in _SAID_BY_DATA}
+        return toml.write(values, _SECTIONS)
+
+    @property
+    def key(self) -> str:
+        """Eight letters that two different settings do not share."""
+        return hashlib.sha256(self.to_toml().encode()).hexdigest()[:8]
+
+
+def _row(row: Any) -> Any:
+    return row if isinstance(row, list | tuple) else ()

@@ -1,0 +1,170 @@
+"""What a figure shows, said once and drawn twice: by matplotlib for print, by plotly for the page.
+
+Everything a claim needs is imported from here. A complete figure of every kind of panel:
+
+>>> curve = Lines(
+...     Axis("dimension d", log=True), Axis("cosine"),
+...     (Series("averaged", [1e3, 1e6], [0.44, 0.45], "averaged", lo=[0.43, 0.44], hi=[0.45, 0.46]),
+...      Series("published", [3072], [0.44], "published", "markers")),
+...     rules=(Rule(5**-0.5, label="1/√5"),), notes=(Note(1e4, 0.4, "paper's d"),))
+>>> cosines = Heatmap([[0.9, -0.1], [0.0, 0.8]], ("w<sub>1</sub>", "w<sub>2</sub>"), ("μ₁", "μ₂"),
+...     label="cosine", limit=1.0, row_breaks=(1,), column_breaks=(1,))
+>>> bars = Bars(("k=2", "k=4"), (Bar("radius", [3.0, 2.0], "averaged", [2.9, 1.8], [3.1, 2.2]),),
+...     Axis("radius", "l2"))
+>>> shares = Histogram.of(Axis("radius", "l2"), {"averaged": ([1.0, 2.0, 2.5], "averaged")}, bins=3)
+>>> plane = Plane(Axis("along μ₁"), Axis("along μ₂"),
+...     points=(Points("class +", [1.0, 2.0], [0.0, 1.0], "averaged"),),
+...     contours=(Contour("f = 0", [0, 1, 2], [0, 1], [[-1, 0, 1], [-1, 0, 1]], fill=True),),
+...     arrows=(Arrow((1, 0), (0, 0), "δ"),), circles=(Circle((1, 0), 1.0, "ball"),))
+>>> figure = Figure("every-kind", "Every kind", "One panel a kind.",
+...     (curve, cosines, bars, shares, plane))
+>>> Figure.from_json(figure.to_json()) == figure
+True
+>>> print(Figure("cosines", "Cosines", "Two neurons.", (cosines,)).csv().splitlines()[1])
+1,w1,μ₁,0.9
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from featavg.errors import InputError
+from featavg.figures.marks import (
+    Arrow,
+    Axis,
+    Bar,
+    Circle,
+    Contour,
+    Note,
+    Points,
+    Role,
+    Rule,
+    Series,
+)
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Panel, Plane
+
+__all__ = [
+    "Arrow",
+    "Axis",
+    "Bar",
+    "Bars",
+    "Circle",
+    "Contour",
+    "Figure",
+    "Heatmap",
+    "Histogram",
+    "Lines",
+    "Note",
+    "Panel",
+    "Plane",
+    "Points",
+    "Role",
+    "Rule",
+    "Series",
+    "without_tags",
+]
+
+_PARTS: dict[str, type[Any]] = {
+    part.__name__: part
+    for part in (
+        *(Axis, Series, Bar, Points, Contour, Arrow, Circle, Rule, Note),
+        *(Lines, Heatmap, Bars, Histogram, Plane),
+    )
+}
+_COLUMNS = ("panel", "layer", "name", "x", "y", "lo", "hi", "value", "x_end", "y_end")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A named figure: title, caption (a sentence or two that also serve as alt text) and panels.
+
+    `name` becomes the file name (small letters, digits, hyphens), unique within its claim.
+    `headline` asks for a place in the report's overview; the first two that ask get one.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    headline: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "panels", tuple(self.panels))
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.name):
+            remedy = "use small letters, digits and single hyphens"
+            raise InputError("name", f"is {self.name!r}", remedy)
+        if not self.panels:
+            raise InputError("panels", "is empty", "give a figure at least one panel")
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able dictionary; a NaN gap becomes null."""
+        described = _encode(self)
+        assert isinstance(described, dict)
+        return described
+
+    @classmethod
+    def from_json(cls, described: dict[str, Any]) -> Figure:
+        """The inverse of `to_json`; every part is checked again as it is rebuilt."""
+        given: dict[str, Any] = {n: _decode(v) for n, v in described.items() if n != "kind"}
+        try:
+            return cls(**given)
+        except TypeError as error:
+            remedy = "write it again with this version of featavg"
+            raise InputError("figure", f"cannot be read ({error})", remedy) from error
+
+    def csv(self) -> str:
+        """All numbers of the figure as one tidy table; columns that nobody uses are left out."""
+        rows = [
+            {"panel": number} | row
+            for number, panel in enumerate(self.panels, start=1)
+            for row in panel.table()
+        ]
+        columns = [name for name in _COLUMNS if any(row.get(name, "") != "" for row in rows)]
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(name, "")) for name in columns] for row in rows)
+        return text.getvalue()
+
+
+def without_tags(text: str) -> str:
+    """`text` without its `<sub>`, `<sup>`, `<i>`, `<b>` tags, for terminals and tables.
+
+    >>> without_tags("w<sub>j</sub> < 10<sup>-9</sup>")
+    'wj < 10^-9'
+    """
+    return re.sub(r"</?(sub|sup|i|b)>", "", text.replace("<sup>", "^"))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.9g}"
+    return without_tags(str(value))
+
+
+def _encode(value: object) -> object:
+    """Dataclasses become dictionaries with their kind, tuples lists, and NaN null."""
+    if is_dataclass(value):
+        parts = {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        return {"kind": type(value).__name__} | parts
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _decode(value: object, in_list: bool = False) -> object:
+    """Inside a list null was NaN; as a field of its own it was None."""
+    if isinstance(value, dict):
+        kind = value.get("kind")
+        if kind not in _PARTS:
+            remedy = "write it again with this version of featavg"
+            raise InputError("figure", f"has an unknown part {kind!r}", remedy)
+        return _PARTS[kind](**{n: _decode(v) for n, v in value.items() if n != "kind"})
+    if isinstance(value, list):
+        return tuple(_decode(item, in_list=True) for item in value)
+    return math.nan if value is None and in_list else value

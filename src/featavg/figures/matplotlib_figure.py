@@ -1,0 +1,142 @@
+"""Figures for paper: drawn by matplotlib, saved as PDF, SVG and PNG, with the data as CSV.
+
+The same description gives the same bytes: no dates, a fixed salt for SVG's ids. Nothing of
+matplotlib's global state is used or changed.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from featavg.figures.figure import Figure
+from featavg.figures.palette import LIGHT
+from featavg.figures.panels import Heatmap, Plane
+from featavg.storage.files import write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+_METADATA: dict[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "ModDate": None, "Creator": "featavg", "Producer": "matplotlib"},
+    "svg": {"Date": None, "Creator": "featavg"},
+    "png": {"Software": "featavg"},
+}
+_STYLE: Any = {  # matplotlib types the keys one by one
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same bytes on every machine
+    "font.size": 8.5,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": LIGHT["soft"],
+    "axes.edgecolor": LIGHT["faint"],
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.7,
+    "text.color": LIGHT["ink"],
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
+    "lines.linewidth": 1.75,
+    "lines.solid_capstyle": "round",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "featavg",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+}
+
+
+def draw(figure: Figure) -> Drawing:
+    """The figure as a matplotlib figure, not attached to any window."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    from featavg.figures.matplotlib_panels import draw_panel
+
+    with mpl.rc_context(_STYLE):
+        columns, rows = _grid(len(figure.panels))
+        width, height = _size(figure, columns, rows)
+        drawing = Drawing(
+            figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
+        )
+        FigureCanvasAgg(drawing)
+        axes = drawing.subplots(rows, columns, squeeze=False).ravel()
+        entries: dict[str, Any] = {}
+        for panel, ax in zip(figure.panels, axes, strict=False):
+            entries |= {k: v for k, v in draw_panel(panel, ax).items() if k not in entries}
+        for ax in axes[len(figure.panels) :]:
+            ax.set_axis_off()
+        if len(entries) > 1 or (entries and len(figure.panels) > 1):
+            drawing.legend(
+                [*entries.values()],
+                [*entries],
+                loc="outside lower center",
+                ncols=min(len(entries), max(2, 2 * columns)),
+                handlelength=1.8,
+                columnspacing=1.6,
+            )
+    return drawing
+
+
+def render(figure: Figure) -> dict[str, bytes]:
+    """The figure in every format, by extension."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    drawing = draw(figure)
+    rendered = {}
+    with mpl.rc_context(_STYLE):
+        drawing.dpi = 200
+        drawing.draw_without_rendering()
+        drawing.set_layout_engine("none")  # the layout is found once, not once a format
+        # `savefig` would draw everything twice a format, once to find the layout again.
+        printers: dict[str, Any] = {
+            "png": FigureCanvasAgg(drawing).print_png,
+            "pdf": FigureCanvasPdf(drawing).print_pdf,
+            "svg": FigureCanvasSVG(drawing).print_svg,
+        }
+        for extension, write in printers.items():
+            buffer = io.BytesIO()
+            write(buffer, metadata=_METADATA[extension])
+            rendered[extension] = buffer.getvalue()
+    rendered["csv"] = figure.csv().encode()
+    return rendered
+
+
+def save(figure: Figure, folder: Path, stem: str) -> dict[str, Path]:
+    """Write the figure as `folder/stem.{pdf,svg,png,csv}`."""
+    return {
+        extension: write(folder / f"{stem}.{extension}", content)
+        for extension, content in render(figure).items()
+    }
+
+
+def _grid(count: int) -> tuple[int, int]:
+    columns = count if count <= 3 else (2 if count == 4 else 3)
+    return columns, -(-count // columns)
+
+
+def _size(figure: Figure, columns: int, rows: int) -> tuple[float, float]:
+    tall = any(isinstance(p, Heatmap) or (isinstance(p, Plane) and p.equal) for p in figure.panels)
+    width = {1: 4.8, 2: 7.6, 3: 10.6}[columns]
+    return width, rows * (0.92 if tall else 0.72) * (width / columns) + 0.45

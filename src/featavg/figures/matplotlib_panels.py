@@ -1,0 +1,251 @@
+"""One matplotlib drawing a kind of panel; each returns what the figure's legend needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from featavg.figures.marks import Axis, Note, Number, Numbers, Rule, Series
+from featavg.figures.number_format import number
+from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Panel, Plane
+from featavg.figures.plotly_parts import short
+from featavg.figures.typeset import SUPERSCRIPT, mathtext
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+markers": "-"}
+
+
+def draw_panel(panel: Panel, ax: Axes) -> dict[str, Any]:
+    """Draw `panel` on `ax`; the legend's entries by label."""
+    ax.set_title(mathtext(panel.title))
+    if isinstance(panel, Lines):
+        return _lines(panel, ax)
+    if isinstance(panel, Heatmap):
+        return _heatmap(panel, ax)
+    if isinstance(panel, Bars):
+        return _bars(panel, ax)
+    if isinstance(panel, Histogram):
+        return _histogram(panel, ax)
+    return _plane(panel, ax)
+
+
+def _lines(panel: Lines, ax: Axes) -> dict[str, Any]:
+    entries = {mathtext(one.label): _curve(one, ax) for one in panel.series}
+    _axes(ax, panel.x, panel.y)
+    _overlays(ax, panel.rules, panel.notes)
+    return entries
+
+
+def _curve(one: Series, ax: Axes) -> Any:
+    colour = _colour(one.role, one.shade)
+    x, y = np.asarray(one.x, float), np.asarray(one.y, float)
+    look: dict[str, Any] = {"color": colour, "zorder": 3}
+    if "markers" in one.style:
+        look |= {"marker": "o", "markersize": 4.5, "markeredgecolor": "white"}
+        look |= {"markeredgewidth": 0.6}
+    look["linestyle"] = "none" if one.style == "markers" else DASHES[one.style]
+    if one.lo is not None and one.hi is not None:
+        low, high = np.asarray(one.lo, float), np.asarray(one.hi, float)
+        if one.style == "markers":
+            ax.vlines(x, low, high, color=colour, linewidth=1.1, zorder=2)
+        else:
+            ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+    return ax.plot(x, y, **look)[0]
+
+
+def _heatmap(panel: Heatmap, ax: Axes) -> dict[str, Any]:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("featavg", [LIGHT[name] for name in DIVERGING])
+    values = np.asarray(panel.values, float)
+    rows, columns = values.shape
+    limits: Any = {"vmin": -panel.scale, "vmax": panel.scale}
+    mesh = ax.pcolormesh(
+        np.arange(columns + 1) - 0.5,
+        np.arange(rows + 1) - 0.5,
+        np.ma.masked_invalid(values),
+        cmap=colours,
+        edgecolors="white",
+        linewidth=0.6 if columns <= 24 else 0,
+        **limits,
+    )
+    ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
+    for place, names in ((ax.set_xticks, panel.columns), (ax.set_yticks, panel.rows)):
+        shown = range(0, len(names), -(-len(names) // 16))
+        place(shown, [mathtext(names[i]) for i in shown])
+    ax.set(xlabel=mathtext(panel.column_label), ylabel=mathtext(panel.row_label))
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    if panel.shows_values:
+        points = ax.get_window_extent().width * 72 / ax.figure.dpi
+        size = min(7.5, points / columns / 3.5)
+        for (i, j), value in np.ndenumerate(values):
+            if not np.isnan(value):
+                ink = "white" if abs(value) > 0.7 * panel.scale else LIGHT["ink"]
+                ax.text(j, i, short(value), ha="center", va="center", fontsize=size, color=ink)
+    else:
+        bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.85, aspect=28, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.set_label(mathtext(panel.label))
+    for at in panel.column_breaks:
+        ax.axvline(at - 0.5, color=LIGHT["ink"], linewidth=1.2)
+    for at in panel.row_breaks:
+        ax.axhline(at - 0.5, color=LIGHT["ink"], linewidth=1.2)
+    return {}
+
+
+def _bars(panel: Bars, ax: Axes) -> dict[str, Any]:
+    entries = {}
+    width = 0.72 / max(len(panel.bars), 1)
+    positions = np.arange(len(panel.groups))
+    for i, bar in enumerate(panel.bars):
+        x = positions + (i - (len(panel.bars) - 1) / 2) * width
+        values = np.asarray(bar.values, float)
+        colour = _colour(bar.role, bar.shade)
+        drawn = ax.bar(x, values, width * 0.94, color=colour, zorder=2)
+        entries[mathtext(bar.label)] = drawn
+        if bar.lo is not None and bar.hi is not None:
+            low, high = np.asarray(bar.lo, float), np.asarray(bar.hi, float)
+            ax.vlines(x, low, high, color=LIGHT["ink"], linewidth=1.0, zorder=3)
+    _axes(ax, Axis(panel.x_label), panel.y)
+    ax.set_xticks(positions, [mathtext(name) for name in panel.groups])
+    ax.grid(False, axis="x")
+    _overlays(ax, panel.rules, ())
+    return entries
+
+
+def _histogram(panel: Histogram, ax: Axes) -> dict[str, Any]:
+    entries = {}
+    edges = np.asarray(panel.edges, float)
+    for bar in panel.bars:
+        colour = _colour(bar.role, bar.shade)
+        values = np.asarray(bar.values, float)
+        ax.stairs(values, edges, fill=True, color=colour, alpha=0.25)
+        ax.stairs(values, edges, color=colour, linewidth=1.3)
+        entries[mathtext(bar.label)] = ax.plot([], [], color=colour)[0]
+    _axes(ax, panel.x, panel.y)
+    if not panel.y.log:
+        ax.set_ylim(bottom=0)
+    _overlays(ax, panel.rules, panel.notes)
+    return entries
+
+
+def _plane(panel: Plane, ax: Axes) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for field in panel.contours:
+        grid = [np.asarray(part, float) for part in (field.x, field.y, field.z)]
+        colour = _colour(field.role, field.shade)
+        if field.fill:
+            size = float(np.nanmax(np.abs(grid[2]))) or 1.0
+            tints = [LIGHT["low"], LIGHT["high"]]
+            ax.contourf(*grid, levels=[-2 * size, 0, 2 * size], colors=tints, alpha=0.13)
+        levels = sorted(float(level) for level in field.levels)
+        ax.contour(*grid, levels=levels, colors=[colour], linewidths=1.6, linestyles="solid")
+        entries[mathtext(field.label)] = ax.plot([], [], color=colour, linewidth=1.6)[0]
+    for cloud in panel.points:
+        colour = _colour(cloud.role, cloud.shade)
+        edge = {} if cloud.marker in "x+" else {"edgecolors": "white", "linewidths": 0.4}
+        size = float(cloud.size) ** 2 * 0.6
+        place = np.asarray(cloud.x, float), np.asarray(cloud.y, float)
+        look: dict[str, Any] = {"s": size, "marker": cloud.marker, "color": colour, "zorder": 3}
+        entries[mathtext(cloud.label)] = ax.scatter(*place, **look | edge)
+    for circle in panel.circles:
+        _circle(ax, circle.center, circle.radius, circle.label, circle.role)
+    for arrow in panel.arrows:
+        look = {"arrowstyle": "-|>", "color": LIGHT[arrow.role], "linewidth": 1.5}
+        look |= {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 11}
+        ax.annotate("", arrow.end, arrow.start, arrowprops=look, zorder=4)
+        middle = np.asarray([arrow.start, arrow.end], float).mean(axis=0)
+        _text(ax, middle[0], middle[1], arrow.label, arrow.role)
+    if panel.contours:  # a circle that leaves the field must not shrink it
+        ax.set(xlim=_span(panel.contours[0].x), ylim=_span(panel.contours[0].y))
+    _axes(ax, panel.x, panel.y)
+    if panel.equal:
+        ax.set_aspect("equal", adjustable="box" if panel.contours else "datalim")
+    _overlays(ax, panel.rules, panel.notes)
+    return entries
+
+
+def _span(values: Numbers) -> tuple[float, float]:
+    return min(map(float, values)), max(map(float, values))
+
+
+def _circle(ax: Axes, center: tuple[Number, Number], radius: Number, label: str, role: str) -> None:
+    from matplotlib.patches import Circle
+
+    (x, y), r = (float(v) for v in center), float(radius)
+    look: dict[str, Any] = {"fill": False, "color": LIGHT[role], "linewidth": 1.1}
+    ax.add_patch(Circle((x, y), r, linestyle=(0, (4, 2)), **look))
+    _text(ax, x, y + r, label, role)
+
+
+def _overlays(ax: Axes, rules: Sequence[Rule], notes: Sequence[Note]) -> None:
+    for rule in rules:
+        colour, label = LIGHT[rule.role], mathtext(rule.label)
+        line: Any = {"color": colour, "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1.5}
+        at = float(rule.at)
+        text: Any = {"color": colour, "fontsize": 8, "textcoords": "offset points", "zorder": 4}
+        text["bbox"] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
+        place: Any
+        if rule.axis == "y":
+            ax.axhline(at, **line)
+            place = {"xy": (1, at), "xycoords": ("axes fraction", "data"), "xytext": (0, 2)}
+            ax.annotate(label, ha="right", va="bottom", **place, **text)
+        else:
+            ax.axvline(at, **line)
+            place = {"xy": (at, 1), "xycoords": ("data", "axes fraction"), "xytext": (3, 0)}
+            ax.annotate(label, ha="left", va="top", **place, **text)
+    for note in notes:
+        _text(ax, note.x, note.y, note.text, note.role)
+
+
+def _text(ax: Axes, x: Number, y: Number, text: str, role: str) -> None:
+    look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8, "zorder": 5}
+    if text:
+        ax.text(float(x), float(y), mathtext(text), color=LIGHT[role], **look)
+
+
+def _axes(ax: Axes, x: Axis, y: Axis) -> None:
+    for name, axis in (("x", x), ("y", y)):
+        settings: dict[str, Any] = {f"{name}label": mathtext(axis.text)}
+        if axis.log:
+            settings[f"{name}scale"] = "log"
+        if axis.range is not None:
+            settings[f"{name}lim"] = axis.range
+        ax.set(**settings)
+        if axis.log:
+            _log_ticks(ax, name)
+        if axis.ticks is not None:
+            labels = axis.tick_labels or [number(tick) for tick in axis.ticks]
+            place = ax.set_xticks if name == "x" else ax.set_yticks
+            place([float(t) for t in axis.ticks], [mathtext(label) for label in labels])
+            place([], minor=True)
+
+
+def _log_ticks(ax: Axes, name: str) -> None:
+    """Powers of ten in Unicode (mathtext is slow to parse); 2 and 5 too over a short range."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis = ax.xaxis if name == "x" else ax.yaxis
+    low, high = ax.get_xlim() if name == "x" else ax.get_ylim()
+    plain = FuncFormatter(lambda value, _: _power(value))
+    axis.set_major_formatter(plain)
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.set_minor_formatter(plain if high < 30 * low else NullFormatter())
+
+
+def _power(value: float) -> str:
+    """Powers of ten as powers from a thousand on, so that a long axis has short labels."""
+    exponent = math.log10(value)
+    whole = abs(exponent - round(exponent)) < 1e-9 and not -2 < exponent < 3
+    return "10" + str(round(exponent)).translate(SUPERSCRIPT) if whole else number(value)
+
+
+def _colour(role: str, shade: Number) -> str:
+    return mix(LIGHT[role], LIGHT["paper"], strength(shade))

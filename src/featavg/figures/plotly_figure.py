@@ -1,0 +1,257 @@
+"""From a figure's description to plotly's JSON, written by hand: no plotly package is needed.
+
+Colours are names of the palette with an "@" ("@averaged", "@averaged:0.5" half way to the paper,
+"@averaged/0.2" see-through); the page's script puts in the colours of the theme at hand, so that
+one description serves light and dark. Each panel is a plot of its own, which the page sets side by
+side or one below the other; the legend is HTML and shared by the panels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+
+from featavg.figures.figure import Figure
+from featavg.figures.marks import Axis, Bar, Points, Series
+from featavg.figures.palette import DIVERGING
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Panel, Plane
+from featavg.figures.plotly_parts import (
+    Json,
+    across,
+    axes,
+    colour_of,
+    draw_arrow,
+    draw_circle,
+    overlays,
+    rounded,
+    short,
+    text_at,
+    ticks,
+)
+
+DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "line+markers": "solid"}
+MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": "star"}
+
+
+def plotly_panels(figure: Figure) -> list[Json]:
+    """One `{data, layout, aspect}` a panel; `aspect` is the height to ask for by width."""
+    return [plotly_panel(panel) for panel in figure.panels]
+
+
+def plotly_panel(panel: Panel) -> Json:
+    """The traces and the layout of one panel."""
+    if isinstance(panel, Lines):
+        return _lines(panel)
+    if isinstance(panel, Heatmap):
+        return _heatmap(panel)
+    if isinstance(panel, Bars):
+        return _bars(panel)
+    if isinstance(panel, Histogram):
+        return _histogram(panel)
+    return _plane(panel)
+
+
+def _lines(panel: Lines) -> Json:
+    data: list[Json] = []
+    for one in panel.series:
+        data += _band(one)
+    data += [_curve(one) for one in panel.series]
+    xs = [v for one in panel.series for v in one.x]
+    ys = [v for one in panel.series for part in (one.y, one.lo, one.hi) for v in part or ()]
+    layout = axes(panel.x, panel.y, xs, ys) | overlays(panel.x, panel.y, panel.rules, panel.notes)
+    return {"data": data, "layout": layout, "aspect": 0.68}
+
+
+def _curve(one: Series) -> Json:
+    colour = colour_of(one.role, one.shade)
+    trace: Json = {
+        "type": "scatter",
+        "name": one.label,
+        "legendgroup": one.label,
+        "x": rounded(one.x),
+        "y": rounded(one.y),
+        "mode": {"markers": "markers", "line+markers": "lines+markers"}.get(one.style, "lines"),
+        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
+        "marker": {"color": colour, "size": 8, "line": {"color": "@paper", "width": 1}},
+    }
+    if one.style != "markers":
+        trace["line"] = {"color": colour, "width": 2.25, "dash": DASHES[one.style]}
+    return trace
+
+
+def _band(one: Series) -> list[Json]:
+    """The band as polygons, one a run without gaps; error bars where there are only markers."""
+    if one.lo is None or one.hi is None:
+        return []
+    points = list(zip(one.x, one.lo, one.hi, strict=True))
+    look: Json = {"type": "scatter", "legendgroup": one.label, "hoverinfo": "skip", "mode": "lines"}
+    colour = colour_of(one.role, one.shade)
+    if one.style == "markers":
+        x = [v for px, _, _ in points for v in (px, px, math.nan)]
+        y = [v for _, low, high in points for v in (low, high, math.nan)]
+        line = {"color": colour, "width": 1.5}
+        return [look | {"x": rounded(x), "y": rounded(y), "line": line}]
+    runs = groupby(points, key=lambda p: not (math.isnan(p[1]) or math.isnan(p[2])))
+    traces = []
+    for whole, run in runs:
+        part = list(run)
+        if whole and len(part) > 1:
+            x = [p[0] for p in part] + [p[0] for p in reversed(part)]
+            y = [p[1] for p in part] + [p[2] for p in reversed(part)]
+            fill = {"fill": "toself", "fillcolor": f"{colour}/0.18", "line": {"width": 0}}
+            traces.append(look | {"x": rounded(x), "y": rounded(y)} | fill)
+    return traces
+
+
+def _heatmap(panel: Heatmap) -> Json:
+    stops = [[i / 4, f"@{name}"] for i, name in enumerate(DIVERGING)]
+    rows, columns = len(panel.rows), len(panel.columns)
+    trace: Json = {
+        "type": "heatmap",
+        "z": [rounded(row) for row in panel.values],
+        "x": list(range(columns)),
+        "y": list(range(rows)),
+        "customdata": [[[row, column] for column in panel.columns] for row in panel.rows],
+        "zmin": -panel.scale,
+        "zmax": panel.scale,
+        "colorscale": stops,
+        "xgap": int(columns <= 24),
+        "ygap": int(rows <= 24),
+        "hoverongaps": False,
+        "showscale": not panel.shows_values,
+        "colorbar": {"thickness": 10, "outlinewidth": 0, "title": {"text": panel.label}},
+        "hovertemplate": "%{customdata[0]}, %{customdata[1]}: %{z:.3f}<extra></extra>",
+    }
+    if panel.shows_values:
+        trace |= {"text": [[short(v) for v in r] for r in panel.values], "texttemplate": "%{text}"}
+    breaks = [("x", b - 0.5) for b in panel.column_breaks]
+    breaks += [("y", b - 0.5) for b in panel.row_breaks]
+    layout: Json = {
+        "xaxis": ticks(panel.columns) | {"title": {"text": panel.column_label}},
+        "yaxis": ticks(panel.rows) | {"title": {"text": panel.row_label}, "autorange": "reversed"},
+        "shapes": [across(axis, at, {"color": "@ink", "width": 1.5}) for axis, at in breaks],
+    }
+    return {"data": [trace], "layout": layout, "aspect": min(max(rows / columns, 0.3), 1.3) * 0.92}
+
+
+def _bars(panel: Bars) -> Json:
+    positions = list(range(len(panel.groups)))
+    data = [_bar(bar, positions) | {"customdata": list(panel.groups)} for bar in panel.bars]
+    values = [v for bar in panel.bars for part in (bar.values, bar.lo, bar.hi) for v in part or ()]
+    layout = axes(Axis(panel.x_label), panel.y, [], [v for v in values if not math.isnan(v)])
+    layout["xaxis"] |= ticks(panel.groups)
+    layout |= overlays(Axis(""), panel.y, panel.rules, ()) | {"barmode": "group", "bargap": 0.3}
+    return {"data": data, "layout": layout, "aspect": 0.68}
+
+
+def _bar(bar: Bar, x: Sequence[int]) -> Json:
+    trace: Json = {
+        "type": "bar",
+        "name": bar.label,
+        "legendgroup": bar.label,
+        "x": list(x),
+        "y": rounded(bar.values),
+        "marker": {"color": colour_of(bar.role, bar.shade)},
+        "hovertemplate": "%{customdata}: %{y:.4~g}<extra>%{fullData.name}</extra>",
+    }
+    if bar.lo is not None and bar.hi is not None:
+        values, low, high = (np.asarray(part, float) for part in (bar.values, bar.lo, bar.hi))
+        ends = {"array": rounded(high - values), "arrayminus": rounded(values - low)}
+        look = {"type": "data", "symmetric": False, "color": "@ink", "thickness": 1.2, "width": 4}
+        trace["error_y"] = look | ends
+    return trace
+
+
+def _histogram(panel: Histogram) -> Json:
+    """Outlined steps, not bars: two samples that overlap stay readable."""
+    data = []
+    for bar in panel.bars:
+        x = [float(e) for edge in panel.edges for e in (edge, edge)]
+        y = [0.0, *(float(v) for value in bar.values for v in (value, value)), 0.0]
+        colour = colour_of(bar.role, bar.shade)
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": bar.label,
+                "legendgroup": bar.label,
+                "x": rounded(x),
+                "y": rounded(y),
+                "line": {"color": colour, "width": 1.75},
+                "fill": "tozeroy",
+                "fillcolor": f"{colour}/0.25",
+                "hovertemplate": "%{x:.4~g}: %{y:.3~g}<extra>%{fullData.name}</extra>",
+            }
+        )
+    tops = [v for bar in panel.bars for v in bar.values]
+    layout = axes(panel.x, panel.y, panel.edges, tops)
+    if not panel.y.log:
+        layout["yaxis"]["rangemode"] = "tozero"
+    layout |= overlays(panel.x, panel.y, panel.rules, panel.notes)
+    return {"data": data, "layout": layout, "aspect": 0.68}
+
+
+def _plane(panel: Plane) -> Json:
+    data: list[Json] = []
+    for field in panel.contours:
+        grid: Json = {
+            "type": "contour",
+            "x": rounded(field.x),
+            "y": rounded(field.y),
+            "z": [rounded(row) for row in field.z],
+            "showscale": False,
+            "legendgroup": field.label,
+            "name": field.label,
+            "hoverinfo": "skip",
+            "autocontour": False,
+        }
+        if field.fill:
+            # One level at zero makes two bands, each of one tint.
+            tint = [[0, "@low/0.16"], [0.5, "@low/0.16"], [0.5, "@high/0.16"], [1, "@high/0.16"]]
+            sides = {"start": 0, "end": 0, "size": 1, "coloring": "fill"}
+            look = {"zmin": -1, "zmax": 1, "colorscale": tint, "line": {"width": 0}}
+            data.append(grid | look | {"contours": sides})
+        line = {"color": colour_of(field.role, field.shade), "width": 2.25, "smoothing": 0}
+        for level in field.levels:
+            at = {"start": level, "end": level, "size": 1, "coloring": "none"}
+            data.append(grid | {"contours": at, "line": line})
+    data += [_cloud(cloud) for cloud in panel.points]
+    xs = [v for cloud in panel.points for v in cloud.x]
+    ys = [v for cloud in panel.points for v in cloud.y]
+    layout = axes(panel.x, panel.y, xs, ys) | overlays(panel.x, panel.y, panel.rules, panel.notes)
+    layout["shapes"] += [draw_circle(c.center, c.radius, c.role) for c in panel.circles]
+    for circle in panel.circles:
+        if circle.label:
+            top = (circle.center[0], float(circle.center[1]) + float(circle.radius))
+            layout["annotations"].append(text_at(top, circle.label, circle.role))
+    for arrow in panel.arrows:
+        layout["annotations"] += draw_arrow(arrow.start, arrow.end, arrow.label, arrow.role)
+    for field in panel.contours[:1]:  # a circle that leaves the field must not shrink it
+        for name, axis, values in (("xaxis", panel.x, field.x), ("yaxis", panel.y, field.y)):
+            if axis.range is None and not axis.log:
+                layout[name]["range"] = [float(min(values)), float(max(values))]
+    if panel.equal:
+        layout["yaxis"] |= {"scaleanchor": "x", "scaleratio": 1, "constrain": "domain"}
+        layout["xaxis"] |= {"constrain": "domain"}
+    return {"data": data, "layout": layout, "aspect": 0.92 if panel.equal else 0.72}
+
+
+def _cloud(cloud: Points) -> Json:
+    colour = colour_of(cloud.role, cloud.shade)
+    thin = cloud.marker in "x+"
+    edge = {"color": colour if thin else "@paper", "width": 1.75 if thin else 0.75}
+    symbol = MARKERS[cloud.marker]
+    marker = {"color": colour, "size": float(cloud.size) + 1, "symbol": symbol, "line": edge}
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": cloud.label,
+        "legendgroup": cloud.label,
+        "x": rounded(cloud.x),
+        "y": rounded(cloud.y),
+        "marker": marker,
+        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
+    }

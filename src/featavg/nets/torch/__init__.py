@@ -1,0 +1,1 @@
+"""Networks in PyTorch: small CNNs, ResNets, embeddings and pretrained weights."""

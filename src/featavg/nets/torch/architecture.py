@@ -1,0 +1,87 @@
+"""Which deep network, said in a few words that fit into a result file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from featavg.data.images import ImageTask
+from featavg.errors import InputError, one_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+NAMES = ("resnet18", "convnet", "resnet20", "resnet32")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network for images, before it has weights.
+
+    Attributes:
+        name: one of `NAMES`.
+        outputs: classes.
+        width: channels of the first stage (resnet18: 64 is the paper's; convnet: 32).
+        channels: 3 for colour, 1 for grey.
+        mean, deviation: of the pixels, by channel.
+        size: height of an image; only convnet needs it.
+    """
+
+    name: str
+    outputs: int
+    width: int
+    channels: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    size: int = 32
+
+    def __post_init__(self) -> None:
+        one_of("network", self.name, NAMES)
+        if self.width < 1:
+            raise InputError("width", f"is {self.width}", "give at least one channel")
+
+    def build(self, seed: int = 0) -> nn.Module:
+        """The network with the random weights of `seed`."""
+        import torch
+
+        from featavg.nets.torch.convnet import ConvNet
+        from featavg.nets.torch.resnet import cifar_resnet, resnet18
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if self.name in ("resnet20", "resnet32"):
+                return cifar_resnet(int(self.name[-2:]))
+            if self.name == "resnet18":
+                return resnet18(self.outputs, self.width, self.channels, self.mean, self.deviation)
+            return ConvNet(
+                self.outputs, self.width, self.channels, self.size, self.mean, self.deviation
+            )
+
+    @classmethod
+    def from_json(cls, described: dict[str, Any]) -> Architecture:
+        """The inverse of `to_json`, after a file has made lists of the tuples."""
+        mean, deviation = tuple(described["mean"]), tuple(described["deviation"])
+        return cls(**(described | {"mean": mean, "deviation": deviation}))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def architecture(name: str, task: ImageTask, labels: str, width: int) -> Architecture:
+    """The network for a task, normalised by the statistics of its training images."""
+    mean, deviation = statistics(task)
+    channels, height, _ = task.shape
+    return Architecture(
+        name, task.outputs(labels), width, channels, tuple(mean), tuple(deviation), height
+    )
+
+
+def statistics(task: ImageTask) -> tuple[Sequence[float], Sequence[float]]:
+    """Mean and deviation of each channel, to four digits: enough, and readable in a file."""
+    sample = task.train[slice(0, 10000)].unit.astype(np.float64)
+    mean, deviation = sample.mean(axis=(0, 2, 3)), sample.std(axis=(0, 2, 3))
+    return mean.round(4).tolist(), np.maximum(deviation.round(4), 1e-3).tolist()

@@ -1,0 +1,87 @@
+"""Weights made by others (torch): tensors are read, code is refused."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from featavg.errors import InputError
+from featavg.nets.torch.resnet import ResNet, cifar_resnet
+
+# What the two files of the public CIFAR-10 ResNets are called.
+PUBLIC = {20: "resnet20-12fca82f.th", 32: "resnet32-d509ac18.th"}
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file or of a torch file that holds nothing but tensors.
+
+    A torch file is a pickle, and a pickle can run code: only tensors and plain containers are
+    allowed in it (`weights_only`), anything else is refused before it is made.
+    """
+    if not path.is_file():
+        raise InputError(str(path), "is not a file", "give a file of weights")
+    if path.suffix == ".safetensors":
+        return _safetensors(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickles of an unusual kind: refused below
+            found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
+        raise InputError(
+            str(path),
+            "is a pickle that holds more than tensors, perhaps code",
+            "save the state dict alone, or as safetensors",
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise InputError(
+            str(path), f"is damaged ({type(error).__name__})", "get it again"
+        ) from error
+    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
+        found = found["state_dict"]
+    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        raise InputError(str(path), "holds no table of tensors", "save a state dict")
+    return {str(name): value for name, value in found.items()}
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(str(path)))
+    except (SafetensorError, OSError) as error:
+        raise InputError(str(path), "is damaged", "get it again") from error
+
+
+def load_into(net: nn.Module, tensors: dict[str, Tensor], path: Path | str) -> None:
+    """Fill a network; names or shapes that do not fit are one sentence."""
+    buffers = {n: b for n, b in net.state_dict().items() if n.startswith("normalise.")}
+    try:
+        net.load_state_dict(buffers | tensors)
+    except RuntimeError as error:
+        raise InputError(
+            str(path), "holds the weights of another network", "check the depth and width"
+        ) from error
+
+
+def public_cifar_resnet(path: Path) -> ResNet:
+    """A CIFAR-10 ResNet of others; its depth is read off the number of its layers.
+
+    The public files have their keys under `module.`, and stages called layer1 to layer3.
+    """
+    tensors = {_renamed(name): value for name, value in read_tensors(path).items()}
+    convolutions = sum(value.ndim == 4 for value in tensors.values())
+    net = cifar_resnet(convolutions + 1)
+    load_into(net, tensors, path)
+    return net.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+
+def _renamed(name: str) -> str:
+    name = name.removeprefix("module.")
+    return re.sub(r"^layer(\d)\.", lambda found: f"stages.{int(found[1]) - 1}.", name)

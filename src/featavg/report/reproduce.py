@@ -1,0 +1,88 @@
+"""Run the claims, print the table of verdicts, write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from featavg.claims import store, terminal
+from featavg.claims.ledger import Claim, Settings, Verdict
+from featavg.claims.registry import find
+from featavg.claims.result import Outcome, strict
+from featavg.claims.run import run
+from featavg.errors import InputError
+from featavg.report.page import write_report
+from featavg.storage.files import dumps, usable_folder, write
+from featavg.storage.provenance import provenance
+
+DEFAULT_OUT = Path("featavg-report")
+
+
+def reproduce(
+    only: str | Iterable[str] | None = None,
+    full: bool = False,
+    seeds: int = 5,
+    out: str | Path | None = None,
+    json: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    record: bool = False,
+    resume: bool | None = None,
+    claims: Sequence[Claim] | None = None,
+    quiet: bool = False,
+) -> list[Outcome]:
+    """Run claims and write `out/report.html`, `out/figures/` and, if asked, everything as `json`.
+
+    Args:
+        only: ids or beginnings of ids, in a list or separated by commas; all claims by default.
+        full: run the full tier too (hours). Without it a full-tier claim shows its recorded
+            result, or is "not run" with the command that runs it.
+        seeds: how many seeds, counted from 0.
+        out: folder for the report; `featavg-report` by default.
+        json: file for all numbers, verdicts and figures, for machines.
+        data_dir: where data sets are.
+        record: keep the results of full-tier claims in the package (`featavg/results/`).
+        resume: take over what an earlier run into the same folder has finished with the same
+            claim, seeds, tier, version and source. By default a full run does, so that it can be
+            killed and started again, and a quick run does not: it takes a minute and is then all
+            of one piece.
+        claims: run these instead of the registered ones.
+        quiet: print nothing.
+
+    A claim whose program breaks is shown as "not run" with the error, and has `error` set: the
+    command line then exits with code 1, after everything else has been run and written.
+    """
+    if seeds < 1:
+        raise InputError("seeds", f"is {seeds}", "give at least one")
+    chosen = find(only, claims)
+    if json is not None:
+        usable_folder(Path(json).absolute().parent, "json")
+    folder = usable_folder(Path(out) if out is not None else DEFAULT_OUT)
+    settings = Settings(
+        seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
+    )
+    earlier = {claim.id: store.recorded(claim.id) for claim in chosen if claim.tier == "full"}
+    outcomes = run(chosen, settings, folder, earlier, full if resume is None else resume, quiet)
+    if record:
+        for outcome in outcomes:
+            fresh = not outcome.recorded and outcome.verdict is not Verdict.NOT_RUN
+            if outcome.tier == "full" and fresh:
+                store.record(outcome)
+    if not quiet:
+        terminal.show(outcomes)
+    _write(outcomes, folder, Path(json) if json is not None else None, quiet)
+    return outcomes
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """1 if the program of a claim broke, else 0: a claim that fails is a finding, not a fault."""
+    return int(any(outcome.error for outcome in outcomes))
+
+
+def _write(outcomes: list[Outcome], folder: Path, json: Path | None, quiet: bool) -> None:
+    about = provenance()
+    page = write_report(outcomes, folder, about)
+    if json is not None:
+        described = {"provenance": about, "outcomes": [outcome.to_json() for outcome in outcomes]}
+        write(json, dumps(strict(described)), "json")
+    if not quiet:
+        print(f"Report: {page}")

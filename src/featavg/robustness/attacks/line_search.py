@@ -1,0 +1,97 @@
+"""Along a line: where does the decision flip? Every attack ends here, with plain evaluations."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from featavg.robustness.models.model import Model
+from featavg.robustness.models.norms import to_box
+
+
+def shorten(
+    model: Model,
+    x: Float[ndarray, "n D"],
+    label: Int[ndarray, " n"],
+    point: Float[ndarray, "n D"],
+    margin: Float[ndarray, " n"],
+    steps: int = 8,
+    tolerance: float = 1e-7,
+    insist: bool = False,
+) -> tuple[Float[ndarray, "n D"], Bool[ndarray, " n"]]:
+    """The point on the way from x to `point` where the decision flips; whether `point` flips.
+
+    Keeps a flipped end and an unflipped end. The secant through both is tried first and moved a
+    little beyond, since the margin is close to linear near the boundary; when that stops halving
+    the interval, its middle is. The returned point was evaluated as it is and found to flip.
+
+    Args:
+        margin: that of x itself, positive.
+        steps: evaluations after the first.
+        tolerance: stop where the interval is this share of the way.
+        insist: `point` is known to flip: if it does not any more, look a hair beyond it. In another
+            batch the same point has other last digits.
+    """
+    point = point.copy()
+    end = model.margins(point, label)
+    for hair in (1e-9, 1e-6, 1e-4) if insist else ():
+        rows = np.flatnonzero((end > 0) & np.any(point != x, axis=1))
+        if len(rows) == 0:
+            break
+        longer = to_box(x[rows], (1 + hair) * (point[rows] - x[rows]), model.bounds)
+        trial = (x[rows] + longer).astype(x.dtype)
+        margins = model.margins(trial, label[rows])
+        hit = margins <= 0
+        point[rows[hit]], end[rows[hit]] = trial[hit], margins[hit]
+    flipped = end <= 0
+    low, high = np.zeros(len(x)), np.ones(len(x))
+    at_low, at_high = margin.astype(float), end.astype(float)
+    far = point.copy()
+    for step in range(steps):
+        open_ = np.flatnonzero(flipped & (high - low > tolerance * high))
+        if len(open_) == 0:
+            break
+        lo, hi = low[open_], high[open_]
+        rise = at_low[open_] - at_high[open_]
+        secant = lo + (hi - lo) * at_low[open_] / np.where(rise > 0, rise, 1.0)
+        # Land just beyond the root: the far end is the answer, so that is the end to pull in.
+        secant += (0.02 if step < 3 else 0.2) * np.minimum(hi - secant, secant - lo)
+        halve = (step % 3 == 2) | ~(rise > 0)
+        trial = np.where(halve, (lo + hi) / 2, np.clip(secant, lo, hi))
+        share = trial[:, None].astype(x.dtype)
+        between = (1 - share) * x[open_] + share * far[open_]
+        if model.bounds is not None:
+            between = np.clip(between, *model.bounds)  # rounding may leave the box
+        found = model.margins(between, label[open_])
+        hit = found <= 0
+        point[open_[hit]] = between[hit]
+        high[open_[hit]], at_high[open_[hit]] = trial[hit], found[hit]
+        low[open_[~hit]], at_low[open_[~hit]] = trial[~hit], found[~hit]
+    return point, flipped
+
+
+def reach(
+    model: Model,
+    x: Float[ndarray, "n D"],
+    label: Int[ndarray, " n"],
+    direction: Float[ndarray, "n D"],
+    scale: Float[ndarray, " n"],
+    doublings: int = 12,
+) -> Float[ndarray, "n D"]:
+    """x plus the shortest of the multiples scale * 2^i that flips it, i = -doublings..doublings.
+
+    x itself where none does. Clipped to the bounds: a long enough multiple is a corner of the box.
+    """
+    best = x.copy()
+    left = np.flatnonzero(np.isfinite(scale) & (scale > 0))
+    for i in range(-doublings, doublings + 1):
+        if len(left) == 0:
+            break
+        step = (scale[left] * 2.0**i)[:, None] * direction[left]
+        delta = to_box(x[left], step.astype(x.dtype), model.bounds)
+        point = x[left] + delta
+        hit = model.margins(point, label[left]) <= 0
+        best[left[hit]] = point[hit]
+        left = left[~hit]
+    return best

@@ -1,0 +1,121 @@
+"""Proof, in rational arithmetic, that a network decides the same way everywhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
+
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.piece_search import PieceSearch
+
+# One linear inequality row . x + constant <= 0 with exact coefficients.
+Inequality = tuple[list[Fraction], Fraction]
+
+
+def never_flips(
+    net: TwoLayer, y: int, readout: str, positive: Bool[ndarray, " c"], search: PieceSearch
+) -> bool:
+    r"""Whether {y * score <= 0} is empty, proven exactly; False if float64 only suspects it.
+
+    A float64 certificate ends at some finite, if huge, distance. Emptiness of a piece is a
+    combination of its inequalities with lambda >= 0 that reads 0 . x + c <= 0 with c > 0 (Farkas).
+    `search`, just done at some point, names the inequalities; their exact multipliers are the null
+    vector of their rows, found by elimination in fractions.
+    """
+    outputs = _Exact(net, y, readout, positive)
+    if len(search.members) < outputs.families:
+        # A family that can never hold was left out of the search, in floats; say it in fractions.
+        return False
+    for leaf, f in enumerate(search.pieces.family):
+        on = (search.pieces.down[leaf] > 0).any(axis=0)
+        known = [search.proofs[leaf]] if leaf in search.proofs else []
+        single = [[cut] for cut in search.patterns(int(f))]
+        if not any(
+            _empty([outputs.row(int(f), i, t, on) for i, t in cuts]) for cuts in known + single
+        ):
+            return False
+    return True
+
+
+class _Exact:
+    """The inequalities of `question.flipped`, in fractions."""
+
+    def __init__(self, net: TwoLayer, y: int, readout: str, positive: ndarray) -> None:
+        self.weights = [[Fraction(v) for v in row] for row in net.weights.tolist()]
+        self.biases = [Fraction(v) for v in net.biases.tolist()]
+        self.alive = np.flatnonzero(np.abs(net.weights).max(axis=1) > 0)
+        head = [[Fraction(v) for v in row] for row in net.head.tolist()]
+        own, rival = (positive, ~positive) if y > 0 else (~positive, positive)
+        if net.outputs == 1:
+            self.heads = [[[y * a for a in head[0]]]]
+        elif readout == "sum":
+            signs = np.where(own, 1, -1).tolist()
+            columns = zip(*head, strict=True)
+            self.heads = [[[sum(s * a for s, a in zip(signs, c, strict=True)) for c in columns]]]
+        else:
+            self.heads = [
+                [
+                    [a - b for a, b in zip(head[i], head[j], strict=True)]
+                    for i in np.flatnonzero(own)
+                ]
+                for j in np.flatnonzero(rival)
+            ]
+        self.families = len(self.heads)
+
+    def row(self, f: int, i: int, active: ndarray, on: ndarray) -> Inequality:
+        """Inequality i of family f with pattern `active` on the left and `on` on the right."""
+        head = self.heads[f][i]
+        total, constant = [Fraction(0)] * len(self.weights[0]), Fraction(0)
+        place = {int(r): n for n, r in enumerate(self.alive)}
+        for r, a in enumerate(head):
+            if r not in place:
+                constant += a * max(self.biases[r], Fraction(0))
+            elif (a > 0 and active[place[r]]) or (a < 0 and on[place[r]]):
+                total = [t + a * w for t, w in zip(total, self.weights[r], strict=True)]
+                constant += a * self.biases[r]
+        return total, constant
+
+
+def _empty(inequalities: list[Inequality]) -> bool:
+    """Whether a non-negative combination of the rows is zero and its constant positive.
+
+    >>> one, two = Fraction(1), Fraction(2)
+    >>> _empty([([one, two], one), ([-one, -two], one)])
+    True
+    """
+    null = _null_vector([row for row, _ in inequalities])
+    if null is None:
+        return False
+    if any(v < 0 for v in null):
+        null = [-v for v in null]
+    constant = sum(v * c for v, (_, c) in zip(null, inequalities, strict=True))
+    return all(v >= 0 for v in null) and constant > 0
+
+
+def _null_vector(rows: list[list[Fraction]]) -> list[Fraction] | None:
+    """The combination of the rows that vanishes, if there is exactly one up to scale."""
+    size = len(rows)
+    # Eliminate on the rows with the identity appended, so that the combination is carried along.
+    work = [(list(row), [Fraction(int(i == j)) for j in range(size)]) for i, row in enumerate(rows)]
+    done = 0
+    for column in range(len(rows[0])):
+        pivot = next((r for r in range(done, size) if work[r][0][column] != 0), None)
+        if pivot is None:
+            continue
+        work[done], work[pivot] = work[pivot], work[done]
+        top, top_mix = work[done]
+        for r in range(done + 1, size):
+            row, mix = work[r]
+            if row[column] != 0:
+                factor = row[column] / top[column]
+                work[r] = (
+                    [a - factor * b for a, b in zip(row, top, strict=True)],
+                    [a - factor * b for a, b in zip(mix, top_mix, strict=True)],
+                )
+        done += 1
+        if done == size:
+            return None
+    return work[done][1] if done == size - 1 else None

@@ -1,0 +1,224 @@
+r"""The nearest flipped point in l_inf by branch and bound over linear programs.
+
+As in l2, a flipped set is {up . relu(z) + shift <= down . relu(z)}: convex against convex. Each
+ReLU on the large side is a maximum of two lines, so choosing one of them for each makes a convex
+piece inside the set, and the set is the union of its pieces. A node of the tree has chosen for some
+neurons; for the others the chord of the ReLU over what the current radius lets z reach lies above
+it, which makes a convex set around all pieces below the node.
+
+One node is one linear program. Written for delta = R s / t with |s_i| <= 1, its d bounds are
+constants and it has one row for each inequality and each ReLU on the small side: 17 ms at d = 3072,
+where the textbook form with 2 d rows takes 600. Its multipliers, cleaned of signs they may not
+have, prove a lower bound by plain arithmetic: the solver is not trusted with certificates.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.optimize import linprog
+
+from featavg.robustness.exact.budget import SAME, Clock
+from featavg.robustness.exact.flipped_set import Family
+
+UNDECIDED, OFF, ON = -1, 0, 1
+# Below this share of the current radius a program's answer does not matter: it is unbounded there.
+FLOOR = 1e-6
+# How far inside the flipped set a second look goes, relative to the pre-activations.
+SLACKS = (1e-10, 1e-8, 1e-6)
+
+# Evaluates a step: the length of a step along it that flips the network, or infinity.
+Probe = Callable[[ndarray], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One family seen from one point: z = at_x + normals @ delta."""
+
+    family: Family
+    normals: Float[ndarray, "M N"]
+    at_x: Float[ndarray, " M"]
+    sizes: Float[ndarray, " M"] = field(init=False)
+    bent: Int[ndarray, " p"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # |w_r|_1, the most that a step of l_inf length one changes z_r.
+        object.__setattr__(self, "sizes", np.abs(self.normals).sum(axis=1))
+        object.__setattr__(self, "bent", np.flatnonzero((self.family.up > 0).any(axis=0)))
+
+    def lines(
+        self, chosen: Int[ndarray, " M"], radius: float
+    ) -> tuple[Float[ndarray, " M"], Float[ndarray, " M"]]:
+        """Slope and height of a line above each undecided ReLU, or of the line chosen for it."""
+        low, high = self.at_x - radius * self.sizes, self.at_x + radius * self.sizes
+        wide = np.where(high > low, high - low, 1.0)
+        crosses = (low < 0) & (high > 0)
+        slope = np.where(crosses, high / wide, (low >= 0).astype(float))
+        height = np.where(crosses, -low * high / wide, 0.0)
+        slope = np.where(chosen == UNDECIDED, slope, (chosen == ON).astype(float))
+        return slope, np.where(chosen == UNDECIDED, height, 0.0)
+
+    def solve(
+        self, chosen: Int[ndarray, " M"], radius: float, slack: float = 0.0
+    ) -> tuple[Float[ndarray, " q"] | None, Float[ndarray, " N"] | None]:
+        """The multipliers of a node's linear program, and its nearest step, where it has them.
+
+        With `slack` the step has that much to spare, so that it flips although it is rounded: each
+        ReLU on the small side counts for more than it is. Not the inequality itself: where all of
+        them are off it reads 0 <= 0, which counts as flipped and can hold no better.
+        """
+        slope, height = self.lines(chosen, radius)
+        up, down = self.family.up, self.family.down
+        (count, size), p = (len(up), self.normals.shape[1]), len(self.bent)
+        slanted = down * slope
+        table = np.zeros((count + p, size + p + 1))
+        table[:count, :size] = -slanted @ self.normals
+        table[:count, size:-1] = up[:, self.bent]
+        constant = self.family.shift - slanted @ self.at_x - down @ height
+        table[:count, -1] = (constant + (slack if p == 0 else 0.0)) / radius
+        table[count:, :size] = self.normals[self.bent]
+        table[count:, size:-1] = -np.eye(p)
+        table[count:, -1] = (self.at_x[self.bent] + slack) / radius
+        bounds = np.empty((size + p + 1, 2))
+        bounds[:size] = -1.0, 1.0
+        bounds[size:-1] = 0.0, np.inf
+        bounds[-1] = 0.0, 1 / FLOOR
+        objective = np.zeros(size + p + 1)
+        objective[-1] = -1.0
+        # Few dense rows: presolve finds nothing to remove and costs a quarter of the time.
+        found = linprog(
+            objective,
+            table,
+            np.zeros(count + p),
+            bounds=bounds,
+            method="highs",
+            options={"presolve": False},
+        )
+        if found.status != 0:
+            return None, None
+        share = float(found.x[-1])
+        step = found.x[:size] * (radius / share) if share > FLOOR else None
+        return -np.asarray(found.ineqlin.marginals), step
+
+    def bound(
+        self, multipliers: Float[ndarray, " q"] | None, chosen: Int[ndarray, " M"], radius: float
+    ) -> float:
+        r"""No flipped point below the node is nearer than this, or than `radius`.
+
+        Any lambda >= 0 on the inequalities and 0 <= beta <= lambda.up on the ReLUs prove
+        <a, delta> + g <= 0, and so |delta| >= g / |a|_1. They need not be the best for this node:
+        those of its parent often close it without a linear program.
+        """
+        if multipliers is None:
+            return 0.0
+        slope, height = self.lines(chosen, radius)
+        slanted = self.family.down * slope
+        constant = self.family.shift - slanted @ self.at_x - self.family.down @ height
+        own = np.maximum(multipliers[: len(constant)], 0.0)
+        beta = np.zeros(len(self.at_x))
+        beta[self.bent] = multipliers[len(constant) :]
+        beta = np.clip(beta, 0.0, own @ self.family.up)
+        gap = float(own @ constant + beta @ self.at_x)
+        # Rounding of the sums, charged against the bound.
+        gap -= 1e-13 * float(own @ np.abs(constant) + beta @ np.abs(self.at_x))
+        steep = float(np.abs((beta - own @ slanted) @ self.normals).sum())
+        steep += 1e-13 * float((beta + own @ np.abs(slanted)) @ self.sizes)
+        if gap <= 0:
+            return 0.0
+        return gap / steep if steep > 0 else math.inf
+
+
+@dataclass(eq=False)
+class TreeResult:
+    """What the search knows: `certified` <= the radius <= `attack`."""
+
+    certified: float
+    attack: float
+    nodes: int
+    finished: bool
+
+
+def search(programs: list[Program], start: float, probe: Probe, clock: Clock) -> TreeResult:
+    """Best-first search over the trees of all families.
+
+    Args:
+        programs: one a family.
+        start: a radius at which a flipped point is known, or a guess to begin with.
+        probe: evaluates a step, remembers it and returns the length it flips at.
+        clock: nodes and time allowed.
+    """
+    attack, nodes = start, 0
+    closed = math.inf  # the smallest bound of a node that was given up
+    heap: list[tuple[float, int, _Node]] = []
+    for index, program in enumerate(programs):
+        free = np.where(program.family.concave, UNDECIDED, OFF)
+        heapq.heappush(heap, (0.0, index, _Node(program, free, None)))
+    serial = len(programs)
+    while heap:
+        bound, _, node = heapq.heappop(heap)
+        if clock.spent(nodes):
+            return TreeResult(min(bound, closed, attack), attack, nodes, finished=False)
+        # The radius has shrunk since this node was made, and its lines with it.
+        bound = max(bound, node.program.bound(node.multipliers, node.chosen, attack))
+        if bound >= attack * (1 - SAME):
+            closed = min(closed, bound)
+            continue
+        multipliers, step = node.program.solve(node.chosen, attack)
+        nodes += 1
+        bound = max(bound, node.program.bound(multipliers, node.chosen, attack))
+        if step is not None:
+            attack = min(attack, _flip(node, step, attack, probe))
+        undecided = np.flatnonzero(node.chosen == UNDECIDED)
+        if bound >= attack * (1 - SAME) or step is None or len(undecided) == 0:
+            closed = min(closed, bound)
+            continue
+        branch = undecided[_gaps(node, step, attack)[undecided].argmax()]
+        for choice in (ON, OFF):
+            chosen = node.chosen.copy()
+            chosen[branch] = choice
+            child = _Node(node.program, chosen, multipliers)
+            serial += 1
+            heapq.heappush(heap, (bound, serial, child))
+    return TreeResult(min(closed, attack), attack, nodes, finished=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Node:
+    program: Program
+    chosen: Int[ndarray, " M"]
+    multipliers: Float[ndarray, " q"] | None
+
+
+def _flip(node: _Node, step: Float[ndarray, " N"], radius: float, probe: Probe) -> float:
+    """The length at which the node's step flips.
+
+    Where longer is not further inside, as at a tip of the flipped set, steps with something to
+    spare are tried. Only at leaves: elsewhere the step of a relaxation need not flip.
+    """
+    length = probe(step)
+    if length < math.inf or np.any(node.chosen == UNDECIDED):
+        return length
+    program = node.program
+    scale = float(
+        np.abs(program.family.up) @ np.abs(program.at_x) @ np.ones(len(program.family.up))
+    )
+    for slack in SLACKS:
+        _, inside = program.solve(node.chosen, radius, slack * scale)
+        if inside is not None and (length := probe(inside)) < math.inf:
+            break
+    return length
+
+
+def _gaps(node: _Node, step: Float[ndarray, " N"], radius: float) -> Float[ndarray, " M"]:
+    """How far above its ReLU each line is at the step, weighed by what it counts for."""
+    program = node.program
+    z = program.at_x + program.normals @ step
+    slope, height = program.lines(node.chosen, radius)
+    weight = program.family.down.max(axis=0)
+    return np.asarray(weight * (slope * z + height - np.maximum(z, 0.0)))

@@ -1,0 +1,150 @@
+"""The exact l2 radius at a point by listing convex pieces, the most promising first."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.robustness.exact.budget import SAME, Candidate, Clock, Search
+from featavg.robustness.exact.pieces import Leaves
+from featavg.robustness.exact.qp import nearest
+from featavg.robustness.exact.subspace import Subspace
+
+# A solution that violates an inequality by less than this share of its length needs no further cut.
+SATISFIED = 1e-11
+
+
+class _Cuts:
+    """Affine minorants of the convex sides of one family: inequality, slope, value and mass."""
+
+    def __init__(self, slopes: ndarray, values: ndarray, mass: ndarray, active: ndarray) -> None:
+        self.which = list(range(len(values)))
+        self.slopes, self.values, self.mass = list(slopes), list(values), list(mass)
+        self.active = [active] * len(self.which)
+        self.known = {(i, active.tobytes()) for i in self.which}
+
+
+class PieceSearch:
+    r"""min |u| over the union of the leaves, at one point after another.
+
+    Every leaf has a lower bound. The leaf with the lowest is solved with the cuts known for its
+    family: up_i . relu(z) >= sum over T of up_i z for every subset T of its neurons, so each T is
+    one linear cut, and T is chosen active at the last solution. A new cut raises at once the bounds
+    of all leaves of the family, since each cut alone is a half-space with a distance in closed
+    form. The search ends when no leaf has a bound below the best point found.
+    """
+
+    def __init__(self, space: Subspace, pieces: Leaves) -> None:
+        self.space, self.pieces = space, pieces
+        self.up, self.shift = pieces.up, pieces.shift
+        self.members = [np.flatnonzero(pieces.family == f) for f in range(len(pieces.families))]
+        self.down_mass = pieces.down.sum(axis=2)
+
+    def at(self, z: Float[ndarray, " M"], reach: float, clock: Clock) -> Search:
+        """Search from the pre-activations `z`; `reach` bounds |x| + |offsets|."""
+        self.z, self.reach = z, reach
+        self.values = self.pieces.down @ z
+        self.bounds = np.zeros(len(self.values))
+        self.proofs: dict[int, list[tuple[int, ndarray]]] = {}
+        cuts = self.cuts = self._first_cuts()
+        # The bounds of leaves that are settled or cannot be settled are out of the race.
+        pending = self.bounds.copy()
+        found = Search()
+        while True:
+            leaf = int(pending.argmin())
+            if pending[leaf] >= found.attack * (1.0 - SAME):
+                break
+            if clock.spent(found.nodes):
+                found.finished = False
+                break
+            settled = self._solve(leaf, cuts[self.pieces.family[leaf]], found)
+            np.copyto(pending, self.bounds, where=pending < math.inf)
+            if settled:
+                pending[leaf] = math.inf
+        found.certified = float(self.bounds.min())
+        return found
+
+    def _first_cuts(self) -> list[_Cuts]:
+        """The cuts of the pattern at the point itself, for all families and inequalities at once."""
+        active = self.z > 0
+        p = self.up * active
+        slopes = p @ self.space.rows
+        values = p @ self.z + self.shift
+        mass = p.sum(axis=2)
+        family = self.pieces.family
+        self.bounds = self._distances(
+            slopes[family] - self.pieces.slopes,
+            values[family] - self.values,
+            mass[family] + self.down_mass,
+            self.shift[family],
+        ).max(axis=1)
+        return [_Cuts(*one, active) for one in zip(slopes, values, mass, strict=True)]
+
+    def patterns(self, f: int) -> list[tuple[int, ndarray]]:
+        """The cuts that the last search knew for a family: inequality and activation pattern."""
+        return list(zip(self.cuts[f].which, self.cuts[f].active, strict=True))
+
+    def _distances(
+        self, across: ndarray, depth: ndarray, mass: ndarray, shift: ndarray | float
+    ) -> ndarray:
+        """Distances of half-spaces from the point, rounded down."""
+        error = self.space.error
+        depth = depth - error * (mass * self.reach + np.abs(shift))
+        length = np.sqrt(np.einsum("...r,...r->...", across, across)) + error * mass
+        length[length == 0.0] = np.finfo(float).tiny
+        with np.errstate(over="ignore"):  # a half-space of no direction is infinitely far
+            return np.asarray(np.maximum(depth, 0.0) / length)
+
+    def _add(self, f: int, i: int, active: ndarray, cuts: _Cuts) -> bool:
+        """Add the cut of the pattern `active` and raise the bounds of the family's leaves."""
+        key = (i, active.tobytes())
+        if key in cuts.known:
+            return False
+        cuts.known.add(key)
+        p = self.up[f, i] * active
+        cuts.which.append(i)
+        cuts.active.append(active)
+        cuts.slopes.append(p @ self.space.rows)
+        cuts.values.append(float(p @ self.z) + self.shift[f, i])
+        cuts.mass.append(p.sum())
+        leaf = self.members[f]
+        distance = self._distances(
+            cuts.slopes[-1] - self.pieces.slopes[leaf, i],
+            cuts.values[-1] - self.values[leaf, i],
+            cuts.mass[-1] + self.down_mass[leaf, i],
+            self.shift[f, i],
+        )
+        self.bounds[leaf] = np.maximum(self.bounds[leaf], distance)
+        return True
+
+    def _solve(self, leaf: int, cuts: _Cuts, found: Search) -> bool:
+        """One quadratic program for one leaf; True if the leaf need not be asked again."""
+        found.nodes += 1
+        f, which = int(self.pieces.family[leaf]), cuts.which
+        rows = np.array(cuts.slopes) - self.pieces.slopes[leaf, which]
+        limits = self.values[leaf, which] - np.array(cuts.values)
+        errors = self.space.error * (np.array(cuts.mass) + self.down_mass[leaf, which])
+        shift_errors = self.space.error * np.abs(self.shift[f, which])
+        answer = nearest(rows, limits, errors, errors * self.reach + shift_errors)
+        self.bounds[leaf] = max(self.bounds[leaf], answer.bound)
+        if answer.u is None:
+            # Empty, or so the solver says: what its multipliers prove is in the bound.
+            held = np.flatnonzero(answer.multipliers)
+            self.proofs[leaf] = [(which[q], cuts.active[q]) for q in held]
+            return True
+        if answer.bound >= found.attack:
+            return True
+        u = answer.u
+        length = math.sqrt(u @ u)
+        z = self.z + self.space.rows @ u
+        excess = self.up[f] @ np.maximum(z, 0.0) + self.shift[f] - self.pieces.down[leaf] @ z
+        added = False
+        for i in np.flatnonzero(excess > SATISFIED * length):
+            added |= self._add(f, int(i), z > 0, cuts)
+        if added:
+            return False
+        found.candidates.append(Candidate(length, u, rows[answer.multipliers > 0]))
+        return True

@@ -1,0 +1,155 @@
+"""Radii: for every point a certified lower bound, an attack, and how the search for them ended."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.storage.folders import read_folder, write_folder
+
+# The two ends of an exact radius differ by rounding and by the outward nudge of the witness.
+EXACT_WITHIN = 1e-7
+
+
+class Outcome(Enum):
+    """How the search for the radius of one point ended."""
+
+    EXACT = "exact"
+    BRACKET = "bracket"
+    BUDGET = "budget spent"
+    OPEN = "open"
+    MISCLASSIFIED = "misclassified"
+    NEVER = "never flips"
+
+    @property
+    def sentence(self) -> str:
+        """What that means, for a reader."""
+        return _SENTENCES[self]
+
+    @property
+    def code(self) -> int:
+        """Its number in a saved file."""
+        return list(Outcome).index(self)
+
+
+_SENTENCES = {
+    Outcome.EXACT: "The certified radius and the attack meet.",
+    Outcome.BRACKET: "The certified radius and the attack are within the gap that was asked for.",
+    Outcome.BUDGET: "The budget was spent; the radius is between the two ends, which are further "
+    "apart than was asked for.",
+    Outcome.OPEN: "The two ends do not meet although nothing is left to search: the radius is "
+    "between them, and float64 cannot tell where.",
+    Outcome.MISCLASSIFIED: "The point is on the wrong side as it is: its radius is zero.",
+    Outcome.NEVER: "No point anywhere is on the other side, which is proven in rational "
+    "arithmetic: the radius is infinite.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Radii:
+    """Robust radii of n points, each between `certified` and `attack`.
+
+    A point is flipped where y * score <= 0: a score of exactly zero counts as flipped.
+
+    Attributes:
+        certified: no flipped point is nearer.
+        attack: |witness - x|, or infinite.
+        witness: a flipped point, re-checked by evaluating the network; NaN where there is none.
+        nodes: quadratic programs solved.
+        outcome: `Outcome.code` for each point; `outcomes` has the members.
+        norm: the norm that all of this is measured in, in the units of x.
+
+    >>> from featavg.nets.two_layer import binary
+    >>> from featavg.robustness.radii import radii
+    >>> found = radii(binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
+    >>> round(float(found.certified[0]), 6), found.outcomes[0].value
+    (1.414214, 'exact')
+    """
+
+    certified: Float[ndarray, " n"]
+    attack: Float[ndarray, " n"]
+    witness: Float[ndarray, "n N"]
+    nodes: Int[ndarray, " n"]
+    outcome: Int[ndarray, " n"]
+    norm: str = "l2"
+
+    def __len__(self) -> int:
+        return len(self.certified)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How each search ended."""
+        members = list(Outcome)
+        return [members[code] for code in self.outcome]
+
+    @property
+    def gaps(self) -> Float[ndarray, " n"]:
+        """1 - certified / attack: how far apart the two ends are. Zero where both are infinite."""
+        gaps = np.zeros(len(self))
+        finite = np.isfinite(self.attack) & (self.attack > 0)
+        gaps[finite] = 1.0 - self.certified[finite] / self.attack[finite]
+        gaps[np.isinf(self.attack) & np.isfinite(self.certified)] = 1.0
+        return np.maximum(gaps, 0.0)
+
+    @property
+    def median(self) -> tuple[float, float]:
+        """The median radius: between these two numbers."""
+        return float(np.median(self.certified)), float(np.median(self.attack))
+
+    def robust_accuracy(
+        self, radii: Float[ndarray, " q"]
+    ) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
+        """The share of points that no perturbation of length <= radius flips: between two curves.
+
+        A point counts as robust for the lower curve if its certified radius is larger, and for the
+        upper one if no witness is that near.
+        """
+        given = np.asarray(radii, dtype=float)
+        lower = np.mean(self.certified[None, :] > given[:, None], axis=1)
+        upper = np.mean(self.attack[None, :] > given[:, None], axis=1)
+        return lower, np.maximum(lower, upper)
+
+    def to_json(self, points: bool = True) -> dict[str, Any]:
+        """Plain values: a summary and, if asked for, every point. Infinity is the string "inf"."""
+        counts = {o.value: int(np.sum(self.outcome == o.code)) for o in Outcome}
+        described: dict[str, Any] = {
+            "norm": self.norm,
+            "points": len(self),
+            "median": [_plain(end) for end in self.median],
+            "largest_gap": float(self.gaps.max(initial=0.0)),
+            "nodes": int(self.nodes.sum()),
+            "outcomes": {name: count for name, count in counts.items() if count},
+        }
+        if points:
+            described["certified"] = [_plain(v) for v in self.certified]
+            described["attack"] = [_plain(v) for v in self.attack]
+            described["outcome"] = [o.value for o in self.outcomes]
+        return described
+
+    def save(self, path: Path) -> None:
+        """Write a folder of safetensors and JSON."""
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "norm"}
+        names = [o.value for o in Outcome]
+        write_folder(path, arrays, {"kind": "radii", "norm": self.norm, "outcomes": names})
+
+    @classmethod
+    def load(cls, path: Path) -> Radii:
+        """Read what `save` wrote."""
+        arrays, meta = read_folder(path)
+        if meta.get("kind") != "radii" or meta.get("outcomes") != [o.value for o in Outcome]:
+            raise InputError(
+                str(path), "does not hold radii", "give a folder that Radii.save wrote"
+            )
+        return cls(**arrays, norm=meta["norm"])
+
+
+def _plain(value: float) -> float | str:
+    return float(value) if math.isfinite(value) else str(float(value))

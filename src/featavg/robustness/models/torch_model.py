@@ -1,0 +1,160 @@
+"""Any torch classifier as a model that can be attacked; torch is imported only inside calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.robustness.models.decision import Decision
+from featavg.robustness.models.model import (
+    Covector,
+    Model,
+    checked_bounds,
+    checked_points,
+    space_of,
+)
+from featavg.robustness.models.norms import Bounds
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class TorchModel(Model):
+    """A torch module behind its normalisation, F((x - mean)/std), read in batches.
+
+    Attributes:
+        module: in evaluation mode; returns logits of shape (n, c), or (n,) for one logit.
+        mean, std: what the module expects subtracted and divided, broadcast over the image.
+        shape: the shape of one input.
+        batch: how many points go through the module at a time; on a CPU more is slower, because
+            activations then leave the cache (here by half at 512).
+    """
+
+    module: torch.nn.Module = field(kw_only=True)
+    mean: torch.Tensor = field(kw_only=True)
+    std: torch.Tensor = field(kw_only=True)
+    shape: tuple[int, ...] | None = field(default=None, kw_only=True)
+    batch: int = field(default=128, kw_only=True)
+
+    def shaped(self, x: ndarray) -> TorchModel:
+        """The same model, told the shape of its inputs by a batch of them; the cost is shared."""
+        return replace(self, shape=tuple(np.shape(x)[1:]))
+
+    def rows(self, x: ndarray) -> Float[ndarray, "n D"]:
+        """Points as flat rows in the precision of the module."""
+        rows = np.asarray(x, dtype=str(self.mean.dtype).removeprefix("torch."))
+        return checked_points(rows.reshape(len(rows), -1), self.bounds)
+
+    def _forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.module((x - self.mean) / self.std)
+        if logits.ndim == 1:
+            logits = logits[:, None]
+        if logits.ndim != 2 or len(logits) != len(x):
+            raise InputError(
+                "module", f"returned shape {tuple(logits.shape)}", "return logits (n, c) or (n,)"
+            )
+        return logits
+
+    def _batches(self, x: Float[ndarray, "n D"]) -> list[torch.Tensor]:
+        import torch
+
+        if self.shape is None:
+            raise InputError("model", "does not know the shape of its input", "call shaped(x)")
+        whole = torch.as_tensor(np.ascontiguousarray(x), dtype=self.mean.dtype)
+        whole = whole.reshape(len(x), *self.shape).to(self.mean.device)
+        return list(torch.split(whole, self.batch))
+
+    def _outputs(self, x: Float[ndarray, "n D"]) -> Float[ndarray, "n c"]:
+        import torch
+
+        with torch.no_grad():
+            found = [self._forward(part).cpu().double().numpy() for part in self._batches(x)]
+        return np.concatenate(found)
+
+    def _pull(
+        self, x: Float[ndarray, "n D"], covector: Covector
+    ) -> tuple[Float[ndarray, "n c"], Float[ndarray, "n D"]]:
+        import torch
+
+        outputs, gradients, start = [], [], 0
+        for part in self._batches(x):
+            # A caller may have switched gradients off; inside a backward pass torch does so itself.
+            with torch.enable_grad():
+                f = self._forward(part.requires_grad_())
+            outputs.append(f.detach().cpu().double().numpy())
+            v = torch.as_tensor(covector(outputs[-1], slice(start, start + len(part)))).to(f)
+            start += len(part)
+            g = None
+            if f.requires_grad:
+                (g,) = torch.autograd.grad(f, part, v, allow_unused=True)
+            g = torch.zeros_like(part) if g is None else g
+            gradients.append(g.reshape(len(part), -1).detach().cpu().numpy())
+        return np.concatenate(outputs), np.concatenate(gradients).astype(x.dtype, copy=False)
+
+
+def torch_model(
+    module: torch.nn.Module,
+    bounds: Bounds = (0.0, 1.0),
+    mean: float | Sequence[float] | ndarray = 0.0,
+    std: float | Sequence[float] | ndarray = 1.0,
+    readout: str = "probability",
+    positive: Sequence[bool] | Bool[ndarray, " c"] | None = None,
+    groups: Sequence[int] | Int[ndarray, " c"] | None = None,
+    batch: int = 128,
+) -> TorchModel:
+    """Wrap a torch classifier with its input bounds, normalisation and coarse read-out.
+
+    A radius is measured on the input before normalisation, so with bounds (0, 1) its unit is pixels
+    in [0,1] whatever `mean` and `std` are. Accepted outputs: one logit (class +1 where it is
+    positive; leave out `positive` and `groups`), or more (with `positive`, a truth value an
+    output, for labels -1 and +1; or `groups`, the coarse class of each output, for labels 0..C-1).
+
+    Args:
+        module: put into evaluation mode here; its parameters receive no gradients.
+        bounds: of the input, or None for raw inputs.
+        mean, std: numbers, or one for each channel.
+        readout: "probability", "max" or "sum".
+        positive: which outputs belong to the class +1.
+        groups: the coarse class of each output.
+        batch: how many points go through the module at a time; on a CPU more is slower, because
+            activations then leave the cache (here by half at 512).
+    """
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise InputError("module", f"is a {type(module).__name__}", "give a torch.nn.Module")
+    tensors: list[Any] = [*module.parameters(), *module.buffers()]
+    like = next((t for t in tensors if t.is_floating_point()), torch.zeros(()))
+    if not all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point()):
+        raise InputError("module", "holds a NaN or an infinity", "give trained, finite weights")
+    shift, scale = (_channels(value, like) for value in (mean, std))
+    if not bool((scale > 0).all()):
+        raise InputError("std", "is not positive", "give what the inputs are divided by")
+    decision = Decision.of(positive, groups, readout)
+    box = checked_bounds(bounds)
+    slack = 32 * float(torch.finfo(shift.dtype).eps)
+    return TorchModel(
+        decision,
+        box,
+        space_of(box),
+        slack,
+        module=module.eval(),
+        mean=shift,
+        std=scale,
+        batch=batch,
+    )
+
+
+def _channels(value: float | Sequence[float] | ndarray, like: torch.Tensor) -> torch.Tensor:
+    """A number, or numbers of shape (channels, 1, 1)."""
+    import torch
+
+    tensor = torch.as_tensor(np.asarray(value, dtype=float)).to(like)
+    return tensor[:, None, None] if tensor.ndim == 1 else tensor

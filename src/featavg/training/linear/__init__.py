@@ -1,0 +1,1 @@
+"""Linear classifiers in closed form: the flow in log time and the path of penalties."""

@@ -1,0 +1,144 @@
+"""One attempted pass over the data, and the loss that decides whether it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.training.margin_network.network_pass import (
+    ROUND_OFF,
+    Params,
+    descend,
+    forward,
+    rows_of,
+    that_matter,
+)
+from featavg.training.margin_network.scaled_loss import frame_loss, margins
+
+if TYPE_CHECKING:
+    import torch
+
+# Samples that together weigh this much less than all are left out of a pass: a hundredth of the
+# round-off of a float32 sum. The check after the pass sees if they came to matter, and then the pass
+# is repeated with every sample.
+_ASLEEP = 1e-9
+# A batch this much above the frame ends the pass at once (as published): it cannot come back.
+_TOO_HIGH = 600.0
+_CHUNK = 200
+
+
+class Images(NamedTuple):
+    """Training images as torch wants them (n x s x s x 1) and their labels."""
+
+    x: torch.Tensor
+    y: torch.Tensor
+
+    def rows(self, index: torch.Tensor | slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Some images, channels last, and their labels."""
+        return self.x[index].permute(0, 3, 1, 2), self.y[index]
+
+
+class Measured(NamedTuple):
+    """The training set under some parameters."""
+
+    log_losses: Float[ndarray, " n"]
+    margins: Float[ndarray, " n"]
+
+    @property
+    def log_loss(self) -> float:
+        """log of the mean loss."""
+        top = float(self.log_losses.max())
+        return top + math.log(float(np.exp(self.log_losses - top).mean()))
+
+
+def asleep(log_losses: Float[ndarray, " n"], log_frame: float) -> ndarray:
+    """Which samples the next pass may leave out: the lightest, while their sum is nothing."""
+    order = np.argsort(log_losses, kind="stable")
+    weights = np.exp(np.minimum(log_losses[order] - log_frame, 700.0))
+    light = int((weights.cumsum() <= _ASLEEP * len(weights)).sum())
+    sleeping = np.zeros(len(weights), dtype=bool)
+    sleeping[order[:light]] = True
+    return sleeping
+
+
+def descend_once(
+    params: Params,
+    data: Images,
+    order: Int[ndarray, " n"],
+    sleeping: ndarray,
+    *,
+    log_frame: float,
+    rate: float,
+    batch: int,
+    tick: Callable[[float], None] | None = None,
+) -> bool:
+    """SGD through the data in `order`; False if the loss left all bounds on the way.
+
+    theta <- theta - rate * (1/B sum_i dl_i/dtheta) / frame.
+    """
+    import torch
+
+    awake = ~sleeping
+    with torch.no_grad():
+        for start in range(0, len(order) - batch + 1, batch):
+            if tick is not None:
+                tick(start / len(order))
+            chosen = order[start : start + batch]
+            chosen = chosen[awake[chosen]]
+            if not len(chosen):
+                continue
+            x, y = data.rows(torch.from_numpy(chosen))
+            kept = forward(params, x)
+            loss = frame_loss(kept.outputs, y, log_frame)
+            ratio = float((loss.log_losses - log_frame).exp().sum()) / batch
+            if not ratio <= _TOO_HIGH:
+                return False
+            rows = that_matter(loss.weights, batch)
+            slopes = loss.slopes if rows is None else loss.slopes[rows]
+            if len(slopes):
+                descend(params, rows_of(kept, rows), slopes, rate / batch)
+    return True
+
+
+def measure(
+    params: Params,
+    data: Images,
+    before: Float[ndarray, " n"] | None = None,
+    limit: float = math.inf,
+) -> Measured | None:
+    """Losses and margins of all samples; None as soon as the mean loss must exceed `limit`.
+
+    `limit` is a log-loss. Losses are positive, so a partial sum above n exp(limit) settles it. The
+    samples that were heaviest `before` (log losses) come first, and a pass that failed is known to
+    have failed after a few of them.
+    """
+    import torch
+
+    count = len(data.y)
+    order = np.arange(count) if before is None else np.argsort(-before, kind="stable")
+    losses, q = np.empty(count), np.empty(count)
+    total = 0.0
+    with torch.no_grad():
+        for start in range(0, count, _CHUNK):
+            chosen = order[start : start + _CHUNK]
+            x, y = data.rows(torch.from_numpy(chosen))
+            out = forward(params, x).outputs
+            losses[chosen] = frame_loss(out, y, 0.0).log_losses.numpy()
+            q[chosen] = margins(out, y).numpy()
+            if math.isfinite(limit):
+                total += float(np.exp(np.minimum(losses[chosen] - limit, 700.0)).sum())
+                if not total <= count * (1 + 1e-12):
+                    return None
+    measured = Measured(losses, q)
+    return measured if np.isfinite(measured.log_loss) else None
+
+
+def woke_up(measured: Measured, sleeping: ndarray, log_frame: float) -> bool:
+    """Whether the samples that were left out came to matter after all."""
+    total = float(np.exp(np.minimum(measured.log_losses[sleeping] - log_frame, 700.0)).sum())
+    return total > ROUND_OFF * len(sleeping)

@@ -1,0 +1,165 @@
+"""Training the margin network to losses far below what floats can hold, with checkpoints.
+
+SGD with the loss-based rate (Lyu and Li, 2020, appendix): the step is rate / (loss before the
+pass); a pass that did not raise the training loss counts and rate *= 2^(1/5); one that did is
+undone and rate /= 2^(1/10). Everything random is drawn from (seed, pass, attempt), so a run that
+was killed goes on to the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from featavg.data.images import Images as Pictures
+from featavg.errors import InputError
+from featavg.training.margin_network.attempt import Outcome, Tick, attempt, next_try
+from featavg.training.margin_network.epoch import Images, Measured
+from featavg.training.margin_network.run import (
+    MarginRun,
+    MarginSettings,
+    digest_of,
+    images_of,
+    layer_norms,
+    parameter_norm,
+    read_run,
+    refuse_twins,
+    write_run,
+)
+
+CHECKPOINT = "checkpoint"
+# A rate below this changes no bit of any weight.
+_LEAST_RATE = 1e-50
+
+
+def begin(settings: MarginSettings) -> MarginRun:
+    """A run before its first pass; its first frame is the loss of a guess, log 10."""
+    params = settings.network.initial(settings.seed)
+    frame = math.log(math.log(settings.network.classes))
+    return MarginRun(settings, params, frame, None, settings.rate)
+
+
+def advance(run: MarginRun, data: Images, tick: Tick | None = None) -> bool:
+    """Attempt one pass; True if it counts. `tick` hears how much of the pass is done."""
+    started = time.perf_counter()
+    outcome = attempt(next_try(run), data, tick)
+    run.seconds += time.perf_counter() - started
+    return settle(run, outcome)
+
+
+def settle(run: MarginRun, outcome: Outcome) -> bool:
+    """What an attempt does to its run; True if it counts."""
+    run.passes += outcome.passes
+    if outcome.measured is None:
+        run.attempt += 1
+        run.rate /= run.settings.shrink
+        return False
+    run.params = outcome.params
+    run.epoch, run.attempt = run.epoch + 1, 0
+    run.log_frame, run.log_losses = outcome.measured.log_loss, outcome.measured.log_losses
+    run.history.append(_entry(run, outcome.measured, outcome.asleep))
+    run.rate *= run.settings.grow
+    return True
+
+
+def _entry(run: MarginRun, measured: Measured, sleeping: int) -> dict[str, Any]:
+    norm, layers = parameter_norm(run.params), layer_norms(run.params)
+    homogeneous = run.settings.network.biases == "first"
+    smallest = float(measured.margins.min())
+    return {
+        "epoch": run.epoch,
+        "passes": run.passes,
+        "log10_loss": run.log10_loss,
+        "rate": run.rate,
+        "smallest_margin": smallest,
+        "norm": norm,
+        "layer_norms": layers,
+        "normalized_margin": smallest / norm**4 if homogeneous else None,
+        "product_margin": smallest / math.prod(layers) if homogeneous else None,
+        "errors": int((measured.margins <= 0).sum()),
+        "asleep": sleeping,
+        "seconds": round(run.seconds, 1),
+    }
+
+
+def fit(
+    folder: Path,
+    settings: MarginSettings,
+    pictures: Pictures,
+    *,
+    epochs: int,
+    until: float = -math.inf,
+    progress: Callable[[MarginRun, bool], None] | None = None,
+    tick: Callable[[MarginRun, float], None] | None = None,
+    workers: int = 1,
+) -> MarginRun:
+    """Begin or go on with the run in `folder` until `epochs` passes count or log10 loss is `until`.
+
+    With several `workers`, attempts are made side by side; the bits do not depend on it. Each loss
+    of `settings.save_at` that is passed leaves its own checkpoint, `row-1`, `row-2`, ...
+    """
+    import torch
+
+    torch.set_num_threads(settings.threads)
+    refuse_twins(pictures)
+    data = images_of(pictures)
+    digest = digest_of(data)
+    run = begin(settings)
+    if (folder / CHECKPOINT).exists():
+        run = read_run(folder / CHECKPOINT, digest)
+        if run.settings != settings:
+            raise InputError(
+                str(folder), "holds a run with other settings", "choose another folder"
+            )
+    with _steps(run, data, tick, workers) as steps:
+        while run.epoch < epochs and run.log10_loss > until and run.rate > _LEAST_RATE:
+            before = run.log10_loss
+            counted = next(steps)
+            for row, target in enumerate(settings.save_at, start=1):
+                if run.log10_loss <= target < before:
+                    write_run(folder / f"row-{row}", run, digest)
+            write_run(folder / CHECKPOINT, run, digest)
+            if progress is not None:
+                progress(run, counted)
+    return run
+
+
+@contextmanager
+def _steps(
+    run: MarginRun,
+    data: Images,
+    tick: Callable[[MarginRun, float], None] | None,
+    workers: int,
+) -> Iterator[Iterator[bool]]:
+    """Attempts without end, each settled: whether it counted."""
+    if workers == 1:
+        yield _one_by_one(run, data, None if tick is None else partial(tick, run))
+        return
+    from featavg.training.margin_network.parallel_attempts import side_by_side
+
+    with side_by_side(run, data, workers) as outcomes:
+        yield _settled(run, outcomes, tick)
+
+
+def _one_by_one(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
+    while True:
+        yield advance(run, data, tick)
+
+
+def _settled(
+    run: MarginRun,
+    outcomes: Iterator[Outcome],
+    tick: Callable[[MarginRun, float], None] | None,
+) -> Iterator[bool]:
+    while True:
+        if tick is not None:
+            tick(run, 0.0)
+        started = time.perf_counter()
+        outcome = next(outcomes)
+        run.seconds += time.perf_counter() - started
+        yield settle(run, outcome)

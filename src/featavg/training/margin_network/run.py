@@ -1,0 +1,149 @@
+"""A run of the margin network: what it is, where it stands, and its checkpoint on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy import ndarray
+
+from featavg.data.images import Images as Pictures
+from featavg.errors import InputError
+from featavg.nets.torch.margin_cnn import MarginCNN, network_of
+from featavg.storage.folders import read_folder, write_folder
+from featavg.training.margin_network.epoch import Images
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class MarginSettings:
+    """What makes a run what it is; a checkpoint with other settings belongs to another run."""
+
+    network: MarginCNN = field(default_factory=MarginCNN)
+    seed: int = 0
+    batch: int = 100
+    rate: float = 0.1
+    grow: float = 2.0 ** (1 / 5)
+    shrink: float = 2.0 ** (1 / 10)
+    threads: int = 1
+    save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values."""
+        names = ("seed", "batch", "rate", "grow", "shrink", "threads")
+        values = {name: getattr(self, name) for name in names}
+        return {"network": self.network.settings(), **values, "save_at": list(self.save_at)}
+
+
+def settings_of(plain: dict[str, Any]) -> MarginSettings:
+    """The settings that `plain` described."""
+    parts = {**plain, "network": network_of(plain["network"]), "save_at": tuple(plain["save_at"])}
+    return MarginSettings(**parts)
+
+
+@dataclass
+class MarginRun:
+    """All that changes while the network trains."""
+
+    settings: MarginSettings
+    params: dict[str, ndarray]
+    log_frame: float
+    log_losses: ndarray | None
+    rate: float
+    epoch: int = 0
+    attempt: int = 0
+    passes: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def log10_loss(self) -> float:
+        """log10 of the mean training loss."""
+        return self.log_frame / math.log(10)
+
+
+def parameter_norm(params: dict[str, ndarray]) -> float:
+    """|theta| over all parameters, biases included."""
+    return math.sqrt(sum(float(np.square(p, dtype=np.float64).sum()) for p in params.values()))
+
+
+def layer_norms(params: dict[str, ndarray]) -> list[float]:
+    """|theta_l| of each layer, its bias included."""
+    from featavg.nets.torch.margin_cnn import LAYERS
+
+    parts = ({n: p for n, p in params.items() if n.split(".")[0] == layer} for layer in LAYERS)
+    return [parameter_norm(part) for part in parts]
+
+
+def tensors(params: dict[str, ndarray]) -> dict[str, torch.Tensor]:
+    """Copies of the arrays, convolutions channels last."""
+    import torch
+
+    copies = {name: torch.tensor(array) for name, array in params.items()}
+    return {
+        name: copy.contiguous(memory_format=torch.channels_last) if copy.ndim == 4 else copy
+        for name, copy in copies.items()
+    }
+
+
+def images_of(pictures: Pictures) -> Images:
+    """The data as torch wants it: pixels in [0, 1], not centred."""
+    import torch
+
+    x = np.ascontiguousarray(pictures.unit.transpose(0, 2, 3, 1))
+    return Images(torch.from_numpy(x), torch.from_numpy(pictures.fine.astype(np.int64)))
+
+
+def refuse_twins(pictures: Pictures) -> None:
+    """One picture with two labels can never be fitted: say so before hours of trying."""
+    seen: dict[bytes, int] = {}
+    for number, (row, label) in enumerate(zip(pictures.pixels, pictures.fine, strict=True)):
+        first = seen.setdefault(row.tobytes(), number)
+        if pictures.fine[first] != label:
+            raise InputError(
+                "data",
+                f"has one picture with two labels ({first} and {number})",
+                "keep one of them",
+            )
+
+
+def digest_of(data: Images) -> str:
+    """What tells this data from other data in a checkpoint."""
+    code = hashlib.sha256(data.x.numpy().tobytes())
+    code.update(data.y.numpy().tobytes())
+    return code.hexdigest()[:16]
+
+
+def write_run(folder: Path, run: MarginRun, digest: str) -> None:
+    """Replace the checkpoint, whole or not at all."""
+    arrays = {f"params/{name}": array for name, array in run.params.items()}
+    if run.log_losses is not None:
+        arrays["log_losses"] = run.log_losses
+    names = ("log_frame", "rate", "epoch", "attempt", "passes", "seconds", "history")
+    state = {name: getattr(run, name) for name in names}
+    write_folder(folder, arrays, {"settings": run.settings.plain(), "data": digest, "state": state})
+
+
+def read_run(folder: Path, digest: str | None = None) -> MarginRun:
+    """A checkpoint, if it belongs to this data."""
+    arrays, meta = read_folder(folder)
+    if not {"settings", "data", "state"} <= meta.keys():
+        raise InputError(str(folder), "is no margin checkpoint", "give the folder of a run")
+    settings = settings_of(meta["settings"])
+    params = {name: arrays.get(f"params/{name}") for name in settings.network.shapes()}
+    for name, shape in settings.network.shapes().items():
+        found = params[name]
+        if found is None or found.shape != shape:
+            raise InputError(
+                str(folder), f"holds another network ({name} does not fit)", "give its own folder"
+            )
+    if digest is not None and meta["data"] != digest:
+        raise InputError(str(folder), "was trained on other data", "give the data it began with")
+    whole = {name: array for name, array in params.items() if array is not None}
+    return MarginRun(settings, whole, log_losses=arrays.get("log_losses"), **meta["state"])

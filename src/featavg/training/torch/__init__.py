@@ -1,0 +1,1 @@
+"""Training image networks in PyTorch: batches, the loop, presets, runs on disk."""

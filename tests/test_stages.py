@@ -1,0 +1,77 @@
+"""The plan of the house: a stage imports only from stages to its left."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import featavg
+
+PACKAGE = Path(featavg.__file__).parent
+ORDER = (
+    "data",
+    "nets",
+    "training",
+    "measures",
+    "robustness",
+    "figures",
+    "experiments",
+    "claims",
+    "report",
+    "commands",
+)
+# Every stage may use these; they use no stage.
+SHARED = ("storage",)
+LARGEST_FOLDER = 20
+
+
+def imported(source):
+    """The featavg modules that a file imports, at any depth of its functions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def stage_of(module):
+    parts = module.split(".")
+    return parts[1] if parts[0] == "featavg" and len(parts) > 1 and parts[1] in ORDER else None
+
+
+def rightward(source, stage):
+    """The imports of a file in `stage` that go right."""
+    place = ORDER.index(stage)
+    stages = ((target, stage_of(target)) for target in imported(source))
+    return [target for target, other in stages if other and ORDER.index(other) > place]
+
+
+def files(folder):
+    return sorted(path.relative_to(PACKAGE) for path in (PACKAGE / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("stage", ORDER)
+def test_a_stage_imports_only_from_its_left(stage):
+    wrong = {str(path): rightward((PACKAGE / path).read_text(), stage) for path in files(stage)}
+    assert {path: targets for path, targets in wrong.items() if targets} == {}
+
+
+@pytest.mark.parametrize("folder", SHARED)
+def test_shared_ground_uses_no_stage(folder):
+    used = {str(path): list(imported((PACKAGE / path).read_text())) for path in files(folder)}
+    assert not [target for targets in used.values() for target in targets if stage_of(target)]
+
+
+def test_a_rightward_import_would_be_noticed():
+    inside = "def late():\n    from featavg.report.page import write_report\n"
+    assert rightward(inside, "claims") == ["featavg.report.page.write_report"]
+    assert rightward("import featavg.claims.ledger", "figures") == ["featavg.claims.ledger"]
+    assert not rightward("from featavg.data.clusters import MultiCluster", "nets")
+
+
+def test_every_folder_is_on_the_plan_and_none_is_a_warehouse():
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    tops = {folder.relative_to(PACKAGE).parts[0] for folder in folders if folder != PACKAGE}
+    assert tops - {*ORDER, *SHARED, "playground"} == set()
+    sizes = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: size for name, size in sizes.items() if size > LARGEST_FOLDER + 1} == {}
