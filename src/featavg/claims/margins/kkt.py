@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, Evidence, Settings
-from featavg.claims.margins.homogeneous import final_net, flow
+from featavg.claims.margins.homogeneous import final_net
+from featavg.experiments.margins.homogeneous_flow import flow
 from featavg.experiments.margins.kkt_runs import CLUSTERS, DEPTHS, POINTS_A_CLUSTER, reached
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.alignment import averaging_index

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.margins.homogeneous import decrease
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
+from featavg.experiments.margins.homogeneous_flow import decrease
 from featavg.measures.kkt import kkt
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
