@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featavg.commands.progress import Progress
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.simulation.presets import PRESETS, compose
 from featavg.experiments.simulation.run import Clock, load_simulation, simulate
@@ -229,17 +228,3 @@ def test_the_clock_runs_from_zero_to_one() -> None:
     assert shares[0] < 0.1
     assert shares[-1] > 0.9
     assert Clock(Setting()).share == 0.0
-
-
-def test_progress_says_a_plain_line_without_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr("featavg.commands.progress.monotonic", lambda: now[0])
-    with Progress() as progress:
-        for second in range(21):
-            now[0] = float(second)
-            progress(second / 100, "coarse labels")
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 4
-    assert lines[-1] == " 20%  about 1 min 20 s left  coarse labels"

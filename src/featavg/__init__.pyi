@@ -1,6 +1,7 @@
 """The public surface of featavg, stated once. What is not listed here is private."""
 
 from featavg.errors import InputError as InputError
+from featavg.progress import ProgressBar as ProgressBar
 
 # data
 from featavg.data.clusters import MultiCluster as MultiCluster
@@ -72,7 +73,7 @@ from featavg.robustness.curve import pgd_curve as pgd_curve
 from featavg.claims.ledger import Check as Check
 from featavg.claims.ledger import Claim as Claim
 from featavg.claims.ledger import Evidence as Evidence
-from featavg.claims.ledger import Settings as Settings
+from featavg.claims.ledger import ClaimSettings as ClaimSettings
 from featavg.claims.registry import all_claims as all_claims
 from featavg.report.reproduce import reproduce as reproduce
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 from featavg.figures.figure import (
     Arrow,
     Axis,
@@ -154,7 +154,7 @@ def everything() -> Figure:
     return Figure("everything", "Every kind of panel", "One of each.", panels)
 
 
-def _holds(settings: Settings) -> Evidence:
+def _holds(settings: ClaimSettings) -> Evidence:
     settings.progress(0.5, "half way")
     matrices = Figure(
         "cosines",
@@ -181,7 +181,7 @@ def _holds(settings: Settings) -> Evidence:
     )
 
 
-def _in_part(settings: Settings) -> Evidence:
+def _in_part(settings: ClaimSettings) -> Evidence:
     figure = Figure(
         "balance", "Loss derivatives balance", "Median and range.", (curves(), family())
     )
@@ -204,7 +204,7 @@ def _in_part(settings: Settings) -> Evidence:
     )
 
 
-def _fails(settings: Settings) -> Evidence:
+def _fails(settings: ClaimSettings) -> Evidence:
     pictures = Figure("plane", "The two boundaries", "In a plane.", (plane(False), plane(True)))
     check = Figure("brackets", "Brackets", "Near the diagonal.", (scatter(), wide()))
     return Evidence(
@@ -214,11 +214,11 @@ def _fails(settings: Settings) -> Evidence:
     )
 
 
-def _needs_data(settings: Settings) -> Evidence:
+def _needs_data(settings: ClaimSettings) -> Evidence:
     raise NotRun("MNIST is not here: give its folder with `--data-dir`.")
 
 
-def _breaks(settings: Settings) -> Evidence:
+def _breaks(settings: ClaimSettings) -> Evidence:
     raise ZeroDivisionError("a <program> broke")
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.claims import result as outcomes
-from featavg.claims.ledger import Check, Claim, Evidence, NotRun, Settings, Verdict
-from featavg.claims.result import Outcome, command_for, judge
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun, Verdict
+from featavg.claims.result import ClaimResult, command_for, judge
 from featavg.errors import InputError
 
 NAN, INF = math.nan, math.inf
@@ -87,11 +87,11 @@ VERDICTS = ["holds", "holds in part", "fails", "not run", "holds"]
     ("one", "verdict"), [*zip(CLAIMS, VERDICTS, strict=True)], ids=lambda v: getattr(v, "id", v)
 )
 def test_outcomes_and_their_json(one, verdict):
-    outcome = judge(one, Settings(seeds=(0, 1)))
+    outcome = judge(one, ClaimSettings(seeds=(0, 1)))
     assert outcome.verdict is Verdict(verdict)
     assert not outcome.error
     text = json.dumps(outcome.to_json(), allow_nan=False)
-    again = Outcome.from_json(json.loads(text))
+    again = ClaimResult.from_json(json.loads(text))
     assert json.dumps(again.to_json(), allow_nan=False) == text
     assert again.verdict is outcome.verdict
     if again.evidence is not None:
@@ -99,7 +99,7 @@ def test_outcomes_and_their_json(one, verdict):
 
 
 def test_a_broken_program_is_an_outcome_that_says_so():
-    outcome = judge(BROKEN, Settings())
+    outcome = judge(BROKEN, ClaimSettings())
     assert outcome.verdict is Verdict.NOT_RUN
     assert outcome.error
     assert outcome.reason == "Its program stopped: ZeroDivisionError: a <program> broke"
@@ -108,14 +108,14 @@ def test_a_broken_program_is_an_outcome_that_says_so():
 def test_a_missing_package_is_named_before_anything_runs(monkeypatch):
     monkeypatch.setitem(outcomes.PACKAGES, "torch", "no_such_package")
     one = claim("needs-torch", pytest.fail, needs=("torch",))
-    assert judge(one, Settings()).reason == "It needs torch: pip install 'featavg[torch]'."
+    assert judge(one, ClaimSettings()).reason == "It needs torch: pip install 'featavg[torch]'."
 
 
 def test_not_run_keeps_its_reason():
     def run(settings):
         raise NotRun("No data here.")
 
-    assert judge(claim("no-data", run), Settings()).reason == "No data here."
+    assert judge(claim("no-data", run), ClaimSettings()).reason == "No data here."
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_not_run_keeps_its_reason():
     ],
 )
 def test_the_command_repeats_the_claim(tier, full, seeds, command):
-    settings = Settings(seeds=tuple(range(seeds)), full=full)
+    settings = ClaimSettings(seeds=tuple(range(seeds)), full=full)
     assert command_for(claim("a", pytest.fail, tier=tier), settings) == command
 
 
 @pytest.mark.parametrize("broken", [{}, {"verdict": "maybe"}, {"verdict": "holds", "seeds": []}])
 def test_damaged_outcomes_are_refused(broken):
     with pytest.raises(InputError, match="outcome cannot be read"):
-        Outcome.from_json(broken)
+        ClaimResult.from_json(broken)

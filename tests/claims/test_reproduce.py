@@ -1,5 +1,6 @@
 """Runs: the files they leave, how they resume, and how they refuse."""
 
+import io
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.claims import store, terminal
-from featavg.claims.ledger import Check, Evidence, Settings, Verdict
+from featavg.claims.ledger import Check, ClaimSettings, Evidence, Verdict
 from featavg.claims.result import judge
 from featavg.errors import InputError
 from featavg.report.reproduce import exit_code, reproduce
@@ -123,7 +124,7 @@ def test_full_tier_is_recorded_and_shown_in_quick_runs(tmp_path, results):
 
 
 def test_a_claim_that_cannot_run_here_shows_its_recorded_result(tmp_path, results):
-    store.record(judge(claim("slow", Counting(), tier="full"), Settings()), results)
+    store.record(judge(claim("slow", Counting(), tier="full"), ClaimSettings()), results)
     here = replace(CLAIMS[3], id="slow", tier="full")
     found = run(tmp_path, here, full=True)[0]
     assert found.recorded
@@ -139,7 +140,7 @@ def test_a_damaged_recorded_result_is_named(tmp_path, results):
 
 def test_nothing_to_record_is_refused(results):
     with pytest.raises(InputError, match="nothing for figure-3-mnist"):
-        store.record(judge(CLAIMS[3], Settings()))
+        store.record(judge(CLAIMS[3], ClaimSettings()))
 
 
 def a_file(tmp_path):
@@ -224,17 +225,30 @@ def test_provenance_never_locks_the_work_tree(monkeypatch):
     assert all(command[:2] == ["git", "--no-optional-locks"] for command in commands)
 
 
+class Screen(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self):
+        return True
+
+
 def test_the_bar_of_a_terminal_shows_the_time_left():
-    import io
-
-    from rich.console import Console
-
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=100)
-    with terminal.Watch(CLAIMS, console) as watch:
-        for one in CLAIMS:
-            watch.start(one)
+    screen = Screen()
+    with terminal.Watch(CLAIMS, screen) as watch:
+        for claim in CLAIMS:
+            watch.start(claim)
             watch.update(0.5, "half")
-            watch.finish(judge(one, Settings()))
+            watch.finish(judge(claim, ClaimSettings()))
     assert "left" in screen.getvalue()
-    assert "5/5" in screen.getvalue()
+    assert "[5/5]" in screen.getvalue()
+
+
+def test_without_a_terminal_every_verdict_is_a_line():
+    log = io.StringIO()
+    with terminal.Watch(CLAIMS, log) as watch:
+        for claim in CLAIMS:
+            watch.start(claim)
+            watch.finish(judge(claim, ClaimSettings()))
+    lines = log.getvalue().splitlines()
+    assert len(lines) == len(CLAIMS)
+    assert lines[0].startswith(f"[1/{len(CLAIMS)}] ✓ {CLAIMS[0].id}: holds")

@@ -14,7 +14,7 @@ from featavg.claims.connections import (
 )
 from featavg.claims.connections.mnist_cifar import CLAIMS as WITH_DATA
 from featavg.claims.connections.published import CLAIMS as LONG
-from featavg.claims.ledger import NotRun, Settings
+from featavg.claims.ledger import ClaimSettings, NotRun
 from featavg.claims.registry import find
 
 FOUND = {
@@ -35,7 +35,7 @@ FOUND = {
 def test_a_claim_finds_what_it_found(name):
     module, verdict = FOUND[name]
     claim = next(one for one in module.CLAIMS if one.id == name)
-    evidence = claim.run(Settings(seeds=(0,)))
+    evidence = claim.run(ClaimSettings(seeds=(0,)))
     failed = [check.name for check in evidence.checks if not check.passed]
     assert evidence.verdict.value == verdict, failed
     assert evidence.figures
@@ -49,4 +49,4 @@ def test_all_are_registered():
 
 def test_without_data_it_says_what_is_missing(tmp_path):
     with pytest.raises(NotRun, match="data-dir"):
-        WITH_DATA[0].run(Settings(seeds=(0,), data_dir=tmp_path))
+        WITH_DATA[0].run(ClaimSettings(seeds=(0,), data_dir=tmp_path))

@@ -7,7 +7,7 @@ import pytest
 
 from featavg.claims.images.curves import PGD_RADII, Pair, evidence
 from featavg.claims.images.digits import CLAIMS, digits
-from featavg.claims.ledger import NotRun, Settings, Verdict
+from featavg.claims.ledger import ClaimSettings, NotRun, Verdict
 from featavg.experiments.images.published_curves import PUBLISHED, stretch_to_published
 from featavg.nets.readout import READOUTS
 
@@ -15,7 +15,7 @@ from featavg.nets.readout import READOUTS
 def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
     tiers = {claim.id: claim.tier for claim in CLAIMS}
     assert [name for name, tier in tiers.items() if tier == "quick"] == ["images-digits"]
-    evidence = digits(Settings(seeds=(0,)))
+    evidence = digits(ClaimSettings(seeds=(0,)))
     assert evidence.verdict in set(Verdict)
     assert evidence.numbers["gains"]["fine, max"] > 1.0
 
@@ -23,7 +23,7 @@ def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
 @pytest.mark.parametrize("claim", [c for c in CLAIMS if c.tier == "full"], ids=lambda c: c.id)
 def test_missing_data_is_a_reason_with_a_remedy(claim, tmp_path):
     with pytest.raises(NotRun, match=r"is not there|not installed"):
-        claim.run(Settings(seeds=(0,), data_dir=tmp_path))
+        claim.run(ClaimSettings(seeds=(0,), data_dir=tmp_path))
 
 
 @pytest.mark.parametrize("claim", [c for c in CLAIMS if c.tier == "full"], ids=lambda c: c.id)
@@ -35,7 +35,7 @@ def test_without_torch_the_full_claims_are_not_run(claim, tmp_path, monkeypatch)
         importlib.util, "find_spec", lambda name, *a: None if name == "torch" else real(name, *a)
     )
     with pytest.raises(NotRun, match="PyTorch is not installed"):
-        claim.run(Settings(seeds=(0,), data_dir=tmp_path))
+        claim.run(ClaimSettings(seeds=(0,), data_dir=tmp_path))
     assert "numpy" in sys.modules
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
 
-from featavg.claims.ledger import Settings
+from featavg.claims.ledger import ClaimSettings
 from featavg.claims.result import judge
 from featavg.report.page import write_report
 from featavg.storage.provenance import provenance
@@ -46,7 +46,7 @@ def _everything(settings):
 @pytest.fixture(scope="session")
 def outcomes():
     """Every verdict, every kind of panel, a broken program and a recorded result."""
-    settings = Settings(seeds=(0, 1))
+    settings = ClaimSettings(seeds=(0, 1))
     every = (*CLAIMS, BROKEN, claim("every-kind-of-panel", _everything))
     made = [judge(one, settings) for one in every]
     return [replace(o, recorded=True) if o.tier == "full" else o for o in made]

@@ -1,11 +1,11 @@
 """What a claim is: a statement of the documents, as a program that ends in a verdict.
 
 A claim belongs to one file a theme in this folder (`lemmas.py`, `theorem1.py`, ...), listed in
-`registry.MODULES`; that file holds functions `Settings -> Evidence` and one tuple `CLAIMS`.
+`registry.MODULES`; that file holds functions `ClaimSettings -> Evidence` and one tuple `CLAIMS`.
 A complete example:
 
 >>> from featavg.figures.figure import Axis, Figure, Lines, Series
->>> def halves(settings: Settings) -> Evidence:
+>>> def halves(settings: ClaimSettings) -> Evidence:
 ...     worst = 0.0
 ...     for i, seed in enumerate(settings.seeds):
 ...         settings.progress(i / len(settings.seeds), f"seed {seed}")
@@ -23,7 +23,7 @@ A complete example:
 ...     id="lemma-0-halves", title="A half is a half", theme="Lemmas",
 ...     statement="1/2 equals 0.5.", source="Lecture notes, Lemma 0",
 ...     measured="the largest |1/2 - 0.5| over all seeds", run=halves, minutes=0.01),)
->>> CLAIMS[0].run(Settings(seeds=(0, 1))).verdict.value
+>>> CLAIMS[0].run(ClaimSettings(seeds=(0, 1))).verdict.value
 'holds'
 
 Tolerances are written before the claim is run for the first time, and stay. A claim that cannot
@@ -43,6 +43,7 @@ from typing import Any, Literal
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Figure
 from featavg.figures.marks import ROLES, Number, Pair, Role
+from featavg.progress import Progress, silent
 
 
 class Verdict(Enum):
@@ -177,18 +178,14 @@ class Evidence:
         return next((check for check in essential if not check.passed), essential[0])
 
 
-def _silent(fraction: float, note: str) -> None:
-    """Progress that nobody watches."""
-
-
 @dataclass(frozen=True)
-class Settings:
+class ClaimSettings:
     """What a claim is told: seeds, whether the full tier is asked for, data, and whom to tell."""
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     full: bool = False
     data_dir: Path | None = None
-    progress: Callable[[float, str], None] = _silent
+    progress: Progress = silent
 
 
 @dataclass(frozen=True)
@@ -206,7 +203,7 @@ class Claim:
     statement: str
     source: str
     measured: str
-    run: Callable[[Settings], Evidence]
+    run: Callable[[ClaimSettings], Evidence]
     tier: Literal["quick", "full"] = "quick"
     minutes: Number = 0.1
     needs: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from featavg.claims.ledger import NotRun, Settings
+from featavg.claims.ledger import ClaimSettings, NotRun
 from featavg.data.published import data_folder, load
 from featavg.errors import InputError
 
@@ -17,7 +17,7 @@ def torch_needed() -> None:
         raise NotRun("PyTorch is not installed: pip install 'featavg[torch]'.")
 
 
-def data_needed(name: str, settings: Settings) -> Any:
+def data_needed(name: str, settings: ClaimSettings) -> Any:
     """A task, or for "weights" the folder of weights; missing data is a reason, not a fault."""
     folder = data_folder(settings.data_dir)
     if name == "weights":
@@ -35,6 +35,6 @@ def data_needed(name: str, settings: Settings) -> Any:
         raise
 
 
-def run_folder(settings: Settings) -> Path:
+def run_folder(settings: ClaimSettings) -> Path:
     """Where trained networks, features and finished parts of a long claim are kept."""
     return data_folder(settings.data_dir) / "runs"

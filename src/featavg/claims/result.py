@@ -1,4 +1,4 @@
-"""Running one claim: whatever happens, it ends in an `Outcome` with a verdict."""
+"""Running one claim: whatever happens, it ends in an `ClaimResult` with a verdict."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 import featavg
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings, Verdict
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun, Verdict
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
-from featavg.figures.number_format import duration
+from featavg.progress import duration
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
 PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox"}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ClaimResult:
     """A claim's texts, its verdict, the evidence or the reason, and all it takes to repeat it.
 
     `error` marks a program that broke, which `reproduce` ends with exit code 1; `recorded` marks a
@@ -65,7 +65,7 @@ class Outcome:
         return plain
 
     @classmethod
-    def from_json(cls, described: Mapping[str, Any]) -> Outcome:
+    def from_json(cls, described: Mapping[str, Any]) -> ClaimResult:
         """The inverse of `to_json`, with an error that names the trouble."""
         try:
             given = dict(described)
@@ -79,7 +79,7 @@ class Outcome:
             raise InputError("outcome", f"cannot be read ({error!r})", remedy) from error
 
 
-def judge(claim: Claim, settings: Settings) -> Outcome:
+def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
     """Run `claim`. A fault in its program is caught and shown; the other claims go on."""
     started = perf_counter()
     missing = [need for need in claim.needs if need in PACKAGES and not find_spec(PACKAGES[need])]
@@ -98,12 +98,12 @@ def judge(claim: Claim, settings: Settings) -> Outcome:
     return replace(outcome, seconds=perf_counter() - started)
 
 
-def not_run(claim: Claim, settings: Settings, reason: str) -> Outcome:
+def not_run(claim: Claim, settings: ClaimSettings, reason: str) -> ClaimResult:
     """The outcome of a claim that is left out, with the reason."""
     return _outcome(claim, settings, Verdict.NOT_RUN, None, reason)
 
 
-def too_long(claim: Claim, settings: Settings) -> Outcome:
+def too_long(claim: Claim, settings: ClaimSettings) -> ClaimResult:
     """The outcome of a full-tier claim in a quick run."""
     command = command_for(claim, replace(settings, full=True))
     time = duration(float(claim.minutes) * 60)
@@ -111,7 +111,7 @@ def too_long(claim: Claim, settings: Settings) -> Outcome:
     return not_run(claim, settings, reason)
 
 
-def command_for(claim: Claim, settings: Settings) -> str:
+def command_for(claim: Claim, settings: ClaimSettings) -> str:
     """The exact command that repeats the claim.
 
     Only a number of seeds can be given on the command line, counted from 0.
@@ -141,9 +141,9 @@ def strict(value: object) -> object:
 
 
 def _outcome(
-    claim: Claim, settings: Settings, verdict: Verdict, evidence: Evidence | None, reason: str
-) -> Outcome:
-    return Outcome(
+    claim: Claim, settings: ClaimSettings, verdict: Verdict, evidence: Evidence | None, reason: str
+) -> ClaimResult:
+    return ClaimResult(
         id=claim.id,
         title=claim.title,
         theme=claim.theme,

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from featavg.claims import store, terminal
-from featavg.claims.ledger import Claim, Settings, Verdict
-from featavg.claims.result import Outcome, judge, too_long
+from featavg.claims.ledger import Claim, ClaimSettings, Verdict
+from featavg.claims.result import ClaimResult, judge, too_long
 
 
 def run(
     chosen: Sequence[Claim],
-    settings: Settings,
+    settings: ClaimSettings,
     folder: Path,
-    earlier: dict[str, Outcome | None],
+    earlier: dict[str, ClaimResult | None],
     resume: bool,
     quiet: bool,
-) -> list[Outcome]:
+) -> list[ClaimResult]:
     """The outcome of every claim of `chosen`, in that order.
 
     Args:
@@ -29,7 +29,7 @@ def run(
         resume: take over what an earlier run into `folder` has finished.
         quiet: print nothing.
     """
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, ClaimResult] = {}
     waiting: list[Claim] = []
     taken_over = 0
     for claim in chosen:
@@ -54,7 +54,7 @@ def run(
     return [outcomes[claim.id] for claim in chosen]
 
 
-def _or_recorded(outcome: Outcome, earlier: Outcome | None) -> Outcome:
+def _or_recorded(outcome: ClaimResult, earlier: ClaimResult | None) -> ClaimResult:
     """A claim that cannot be run here shows its recorded result, and says why it is an old one."""
     if outcome.verdict is Verdict.NOT_RUN and not outcome.error and earlier is not None:
         return replace(earlier, reason=f"Not run here: {outcome.reason}")

@@ -16,7 +16,7 @@ from typing import Any
 
 import featavg
 from featavg.claims.ledger import Verdict
-from featavg.claims.result import Outcome
+from featavg.claims.result import ClaimResult
 from featavg.errors import InputError
 from featavg.storage.files import dumps, write
 
@@ -24,7 +24,7 @@ PACKAGE = Path(featavg.__file__).parent
 RESULTS = PACKAGE / "results"
 
 
-def record(outcome: Outcome, folder: Path | None = None) -> Path:
+def record(outcome: ClaimResult, folder: Path | None = None) -> Path:
     """Keep the outcome of a full-tier claim in the package, for the reports of others."""
     if outcome.verdict is Verdict.NOT_RUN:
         raise InputError("record", f"has nothing for {outcome.id}", "record claims that were run")
@@ -33,30 +33,30 @@ def record(outcome: Outcome, folder: Path | None = None) -> Path:
     return write((folder or RESULTS) / f"{outcome.id}.json", _compact(described), "record")
 
 
-def recorded(claim_id: str, folder: Path | None = None) -> Outcome | None:
+def recorded(claim_id: str, folder: Path | None = None) -> ClaimResult | None:
     """The recorded outcome of a claim, or None if there is none."""
     path = (folder or RESULTS) / f"{claim_id}.json"
     if not path.exists():
         return None
     try:
-        return replace(Outcome.from_json(json.loads(path.read_text())), recorded=True)
+        return replace(ClaimResult.from_json(json.loads(path.read_text())), recorded=True)
     except ValueError as error:  # InputError is one
         raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
 
 
-def keep(out: Path, outcome: Outcome, full: bool) -> None:
+def keep(out: Path, outcome: ClaimResult, full: bool) -> None:
     """Keep a finished outcome for a later run of the same thing."""
     described = outcome.to_json() | {"key": key(outcome.id, outcome.seeds, full)}
     write(out / "outcomes" / f"{outcome.id}.json", dumps(described))
 
 
-def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> Outcome | None:
+def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> ClaimResult | None:
     """What an earlier run finished, if nothing it depends on changed and the file is sound."""
     try:
         described = json.loads((out / "outcomes" / f"{claim_id}.json").read_text())
         if described.pop("key") != key(claim_id, seeds, full):
             return None
-        return Outcome.from_json(described)
+        return ClaimResult.from_json(described)
     except (OSError, ValueError, KeyError, AttributeError):
         return None
 

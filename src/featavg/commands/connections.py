@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from featavg.claims.ledger import Evidence, Settings
+    from featavg.claims.ledger import ClaimSettings, Evidence
 
 Seeds = Annotated[int, typer.Option(help="How many seeds, counted from 0.")]
 Out = Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")]
@@ -42,9 +42,9 @@ def _min_vidal(
     seeds: Seeds = 1,
 ) -> None:
     """Min and Vidal 2024: relu^p neurons, and which limit they are near."""
-    from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
     from featavg.experiments.connections.prelu_run import experiment, right_and_wrong
+    from featavg.progress import ProgressBar
 
     powers = p or [1.0, 3.0]
     given = {"n": n, "width": width, "d": d, "scale": scale, "time": time}
@@ -53,7 +53,7 @@ def _min_vidal(
     names = ("p", "seed", "to F", "to F^(p)", "nearer, certified", "ratio", "cos average",
              "cos feature", "radius", "certified")  # fmt: skip
     shown = table(*names, right=names)
-    with Progress() as progress:
+    with ProgressBar() as progress:
         for i, (power, seed) in enumerate((q, s) for q in powers for s in range(_seeds(seeds))):
             progress(i / len(powers) / seeds, f"p = {power:g}, seed {seed}")
             run = experiment(power, noise, seed, k, **given)
@@ -84,8 +84,8 @@ def _simplicity(
 ) -> None:
     """Shah et al. 2020: train on slab data, then shuffle blocks of coordinates."""
     from featavg.claims.connections.simplicity import reliance
-    from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
+    from featavg.progress import ProgressBar
 
     names = (
         "seed",
@@ -96,7 +96,7 @@ def _simplicity(
         "train accuracy",
     )
     shown = table(*names, right=names)
-    with Progress() as progress:
+    with ProgressBar() as progress:
         for seed in range(_seeds(seeds)):
             progress(seed / seeds, f"seed {seed}")
             run = reliance(task, seed, d, n, tuple(width or (100, 100)), steps, lr, momentum)
@@ -171,14 +171,14 @@ def _picture(
 ) -> None:
     """The line and the zigzag, with clusters, exact perturbations and their balls."""
     from featavg.claims.connections.picture import film, picture
-    from featavg.claims.ledger import Settings
+    from featavg.claims.ledger import ClaimSettings
 
-    made = _run("picture", lambda _: picture(Settings((seed,)), k, d, n), 1, out)
+    made = _run("picture", lambda _: picture(ClaimSettings((seed,)), k, d, n), 1, out)
     if animate:
-        from featavg.commands.progress import Progress
         from featavg.figures.animation import animate as write
+        from featavg.progress import ProgressBar
 
-        with Progress() as progress:
+        with ProgressBar() as progress:
             path = write(film(k, d, n, seed, steps, every), made / "picture.gif", progress=progress)
         typer.echo(f"Film: {path}")
 
@@ -202,22 +202,22 @@ def _seeds(count: int) -> int:
     return count
 
 
-def _run(name: str, program: Callable[[Settings], Evidence], seeds: int, out: Path) -> Path:
+def _run(name: str, program: Callable[[ClaimSettings], Evidence], seeds: int, out: Path) -> Path:
     """Run a claim's program with the user's options; show its checks, write figures and numbers."""
     from rich.markup import escape
 
     from featavg.claims.check_text import measured, tolerance
-    from featavg.claims.ledger import Settings
+    from featavg.claims.ledger import ClaimSettings
     from featavg.claims.result import strict
-    from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
     from featavg.figures.figure import without_tags
     from featavg.figures.matplotlib_figure import save
+    from featavg.progress import ProgressBar
     from featavg.storage.files import dumps, usable_folder, write
 
     folder = usable_folder(out)
-    with Progress() as progress:
-        found = program(Settings(seeds=tuple(range(_seeds(seeds))), progress=progress))
+    with ProgressBar() as progress:
+        found = program(ClaimSettings(seeds=tuple(range(_seeds(seeds))), progress=progress))
     shown = table("", "what is measured", "measured", "asked for", right=("measured",))
     for check in found.checks:
         sign = "✓" if check.passed else "✗"

@@ -88,7 +88,7 @@ def _train(
     task = _task(data, data_dir, groups)
     _torch(threads)
     from featavg.commands import Interrupted
-    from featavg.commands.progress import Progress
+    from featavg.progress import ProgressBar
     from featavg.training.torch.images import train_images
     from featavg.training.torch.presets import PRESETS
     from featavg.training.torch.presets import preset as named
@@ -100,7 +100,7 @@ def _train(
     folder = out / f"{preset or task.name}-{labels}"
     typer.echo(f"{folder}: about {chosen.minutes:g} min on two quiet cores with the preset's size.")
     try:
-        with Progress() as progress:
+        with ProgressBar() as progress:
             trained = train_images(
                 task,
                 labels,
@@ -197,10 +197,10 @@ def _curve(
     """Robust accuracy of two trained networks, as published and adaptively (Figure 3)."""
     task = _task(data, data_dir, groups)
     _torch(threads)
-    from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
     from featavg.errors import one_of
     from featavg.experiments.images.curves import CurveSettings, compare
+    from featavg.progress import ProgressBar
     from featavg.training.torch.images import load_trained
 
     wanted = tuple(one_of("norms", norm, ("l2", "linf")) for norm in norms.split(","))
@@ -213,7 +213,7 @@ def _curve(
         pgd_images=images,
         pgd_steps=pgd_steps,
     )
-    with Progress() as progress:
+    with ProgressBar() as progress:
         found = compare(nets, task, how, runs / f"{name}-curves", progress)
     for norm in wanted:
         at = how.radii[norm]

@@ -200,15 +200,15 @@ def _go(
     until: float | None,
     workers: int,
 ) -> None:
-    from featavg.commands.progress import Progress
     from featavg.errors import InputError
+    from featavg.progress import ProgressBar
     from featavg.training.margin_network.fit import fit
 
     if workers < 1:
         raise InputError("workers", f"is {workers}", "give 1, or as many as there are cores")
     goal = -math.inf if until is None else until
     try:
-        with Progress() as bar:
+        with ProgressBar() as bar:
 
             def told(run: MarginRun, part: float) -> None:
                 by_passes = (run.epoch + part) / passes

@@ -26,13 +26,13 @@ def _radius(
     json: Annotated[Path | None, typer.Option(help="File for everything, for machines.")] = None,
 ) -> None:
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
-    from featavg.commands.progress import Progress
     from featavg.commands.tables import console, table
     from featavg.experiments.simulation.radius import radius_report
+    from featavg.progress import ProgressBar
 
     terminal = console()
     figures = out or result / "radii"
-    with Progress() as progress:
+    with ProgressBar() as progress:
         report = radius_report(
             result, points, seed, readout, out=figures, json=json, progress=progress
         )

@@ -87,11 +87,11 @@ def _simulate(
     goes on from where it was when the same command is given again.
     """
     flags = dict(locals())  # before anything else is a local name
-    from featavg.commands.progress import Progress
     from featavg.commands.summary import show
     from featavg.data.memory import readable
     from featavg.experiments.simulation.points import require_memory
     from featavg.experiments.simulation.run import simulate
+    from featavg.progress import ProgressBar
 
     setting = _setting(flags)
     place = out if out is not None else _default_out(setting)
@@ -99,7 +99,7 @@ def _simulate(
     if needed > 1e9:
         print(f"This needs about {readable(needed)} of memory.", file=sys.stderr)
     try:
-        with Progress() as progress:
+        with ProgressBar() as progress:
             done = simulate(
                 setting,
                 place,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
+from featavg.progress import Progress
 from featavg.storage.files import write
 
 
@@ -18,7 +19,7 @@ def animate(
     milliseconds: int = 160,
     hold: int = 12,
     dpi: int = 80,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Draw every frame by matplotlib and write them as one GIF that plays for ever.
 

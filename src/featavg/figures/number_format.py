@@ -1,4 +1,4 @@
-"""How numbers and times are written for people, on the terminal and in figures."""
+"""How numbers are written for people, on the terminal and in figures."""
 
 from __future__ import annotations
 
@@ -32,22 +32,3 @@ def number(value: Number, digits: int = 3) -> str:
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
     return f"{sign}{power}" if mantissa == "1" else f"{sign}{mantissa}×{power}"
-
-
-def duration(seconds: Number) -> str:
-    """A length of time, in the unit a person would use.
-
-    >>> duration(0.0312), duration(7.26), duration(200), duration(8000)
-    ('0.03 s', '7.3 s', '3 min 20 s', '2 h 13 min')
-    """
-    seconds = float(seconds)
-    if seconds < 1:
-        return f"{seconds:.2f} s"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"

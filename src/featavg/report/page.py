@@ -20,11 +20,12 @@ from pathlib import Path
 
 from featavg.claims import check_text
 from featavg.claims.ledger import Headline, Verdict
-from featavg.claims.result import Outcome, strict
+from featavg.claims.result import ClaimResult, strict
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
 from featavg.figures.figure import Figure, without_tags
 from featavg.figures.legend import Entry, legend
 from featavg.figures.plotly_figure import plotly_panels
+from featavg.progress import duration
 from featavg.storage.files import write
 
 HERE = Path(__file__).parent
@@ -47,7 +48,7 @@ class Picture:
 
 
 def write_report(
-    outcomes: Sequence[Outcome], folder: Path, about: Mapping[str, str] | None = None
+    outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None
 ) -> Path:
     """Write `folder/report.html` and every figure under `folder/figures/`; the page's path."""
     drawn = [
@@ -66,7 +67,7 @@ def write_report(
 
 
 def page(
-    outcomes: Sequence[Outcome], pictures: Mapping[str, list[Picture]], about: Mapping[str, str]
+    outcomes: Sequence[ClaimResult], pictures: Mapping[str, list[Picture]], about: Mapping[str, str]
 ) -> str:
     """The whole page as text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -83,7 +84,7 @@ def page(
         "rich": lambda given: Markup(typeset.html(given)),
         "plain": without_tags,
         "number": number_format.number,
-        "duration": number_format.duration,
+        "duration": duration,
         "measured": check_text.measured,
         "tolerance": check_text.tolerance,
         "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
@@ -155,7 +156,7 @@ def _small(png: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def _themes(outcomes: Sequence[Outcome]) -> list[tuple[str, list[Outcome]]]:
+def _themes(outcomes: Sequence[ClaimResult]) -> list[tuple[str, list[ClaimResult]]]:
     """The outcomes by theme; a theme comes where its first claim comes."""
     order = list(dict.fromkeys(outcome.theme for outcome in outcomes))
     ranked = sorted(outcomes, key=lambda outcome: order.index(outcome.theme))
@@ -163,7 +164,7 @@ def _themes(outcomes: Sequence[Outcome]) -> list[tuple[str, list[Outcome]]]:
 
 
 def _overview(
-    outcomes: Sequence[Outcome], pictures: Mapping[str, list[Picture]]
+    outcomes: Sequence[ClaimResult], pictures: Mapping[str, list[Picture]]
 ) -> tuple[dict[str, list[tuple[Headline, str]]], list[tuple[Picture, str]]]:
     """Numbers for the overview by role, with the claim they come from, and at most two pictures."""
     headlines: dict[str, list[tuple[Headline, str]]] = {}
@@ -174,7 +175,7 @@ def _overview(
     return headlines, chosen[:2]
 
 
-def _seeds(outcomes: Sequence[Outcome]) -> str:
+def _seeds(outcomes: Sequence[ClaimResult]) -> str:
     """The seeds of the run in words."""
     known = sorted({seed for outcome in outcomes if not outcome.recorded for seed in outcome.seeds})
     if not known:
@@ -182,7 +183,7 @@ def _seeds(outcomes: Sequence[Outcome]) -> str:
     return f"{known[0]} to {known[-1]}" if len(known) > 2 else ", ".join(map(str, known))
 
 
-def _scalars(outcome: Outcome) -> dict[str, str]:
+def _scalars(outcome: ClaimResult) -> dict[str, str]:
     """The claim's numbers that fit on a line; all of them are in the JSON file."""
     assert outcome.evidence is not None
     shown: dict[str, str] = {}

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from featavg.claims import store, terminal
-from featavg.claims.ledger import Claim, Settings, Verdict
+from featavg.claims.ledger import Claim, ClaimSettings, Verdict
 from featavg.claims.registry import find
-from featavg.claims.result import Outcome, strict
+from featavg.claims.result import ClaimResult, strict
 from featavg.claims.run import run
 from featavg.errors import InputError
 from featavg.report.page import write_report
@@ -29,7 +29,7 @@ def reproduce(
     resume: bool | None = None,
     claims: Sequence[Claim] | None = None,
     quiet: bool = False,
-) -> list[Outcome]:
+) -> list[ClaimResult]:
     """Run claims and write `out/report.html`, `out/figures/` and, if asked, everything as `json`.
 
     Args:
@@ -57,7 +57,7 @@ def reproduce(
     if json is not None:
         usable_folder(Path(json).absolute().parent, "json")
     folder = usable_folder(Path(out) if out is not None else DEFAULT_OUT)
-    settings = Settings(
+    settings = ClaimSettings(
         seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
     )
     earlier = {claim.id: store.recorded(claim.id) for claim in chosen if claim.tier == "full"}
@@ -73,12 +73,12 @@ def reproduce(
     return outcomes
 
 
-def exit_code(outcomes: Iterable[Outcome]) -> int:
+def exit_code(outcomes: Iterable[ClaimResult]) -> int:
     """1 if the program of a claim broke, else 0: a claim that fails is a finding, not a fault."""
     return int(any(outcome.error for outcome in outcomes))
 
 
-def _write(outcomes: list[Outcome], folder: Path, json: Path | None, quiet: bool) -> None:
+def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: bool) -> None:
     about = provenance()
     page = write_report(outcomes, folder, about)
     if json is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.progress import Progress
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import Controller
@@ -71,7 +72,7 @@ def run(
     save_at: SaveAt = SaveAt(),
     recorders: Sequence[Recorder] = (),
     checkpoint: Checkpoint | None = None,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
     fixed: dict[str, ndarray] | None = None,
     settings: dict[str, Any] | None = None,
     identity: Sequence[ndarray] = (),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
+from featavg.progress import Progress
 from featavg.training.controllers import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.losses import loss_named
@@ -79,7 +79,7 @@ def train_head(
     labels: str,
     recipe: HeadRecipe,
     seed: int,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> TwoLayer:
     """A binary head on the coarse labels or a grouped head on the fine ones.
 

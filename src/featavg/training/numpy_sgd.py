@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def train_minibatch(
     y: Int[ndarray, " n"],
     recipe: Minibatch,
     seed: int,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Deep:
     """Train a network with one output on labels -1 and +1.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,6 +12,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.power_relu import Activation, Shallow
+from featavg.progress import Progress
 from featavg.training.controllers import Controller, ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Exponential, Loss, LossValue, check_targets
@@ -111,7 +111,7 @@ def train_shallow(
     stepper: Stepper | None = None,
     controller: Controller | None = None,
     save_at: SaveAt = SaveAt(),
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Shallow, Trajectory]:
     """Follow the gradient flow to `time`; the default is Min and Vidal's 401 epochs at rate 0.2.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
+from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.controllers import Constant, Controller, ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
@@ -117,7 +118,7 @@ def train(
     save_at: SaveAt = SaveAt(),
     recorders: Sequence[Recorder] = (),
     checkpoint: Checkpoint | None = None,
-    progress: Callable[[float, str], None] | None = None,
+    progress: Progress | None = None,
     **changes: Any,
 ) -> Trajectory:
     """Train on `n` points of `task`; a sequence of seeds is one batched computation.

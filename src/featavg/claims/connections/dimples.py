@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.manifold import OnSubspace
 from featavg.experiments.connections.on_manifold import Split, split
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
@@ -70,7 +70,7 @@ def dimples(
     return Dimpled(task, run.net, x, points.y, found, positive)
 
 
-def manifold(settings: Settings, k: int = 10, d: int = 3072, r: int = 100) -> Evidence:
+def manifold(settings: ClaimSettings, k: int = 10, d: int = 3072, r: int = 100) -> Evidence:
     """Shares and distances against the size of the initial weights."""
     task = OnSubspace(k, d, r)
     talk = 1 / math.sqrt(d)

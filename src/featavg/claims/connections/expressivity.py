@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.clusters import MultiCluster
 from featavg.data.lattice import Lattice
 from featavg.figures.figure import Axis, Circle, Contour, Figure, Lines, Plane, Points, Series
@@ -21,7 +21,9 @@ def linear(task: Lattice) -> TwoLayer:
     return TwoLayer(np.stack([last, -last]), np.zeros(2), np.array([[1.0, -1.0]]))
 
 
-def expressivity(settings: Settings, m: int = 10, gap: float = GAP, eps: float = EPS) -> Evidence:
+def expressivity(
+    settings: ClaimSettings, m: int = 10, gap: float = GAP, eps: float = EPS
+) -> Evidence:
     """Clean and robust accuracy of both classifiers; how many samples the robust one needs."""
     clean, attacked, smallest, error = [], [], [], 0.0
     for i, seed in enumerate(settings.seeds):
@@ -65,7 +67,7 @@ def expressivity(settings: Settings, m: int = 10, gap: float = GAP, eps: float =
     return Evidence(checks, (_figure(shares, curves, gap, eps),), numbers, finding)
 
 
-def _samples(settings: Settings) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+def _samples(settings: ClaimSettings) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """Median robust accuracy against samples as a share of all vertices, for each size."""
     shares = np.geomspace(0.01, 8.0, 25)
     curves = {}

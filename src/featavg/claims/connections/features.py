@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.measures.usefulness import (
@@ -36,7 +36,7 @@ def features_of(task: MultiCluster) -> dict[str, Feature]:
     }
 
 
-def useful(settings: Settings, k: int = 10, d: int = 3072, n: int = 20_000) -> Evidence:
+def useful(settings: ClaimSettings, k: int = 10, d: int = 3072, n: int = 20_000) -> Evidence:
     """Usefulness and robust usefulness, in closed form and measured."""
     task = MultiCluster(k=k, d=d)
     root = math.sqrt(d)

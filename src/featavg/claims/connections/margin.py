@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Bar, Bars, Contour, Figure, Plane, Points
@@ -64,7 +64,7 @@ def off_axis(net: Shallow) -> float:
 
 
 def margins(
-    settings: Settings, angle: float = 80.0, hint: float = 10.0, leak: float = 0.1
+    settings: ClaimSettings, angle: float = 80.0, hint: float = 10.0, leak: float = 0.1
 ) -> Evidence:
     """Margins of the trained networks against the best line and the best network."""
     task, plain = Hinted(angle, hint), Hinted(angle, 0.0)

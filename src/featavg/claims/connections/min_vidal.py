@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.experiments.connections.prelu_run import (
     SOURCE,
     Trained,
@@ -20,7 +20,7 @@ from featavg.figures.marks import Role
 NOISES = (0.01, 0.1, 0.3)
 
 
-def limits(settings: Settings) -> Evidence:
+def limits(settings: ClaimSettings) -> Evidence:
     """Distances to both limits at every noise; cosines of the dominant neurons."""
     runs: dict[tuple[float, float], list[Trained]] = {}
     total = 2 * len(NOISES)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.experiments.connections.prelu_run import SOURCE, Trained, band, experiment
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 
@@ -14,7 +14,7 @@ POWERS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 COUNTS = (4, 10, 16, 30)
 
 
-def radius(settings: Settings) -> Evidence:
+def radius(settings: ClaimSettings) -> Evidence:
     """Radii against K and against p."""
     by_count: dict[float, list[list[Trained]]] = {1.0: [], 3.0: []}
     for i, k in enumerate(COUNTS):

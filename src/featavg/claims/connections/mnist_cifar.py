@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.claims.connections.simplicity import SOURCE
-from featavg.claims.ledger import Check, Claim, Evidence, NotRun, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.data.images import Images
 from featavg.data.published import load
 from featavg.data.streams import stream
@@ -45,7 +45,7 @@ def paired(
     return np.concatenate(rows), np.concatenate(labels)
 
 
-def mnist_cifar(settings: Settings, steps: int = 600, folder: Path | None = None) -> Evidence:
+def mnist_cifar(settings: ClaimSettings, steps: int = 600, folder: Path | None = None) -> Evidence:
     """AUC as it is and with either half of the picture shuffled."""
     try:
         digits, vehicles = (

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.experiments.connections.plane_view import Shown, View, panel, through
@@ -94,7 +94,7 @@ def pieces(shown: Shown, view: View, size: float, resolution: int = 401) -> int:
     return sum(len(group) > 0.03 * len(angles) for group in groups)
 
 
-def picture(settings: Settings, k: int = 10, d: int = 3072, n: int = 1000) -> Evidence:
+def picture(settings: ClaimSettings, k: int = 10, d: int = 3072, n: int = 1000) -> Evidence:
     """Both planes, for the ideal and the trained networks."""
     task = MultiCluster(k=k, d=d)
     unit = math.sqrt(d)

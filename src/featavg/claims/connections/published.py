@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.experiments.connections.prelu_run import SOURCE, Trained, experiment, right_and_wrong
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 
@@ -10,7 +10,7 @@ SIZES = {"n": 20_000, "width": 100}
 NOISES = (0.01, 0.3)
 
 
-def published(settings: Settings) -> Evidence:
+def published(settings: ClaimSettings) -> Evidence:
     """One seed at both ends of their range of noise."""
     runs: dict[tuple[float, float], Trained] = {}
     plans = [(p, noise) for p in (1.0, 3.0) for noise in NOISES]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.slabs import Slabs, lms, ms
 from featavg.errors import one_of
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
@@ -84,7 +84,7 @@ def reliance(
     return Reliance(aucs[0], aucs[1], aucs[2], accuracy, fitted)
 
 
-def lms5(settings: Settings) -> Evidence:
+def lms5(settings: ClaimSettings) -> Evidence:
     """LMS-5 against the published areas, for one and two hidden layers."""
     runs = []
     for i, seed in enumerate(settings.seeds):
@@ -130,7 +130,7 @@ def lms5(settings: Settings) -> Evidence:
     return Evidence(checks, (figure,), numbers, finding, (headline,))
 
 
-def others(settings: Settings) -> Evidence:
+def others(settings: ClaimSettings) -> Evidence:
     """MS-(5,7), LMS-7 with and without noise, and slabs without a simple feature."""
     seeds = settings.seeds if settings.full else settings.seeds[:1]
     plans = {

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from featavg.claims.ledger import Check, Claim, Evidence, NotRun, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.figures.figure import Axis, Figure, Lines, Series
 
@@ -16,7 +16,7 @@ IMAGES, BUDGET = 200, 60
 MEAN_RATIO, EXCESS, PGD_EXCESS = 1.005, 1.0, 0.0
 
 
-def attacks(settings: Settings) -> Evidence:
+def attacks(settings: ClaimSettings) -> Evidence:
     """Every network of Figure 3, and the public ResNet-20."""
     torch_needed()
     if importlib.util.find_spec("foolbox") is None:

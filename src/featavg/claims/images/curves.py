@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, NotRun, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.experiments.images.curve_figures import l2_figure, label_of, linf_figure
 from featavg.experiments.images.published_curves import (
@@ -20,12 +19,12 @@ from featavg.experiments.images.published_curves import (
     distance_in_words,
     stretch_to_published,
 )
+from featavg.progress import Progress, part
 
 if TYPE_CHECKING:
     from featavg.data.images import ImageTask
     from featavg.experiments.images.curves import CurveSettings
 
-Progress = Callable[[float, str], None]
 # By protocol, what `compare` returns.
 Found = dict[str, list[dict[str, Any]]]
 LINF = {
@@ -43,7 +42,7 @@ SEEDS = {"mnist": (0, 1, 2), "cifar10": (0,)}
 IMAGES, BUDGET = 1000, {"mnist": 60, "cifar10": 30}
 
 
-def figure3(size: str, settings: Settings) -> Evidence:
+def figure3(size: str, settings: ClaimSettings) -> Evidence:
     """Pairs of networks, both protocols; `size` is the name of a preset."""
     torch_needed()
     name = size.split("-", maxsplit=1)[0]
@@ -84,13 +83,13 @@ def _pair(size: str, task: ImageTask, seed: int, folder: Path, progress: Progres
             chosen.network,
             chosen.width,
             replace(chosen.recipe, seed=seed),
-            _share(progress, 0.3 * i, 0.3),
+            part(progress, 0.3 * i, 0.3 * (i + 1)),
         )
         for i, labels in enumerate(("coarse", "fine"))
     }
     nets = {labels: one.net for labels, one in trained.items()}
     place, how = folder / f"{size}-curves{mark}", curve_settings(task.name)
-    found = compare(nets, task, how, place, _share(progress, 0.6, 0.35))
+    found = compare(nets, task, how, place, part(progress, 0.6, 0.95))
     progress(0.95, "where own-loss PGD ends")
     about = {labels: one.about for labels, one in trained.items()}
     return Pair(found, about, same_side(nets["fine"], task, how))
@@ -285,12 +284,8 @@ def _training(about: dict[str, Any]) -> dict[str, Any]:
     return {name: about[name] for name in names}
 
 
-def _part(settings: Settings, i: int, count: int) -> Progress:
-    return _share(settings.progress, i / count, 1 / count)
-
-
-def _share(progress: Progress, start: float, length: float) -> Progress:
-    return lambda share, note: progress(start + length * share, note)
+def _part(settings: ClaimSettings, i: int, count: int) -> Progress:
+    return part(settings.progress, i / count, (i + 1) / count)
 
 
 CLAIMS = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.images import Images
 from featavg.data.published import load
 from featavg.experiments.images.heads import Features, HeadResult, study_heads
@@ -38,7 +38,7 @@ def digits_features(seed: int = 0) -> Features:
     )
 
 
-def digits(settings: Settings) -> Evidence:
+def digits(settings: ClaimSettings) -> Evidence:
     """Parity of digits with two-layer networks: coarse against fine labels, exact radii."""
     features = digits_features()
     recipe = HeadRecipe(steps=500, rate=2.0)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.experiments.images.heads import Features, HeadResult, head_radii, study_heads
 from featavg.experiments.images.superclasses import study_superclasses
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Series
+from featavg.progress import part
 from featavg.training.heads import HeadRecipe
 
 # Read off the published figure by eye (reference/figures.json), good to about 0.015.
@@ -23,7 +24,7 @@ RADIUS_POINTS = 100
 HEAD_IMAGES = 10_000
 
 
-def resnet20_features(settings: Settings) -> Features:
+def resnet20_features(settings: ClaimSettings) -> Features:
     """Penultimate activations of the public ResNet-20 on CIFAR-10."""
     torch_needed()
     task = data_needed("cifar10", settings)
@@ -39,11 +40,13 @@ def resnet20_features(settings: Settings) -> Features:
     return replace(whole, train=whole.train[some], train_classes=whole.train_classes[some])
 
 
-def figure2(settings: Settings) -> Evidence:
+def figure2(settings: ClaimSettings) -> Evidence:
     """Cosines of both heads."""
     features = resnet20_features(settings)
-    coarse = study_heads(features, "coarse", settings.seeds, None, _part(settings, 0.2, 0.6))
-    fine = study_heads(features, "fine", settings.seeds, None, _part(settings, 0.6, 1.0))
+    coarse = study_heads(
+        features, "coarse", settings.seeds, None, part(settings.progress, 0.2, 0.6)
+    )
+    fine = study_heads(features, "fine", settings.seeds, None, part(settings.progress, 0.6, 1.0))
     same = features.groups[:, None] == features.groups[None, :]
     own = np.eye(len(features.groups), dtype=bool)
     inside, outside = coarse.cosines[:, same], coarse.cosines[:, ~same]
@@ -124,12 +127,12 @@ def figure2(settings: Settings) -> Evidence:
     )
 
 
-def feature_radii(settings: Settings) -> Evidence:
+def feature_radii(settings: ClaimSettings) -> Evidence:
     """Exact radii of both heads in feature space."""
     features = resnet20_features(settings)
     seeds = settings.seeds[:3]
-    coarse = study_heads(features, "coarse", seeds, None, _part(settings, 0.2, 0.5))
-    fine = study_heads(features, "fine", seeds, None, _part(settings, 0.5, 0.8))
+    coarse = study_heads(features, "coarse", seeds, None, part(settings.progress, 0.2, 0.5))
+    fine = study_heads(features, "fine", seeds, None, part(settings.progress, 0.5, 0.8))
     decisions = {
         "class labels": (coarse, "max"),
         "fine, probability": (fine, "probability"),
@@ -174,7 +177,7 @@ def feature_radii(settings: Settings) -> Evidence:
     )
 
 
-def superclasses(settings: Settings) -> Evidence:
+def superclasses(settings: ClaimSettings) -> Evidence:
     """CIFAR-100: 20 superclasses against 100 classes on EfficientNet's embeddings."""
     torch_needed()
     task = data_needed("cifar100", settings)
@@ -188,9 +191,9 @@ def superclasses(settings: Settings) -> Evidence:
     except InputError as error:
         raise NotRun(str(error)) from error
     folder = run_folder(settings) / "features-cifar100-efficientnet"
-    features = features_of(task, embedding, folder, progress=_part(settings, 0.0, 0.5))
+    features = features_of(task, embedding, folder, progress=part(settings.progress, 0.0, 0.5))
     found = study_superclasses(
-        features, settings.seeds[:2], h=1, progress=_part(settings, 0.5, 1.0)
+        features, settings.seeds[:2], h=1, progress=part(settings.progress, 0.5, 1.0)
     )
     gain = found["gain"]
     return Evidence(
@@ -221,10 +224,6 @@ def superclasses(settings: Settings) -> Evidence:
             f"{gain['probability']:.2f} (probability), {gain['sum']:.2f} (sum)."
         ),
     )
-
-
-def _part(settings: Settings, low: float, high: float) -> Any:
-    return lambda share, note: settings.progress(low + (high - low) * share, note)
 
 
 def _accuracies(coarse: HeadResult, fine: HeadResult) -> dict[str, list[float]]:

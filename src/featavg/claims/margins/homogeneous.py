@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.experiments.margins.homogeneous_flow import (
     DEPTHS,
     Flow,
@@ -21,7 +21,7 @@ from featavg.nets.deep import Deep
 FITTED_FROM = 0.2
 
 
-def growth_claim(settings: Settings) -> Evidence:
+def growth_claim(settings: ClaimSettings) -> Evidence:
     """Monotone smoothed margin, sandwich, and the depth of the loss."""
     checks, series = [], []
     for i, depth in enumerate(DEPTHS):
@@ -82,7 +82,7 @@ def exponents(ran: Flow, seed: int) -> tuple[float, float]:
     return float(norm), float(loss)
 
 
-def rates_claim(settings: Settings) -> Evidence:
+def rates_claim(settings: ClaimSettings) -> Evidence:
     """Fitted exponents of loss and norm."""
     checks, norms, losses = [], [], []
     for i, depth in enumerate(DEPTHS):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.margins.homogeneous import final_net
 from featavg.experiments.margins.homogeneous_flow import flow
 from featavg.experiments.margins.kkt_runs import CLUSTERS, DEPTHS, POINTS_A_CLUSTER, reached
@@ -15,7 +15,7 @@ from featavg.measures.kkt import kkt
 _FREI = "Talks, properties of KKT points (Vardi et al. 2022; Frei et al. 2023, Theorem 4.2)"
 
 
-def residual_claim(settings: Settings) -> Evidence:
+def residual_claim(settings: ClaimSettings) -> Evidence:
     """Stationarity and complementarity, apart."""
     runs = []
     for i, seed in enumerate(settings.seeds):
@@ -89,7 +89,7 @@ def residual_claim(settings: Settings) -> Evidence:
     )
 
 
-def averaging_claim(settings: Settings) -> Evidence:
+def averaging_claim(settings: ClaimSettings) -> Evidence:
     """The averaging index from the fit to the KKT point."""
     runs = [reached(CLUSTERS[-1], seed) for seed in settings.seeds]
     index = np.array(

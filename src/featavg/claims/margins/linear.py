@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.svm import MaxMargin, angle, checked_max_margin
@@ -48,7 +48,7 @@ def slope(x: Float[ndarray, " p"], y: Float[ndarray, " p"]) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def flow_claim(settings: Settings) -> Evidence:
+def flow_claim(settings: ClaimSettings) -> Evidence:
     """Angle to the SVM direction along the flow."""
     times = np.asarray(LOG_TIMES)
     angles, exponents = [], []
@@ -93,7 +93,7 @@ def flow_claim(settings: Settings) -> Evidence:
     )
 
 
-def path_claim(settings: Settings) -> Evidence:
+def path_claim(settings: ClaimSettings) -> Evidence:
     """Angle to the SVM direction along the regularised path."""
     depths = np.asarray(LOG_DEPTHS)
     angles = []

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.margins.kkt_runs import CLUSTERS, D, reached
 from featavg.experiments.margins.lipschitz import lipschitz_radii
@@ -34,7 +34,7 @@ def universal_length(net: TwoLayer, task: MultiCluster, seed: int) -> float:
     return high
 
 
-def radius_claim(settings: Settings) -> Evidence:
+def radius_claim(settings: ClaimSettings) -> Evidence:
     """Exact radii and the universal direction, for several k."""
     ratios, lengths = [], []
     for i, k in enumerate(CLUSTERS):
@@ -85,7 +85,7 @@ def _bar(label: str, values: list[list[float]], role: Role) -> Bar:
     return Bar(label, means, role, [min(v) for v in values], [max(v) for v in values])
 
 
-def lipschitz_claim(settings: Settings) -> Evidence:
+def lipschitz_claim(settings: ClaimSettings) -> Evidence:
     """q / beta beside the exact radius."""
     above, tight, pairs = -math.inf, [], []
     for i, seed in enumerate(settings.seeds):

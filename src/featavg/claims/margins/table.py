@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from featavg.claims.ledger import Check, Claim, Evidence, NotRun, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.figures.figure import Axis, Figure, Lines, Series
 
@@ -46,12 +46,12 @@ PUBLISHED = (
 TRAINED = 3
 
 
-def table_claim(settings: Settings) -> Evidence:
+def table_claim(settings: ClaimSettings) -> Evidence:
     """The published rows."""
     return evidence(_trained(settings, "mnist", FOLDER))
 
 
-def digits_claim(settings: Settings) -> Evidence:
+def digits_claim(settings: ClaimSettings) -> Evidence:
     """The same network on scikit-learn's digits: what rises, not by how much."""
     found = _trained(settings, "digits", DIGITS_FOLDER)
     first, last = found["rows"][0], found["rows"][-1]
@@ -66,7 +66,7 @@ def digits_claim(settings: Settings) -> Evidence:
     )
 
 
-def _trained(settings: Settings, data: str, name: str) -> dict[str, Any]:
+def _trained(settings: ClaimSettings, data: str, name: str) -> dict[str, Any]:
     """Train (or go on) to row 3, then attack the checkpoints."""
     torch_needed()
     task = data_needed(data, settings)

@@ -8,7 +8,7 @@ from numpy import ndarray
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Series
 from featavg.figures.number_format import number
@@ -24,7 +24,7 @@ PUBLISHED_DIAGONAL, PUBLISHED_OFF_DIAGONAL = 0.99, 0.03
 EYE = 0.015
 
 
-def _trained(labels: str, settings: Settings) -> tuple[MultiCluster, TwoLayer]:
+def _trained(labels: str, settings: ClaimSettings) -> tuple[MultiCluster, TwoLayer]:
     settings.progress(0.0, f"training with {labels} labels")
     task = MultiCluster(k=10, d=3072)
     return task, train(task, labels=labels, n=1000, seed=settings.seeds).net
@@ -44,7 +44,7 @@ def _heatmap(matrix: Float[ndarray, "k k"], task: MultiCluster, title: str) -> H
     )
 
 
-def averaged_matrix(settings: Settings) -> Evidence:
+def averaged_matrix(settings: ClaimSettings) -> Evidence:
     """Figure 2 (a)."""
     task, nets = _trained("coarse", settings)
     matrix = cosines(nets, task)
@@ -113,7 +113,7 @@ def averaged_matrix(settings: Settings) -> Evidence:
     )
 
 
-def decoupled_matrix(settings: Settings) -> Evidence:
+def decoupled_matrix(settings: ClaimSettings) -> Evidence:
     """Figure 2 (b)."""
     task, nets = _trained("fine", settings)
     matrix = cosines(nets, task)
@@ -197,7 +197,7 @@ def exact_clean_error(task: MultiCluster) -> float:
     return float(total)
 
 
-def average_classifies(settings: Settings) -> Evidence:
+def average_classifies(settings: ClaimSettings) -> Evidence:
     """Theorem 2."""
     dimensions, points = (30, 100, 300, 1000, 3000, 10_000), 20_000
     exact, measured, low, high = [], [], [], []

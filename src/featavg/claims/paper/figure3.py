@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.experiments.paper.radius_runs import (
     CLUSTERS,
     CLUSTERS_D,
@@ -66,7 +66,7 @@ def _middle(found: Radii) -> float:
     return float(np.mean(found.median))
 
 
-def figure3(settings: Settings) -> Evidence:
+def figure3(settings: ClaimSettings) -> Evidence:
     """Figure 3, left."""
     seeds = settings.seeds
     coarse, fine = Case("coarse"), Case("fine")
@@ -153,7 +153,7 @@ def figure3(settings: Settings) -> Evidence:
     )
 
 
-def read_out(settings: Settings) -> Evidence:
+def read_out(settings: ClaimSettings) -> Evidence:
     """PGD-40 against the truth, read-out by read-out."""
     seeds = settings.seeds
     rows = (
@@ -240,7 +240,7 @@ def read_out(settings: Settings) -> Evidence:
     )
 
 
-def gap_against_k(settings: Settings) -> Evidence:
+def gap_against_k(settings: ClaimSettings) -> Evidence:
     """How the advantage of decoupling grows with the number of clusters."""
     seeds = settings.seeds
     table: dict[str, list[Float[ndarray, " s"]]] = {"averaged": [], "max": [], "sum": []}

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.experiments.paper.theorem_runs import scaled_run, theorem_run
@@ -22,7 +22,7 @@ DIMENSIONS = tuple(10**power for power in range(3, 10))
 SAMPLES = 900
 
 
-def rebuild(settings: Settings) -> Evidence:
+def rebuild(settings: ClaimSettings) -> Evidence:
     """Track the coefficients by their recursion and rebuild the weights at every step."""
     task, worst, series = MultiCluster(k=10, d=3072), {}, []
     for i, labels in enumerate(("coarse", "fine")):
@@ -66,7 +66,7 @@ def rebuild(settings: Settings) -> Evidence:
     )
 
 
-def activity(settings: Settings) -> Evidence:
+def activity(settings: ClaimSettings) -> Evidence:
     """Count active pairs of neuron and own-class sample along the paper's run."""
     task, recipe = MultiCluster(k=10, d=3072), Recipe()
     settings.progress(0.0, "paper's setting")
@@ -124,7 +124,7 @@ def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
     return np.where(broken.any(axis=0), last + 1, 0).astype(float)
 
 
-def balance(settings: Settings) -> Evidence:
+def balance(settings: ClaimSettings) -> Evidence:
     """The ratio of loss derivatives inside a label against d."""
     ratios = {"coarse": np.zeros((len(settings.seeds), len(DIMENSIONS)))}
     ratios["fine"] = ratios["coarse"].copy()

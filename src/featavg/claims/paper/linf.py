@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.robustness.exact.result import Radii
@@ -44,7 +44,7 @@ def _radii(orientation: str, network: str, d: int, seed: int) -> Radii:
     return linf_radii(run, task.sample(POINTS, seed=seed), readout=readout)
 
 
-def _measure(settings: Settings) -> tuple[dict[tuple[str, str], Medians], float]:
+def _measure(settings: ClaimSettings) -> tuple[dict[tuple[str, str], Medians], float]:
     """Median radius for each dimension and seed, and the share of points answered exactly."""
     keys = [(o, n, d) for o in ORIENTATIONS for n in NETWORKS for d in DIMENSIONS]
     found: dict[tuple[str, str], list[list[float]]] = {}
@@ -60,7 +60,7 @@ def _measure(settings: Settings) -> tuple[dict[tuple[str, str], Medians], float]
     )
 
 
-def averaging_in_linf(settings: Settings) -> Evidence:
+def averaging_in_linf(settings: ClaimSettings) -> Evidence:
     """The claim."""
     medians, exact = _measure(settings)
     ratios = {o: medians[o, "decoupled"] / medians[o, "averaged"] for o in ORIENTATIONS}

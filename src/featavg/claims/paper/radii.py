@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Headline, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.paper.radius_runs import (
     CLUSTERS,
@@ -38,7 +38,7 @@ SCALES = np.linspace(0.0, 1.6, 33)  # radii in units of sqrt(d/k), or of sqrt(d)
 Table = Float[ndarray, "v s"]
 
 
-def _trained_medians(labels: str, readout: str, settings: Settings) -> tuple[Table, Table]:
+def _trained_medians(labels: str, readout: str, settings: ClaimSettings) -> tuple[Table, Table]:
     """Median radii of trained networks: dimensions x seeds, and clusters x seeds."""
     seeds, total = settings.seeds, len(DIMENSIONS) + len(CLUSTERS)
     cases = [Case(labels, d=d, paper=False) for d in DIMENSIONS]
@@ -76,7 +76,7 @@ def _share_curve(found: Radii, unit: float, label: str, role: Role) -> Series:
     return Series(label, SCALES, (lower + upper) / 2, role, lo=lower, hi=upper)
 
 
-def averaged_is_fragile(settings: Settings) -> Evidence:
+def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
     """Theorem 1, part 3."""
     by_d, by_k = _trained_medians("coarse", "sum", settings)
     in_d, in_k = exponent(DIMENSIONS, np.median(by_d, 1)), exponent(CLUSTERS, np.median(by_k, 1))
@@ -159,7 +159,7 @@ def _ideal_medians(kind: str, seeds: tuple[int, ...]) -> tuple[Table, Table]:
     return np.array(by_d), np.array(by_k)
 
 
-def ideal_average_is_fragile(settings: Settings) -> Evidence:
+def ideal_average_is_fragile(settings: ClaimSettings) -> Evidence:
     """The remark after Theorem 3: f_FA itself."""
     by_d, by_k = _ideal_medians("averaging", settings.seeds)
     in_d, in_k = exponent(DIMENSIONS, np.median(by_d, 1)), exponent(CLUSTERS, np.median(by_k, 1))
@@ -189,7 +189,7 @@ def ideal_average_is_fragile(settings: Settings) -> Evidence:
     )
 
 
-def robust_solution_exists(settings: Settings) -> Evidence:
+def robust_solution_exists(settings: ClaimSettings) -> Evidence:
     """A network of the same kind with a radius of order sqrt(d), whatever k is."""
     plain_d, plain_k = _ideal_medians("decoupling", settings.seeds)
     biased_d, biased_k = _ideal_medians("biased", settings.seeds)
@@ -239,7 +239,7 @@ def robust_solution_exists(settings: Settings) -> Evidence:
     )
 
 
-def decoupled_is_robust(settings: Settings) -> Evidence:
+def decoupled_is_robust(settings: ClaimSettings) -> Evidence:
     """Theorem 4, part 3, with certificates."""
     seeds = settings.seeds
     cases = {d: Case("fine", d=d, paper=False) for d in (DIMENSIONS[0], DIMENSIONS[-1])}

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.paper.lemmas import DIMENSIONS, SAMPLES
 from featavg.experiments.paper.theorem_runs import RunSummary, scaled_run, slope, theorem_run
 from featavg.figures.figure import Axis, Figure, Lines, Series
@@ -29,7 +29,7 @@ Quantity = Callable[[RunSummary], float]
 class Sweep:
     """All runs of one kind of labels: against d, against n, and in the theorems' regime."""
 
-    def __init__(self, labels: str, settings: Settings) -> None:
+    def __init__(self, labels: str, settings: ClaimSettings) -> None:
         self.labels, self.seeds = labels, settings.seeds
         self.regime = (2, 3, 4) if settings.full else (2, 3)
         total = len(DIMENSIONS) + len(SIZES) + len(self.regime)
@@ -146,7 +146,7 @@ def relative_deviation(run: RunSummary) -> float:
     return run.deviation / run.lam
 
 
-def _learned(labels: str, settings: Settings) -> tuple[Sweep, tuple[Check, ...], Figure]:
+def _learned(labels: str, settings: ClaimSettings) -> tuple[Sweep, tuple[Check, ...], Figure]:
     """Part 1 of either theorem: the distance to the ideal weights."""
     sweep = Sweep(labels, settings)
     against_n = slope(list(map(float, SIZES)), list(sweep.median(sweep.by_n, relative_deviation)))
@@ -185,7 +185,7 @@ def _learned(labels: str, settings: Settings) -> tuple[Sweep, tuple[Check, ...],
     return sweep, checks, figure
 
 
-def averaging(settings: Settings) -> Evidence:
+def averaging(settings: ClaimSettings) -> Evidence:
     """Theorem 1, parts 1 and 2."""
     sweep, checks, figure = _learned("coarse", settings)
     bias = slope(list(map(float, DIMENSIONS)), list(sweep.worst(sweep.by_d, lambda r: r.bias)))
@@ -208,7 +208,7 @@ def averaging(settings: Settings) -> Evidence:
     )
 
 
-def decoupling(settings: Settings) -> Evidence:
+def decoupling(settings: ClaimSettings) -> Evidence:
     """Theorem 4, parts 1 and 2, and Lemma 10's bounds on lambda."""
     sweep, checks, figure = _learned("fine", settings)
     below, above = [], []
@@ -239,7 +239,7 @@ def decoupling(settings: Settings) -> Evidence:
     )
 
 
-def coefficients(settings: Settings) -> Evidence:
+def coefficients(settings: ClaimSettings) -> Evidence:
     """The talk's form of the theorem: ratios inside a class, size across classes."""
     sweep = Sweep("coarse", settings)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy import ndarray
 
-from featavg.claims.ledger import Check, Claim, Evidence, Settings
+from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.paper.radius_runs import DIMENSIONS, Case, fresh, networks
 from featavg.figures.figure import Axis, Figure, Lines, Series
@@ -15,7 +15,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.witness import margins
 
 
-def universal_vector(settings: Settings) -> Evidence:
+def universal_vector(settings: ClaimSettings) -> Evidence:
     """One vector that fools almost all points, and how short it can be."""
     seeds = settings.seeds
     lengths = np.linspace(0.0, 2.0, 81)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.readout import READOUTS
 from featavg.nets.torch.inference import frozen
+from featavg.progress import Progress
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.pgd import pgd
@@ -29,7 +29,6 @@ from featavg.storage.folders import write_text
 from featavg.training.checkpoint import fingerprint
 from featavg.training.torch.fit import arrays_of
 
-Progress = Callable[[float, str], None]
 ADAPTIVE = "DDN on the decision"
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy import ndarray
 
-from featavg.data.images import Images, ImageTask
+from featavg.data.images import ImageTask
 from featavg.experiments.images.heads import Features
 from featavg.nets.torch.embedding import Embedding
+from featavg.progress import Progress, part
 from featavg.storage.folders import read_folder, write_folder
 from featavg.training.checkpoint import fingerprint
-
-Progress = Callable[[float, str], None]
 
 
 def features_of(
@@ -41,8 +39,10 @@ def features_of(
     found = _kept(folder, name)
     if found is None:
         found = {
-            part: _embedded(images, embedding, i, progress).astype(np.float32)
-            for i, (part, images) in enumerate(parts.items())
+            name_of_part: embedding(
+                images.pixels, progress=part(progress, i / 2, (i + 1) / 2)
+            ).astype(np.float32)
+            for i, (name_of_part, images) in enumerate(parts.items())
         }
         if folder is not None:
             write_folder(folder, found, {"kind": "features", "run": name})
@@ -54,15 +54,6 @@ def features_of(
         task.groups,
         f"{embedding.name} on {task.name}",
     )
-
-
-def _embedded(
-    images: Images, embedding: Embedding, number: int, progress: Progress | None
-) -> ndarray:
-    if progress is None:
-        return embedding(images.pixels)
-    say = progress
-    return embedding(images.pixels, progress=lambda share, note: say((number + share) / 2, note))
 
 
 def _kept(folder: Path | None, name: str) -> dict[str, ndarray] | None:

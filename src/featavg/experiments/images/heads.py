@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from featavg.measures.alignment import (
     equivalent_weights,
 )
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.radii import radii
 from featavg.training.heads import (
@@ -27,8 +28,6 @@ from featavg.training.heads import (
     lost_classes,
     train_head,
 )
-
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ from featavg.experiments.images.heads import Features
 from featavg.measures.alignment import cosine_matrix, participation
 from featavg.nets.readout import READOUTS
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import TwoLayerModel
 from featavg.training.heads import HeadRecipe, class_features, lost_classes, train_head
-
-Progress = Callable[[float, str], None]
 
 
 def study_superclasses(

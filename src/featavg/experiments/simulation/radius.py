@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from featavg.experiments.simulation.run import Simulation, load_simulation
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
 from featavg.nets.readout import READOUTS
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Outcome, Radii
 from featavg.robustness.radii import radii
 from featavg.storage.files import dumps, usable_folder, write
 from featavg.storage.provenance import provenance
-
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, eq=False)

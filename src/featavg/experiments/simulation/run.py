@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from featavg.experiments.simulation.points import (
 from featavg.experiments.simulation.presets import compose
 from featavg.experiments.simulation.setting import Setting
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.storage.provenance import provenance
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
@@ -32,8 +32,6 @@ from featavg.training.objective import Evaluation, Params
 from featavg.training.state import StepView
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
-
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, eq=False)

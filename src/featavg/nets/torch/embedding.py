@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from featavg.errors import InputError
 from featavg.nets.torch.inference import frozen
+from featavg.progress import Progress
 
 # The pixels that ImageNet models and CLIP were trained on, by channel.
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -46,7 +47,7 @@ class Embedding:
         self,
         pixels: ndarray,
         batch: int = 250,
-        progress: Callable[[float, str], None] | None = None,
+        progress: Progress | None = None,
     ) -> Float[ndarray, "n N"]:
         """Features of images (bytes, or floats in [0, 1]), float64."""
         parts = []

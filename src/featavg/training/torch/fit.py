@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from torch.nn import functional
 
 from featavg.data.images import ImageTask
 from featavg.errors import InputError, one_of
+from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
 
 PRECISIONS = ("float32", "bfloat16")
-Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)

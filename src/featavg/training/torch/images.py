@@ -13,10 +13,10 @@ from torch import nn
 from featavg.data.images import ImageTask, as_json
 from featavg.errors import InputError
 from featavg.nets.torch.architecture import Architecture, architecture
+from featavg.progress import Progress
 from featavg.storage.folders import check_writable, read_folder, write_folder
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.torch.fit import (
-    Progress,
     Recipe,
     arrays_of,
     fit,

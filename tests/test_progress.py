@@ -1,0 +1,109 @@
+"""Progress: on a terminal, in a notebook, in a log, and not at all."""
+
+import io
+import logging
+import sys
+import types
+
+import pytest
+
+from featavg.progress import ProgressBar, part, silent
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("featavg.progress.monotonic", lambda: now[0])
+    return now
+
+
+def work(bar, clock, seconds=21, per_second=0.01):
+    for second in range(seconds):
+        clock[0] = float(second)
+        bar(second * per_second, "seed [0]")
+
+
+def test_a_log_gets_a_line_every_few_seconds(clock):
+    log = io.StringIO()
+    with ProgressBar(stream=log) as bar:
+        work(bar, clock)
+    lines = log.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1] == " 20%  about 1 min 20 s left  seed [0]"
+
+
+def test_a_terminal_gets_a_bar_and_nothing_before_two_seconds(clock):
+    screen = Screen()
+    with ProgressBar(stream=screen) as bar:
+        work(bar, clock, seconds=2)
+        assert screen.getvalue() == ""
+        work(bar, clock)
+    assert "about 1 min 20 s left  seed [0]" in screen.getvalue()
+
+
+def test_a_notebook_gets_one_output_that_changes(clock, monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, content, raw):
+            assert raw
+            shown.append(content)
+
+    def display(content, raw, display_id):
+        assert raw is display_id is True
+        shown.append(content)
+        return Handle()
+
+    shell = types.SimpleNamespace(kernel=object())
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: shell
+    ipython.display = types.ModuleType("IPython.display")
+    ipython.display.display = display
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython.display)
+    log = io.StringIO()
+    with ProgressBar(stream=log) as bar:
+        work(bar, clock)
+    assert log.getvalue() == ""
+    assert 'value="0.2000"' in shown[-2]["text/html"]
+    assert shown[-1] == {"text/plain": "", "text/html": ""}
+
+
+def test_a_resumed_run_extrapolates_from_where_it_began(clock):
+    log = io.StringIO()
+    bar = ProgressBar(stream=log)
+    bar(0.9, "resumed")
+    clock[0] = 10.0
+    bar(0.95, "half of the rest")
+    assert "about 10 s left" in log.getvalue()
+
+
+def test_an_expected_time_steadies_the_first_seconds(clock):
+    bar = ProgressBar(expected=100.0, patience=0.0, stream=io.StringIO())
+    # Nothing done after one second: the estimate is near what was expected, not infinite.
+    assert bar.time_left(0.0, 1.0) == "about 1 min 50 s left"
+    # Twice as slow as expected, half-way.
+    assert bar.time_left(0.5, 100.0) == "about 1 min 32 s left"
+
+
+def test_quiet_is_quiet_and_follows_the_logger(clock, monkeypatch):
+    log = io.StringIO()
+    work(ProgressBar(stream=log, quiet=True), clock)
+    clock[0] = 0.0
+    logger = logging.getLogger("featavg")
+    monkeypatch.setattr(logger, "level", logging.ERROR)
+    logger.manager._clear_cache()
+    work(ProgressBar(stream=log), clock)
+    assert log.getvalue() == ""
+
+
+def test_a_part_is_mapped_into_the_whole_and_nobody_may_watch():
+    seen = []
+    part(lambda share, note: seen.append((share, note)), 0.25, 0.75)(0.5, "x")
+    assert seen == [(0.5, "x")]
+    assert part(None, 0.0, 1.0) is silent
