@@ -114,7 +114,8 @@ def test_the_papers_numbers() -> None:
     assert fine.own_cosine == pytest.approx(0.99, abs=0.01)
     assert fine.averaging_index is not None
     assert fine.averaging_index < 0.05
-    assert coarse.averaging_index_null == fine.averaging_index_null
+    # Both have nearly all of their weight in the span, so both have the same null.
+    assert coarse.averaging_index_null == pytest.approx(fine.averaging_index_null, rel=0.05)
     assert coarse.test_accuracy is not None
     assert coarse.test_accuracy.value == 1.0
     assert coarse.train_accuracy.low > 0.99

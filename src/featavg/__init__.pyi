@@ -44,7 +44,9 @@ from featavg.experiments.simulation.run import load_simulation as load_simulatio
 from featavg.experiments.simulation.run import simulate as simulate
 
 # measures
-from featavg.measures.alignment import averaging_index as averaging_index
+from featavg.measures.averaging import AveragingIndex as AveragingIndex
+from featavg.measures.averaging import averaging_index as averaging_index
+from featavg.measures.averaging import averaging_index_of as averaging_index_of
 from featavg.measures.alignment import block_cosines as block_cosines
 from featavg.measures.alignment import cosines as cosines
 from featavg.measures.alignment import equivalent_weights as equivalent_weights

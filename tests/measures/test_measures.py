@@ -2,20 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from featavg.claims.paper.figure2 import exact_clean_error
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson
 from featavg.measures.alignment import (
-    averaging_index,
     block_cosines,
     cosines,
     equivalent_weights,
     neuron_groups,
-    participation,
 )
 from featavg.measures.decomposition import Coefficients, projected_coefficients
 from featavg.measures.dynamics import Activations, LossBalance
@@ -83,34 +79,6 @@ def test_block_cosines_split_the_matrix() -> None:
     blocks = np.where(labels[:, None] == labels, 0.5, -0.1)
     assert block_cosines(blocks, labels).same_class == pytest.approx(0.5)
     assert block_cosines(blocks, labels).other_class == pytest.approx(-0.1)
-
-
-@given(
-    st.lists(st.floats(-10, 10).filter(lambda c: abs(c) > 1e-3), min_size=2, max_size=8),
-    st.floats(0.1, 10),
-)
-def test_the_index_is_between_one_feature_and_an_average(alignments, scale) -> None:
-    index = participation(np.array(alignments))
-    assert -1e-12 <= index <= 1 + 1e-12
-    assert participation(scale * np.array(alignments)) == pytest.approx(index)
-
-
-def test_the_index_and_its_null() -> None:
-    task = MultiCluster(k=10, d=3072)
-    averaged = averaging_index(feature_averaging(task), task)
-    assert (averaged.mean, averaging_index(feature_decoupling(task), task).mean) == (1.0, 0.0)
-    random = averaging_index(binary(RNG.normal(size=(2000, 3072))), task)
-    assert random.mean == pytest.approx(random.null, abs=0.01)
-
-
-def test_the_index_is_undefined_where_a_class_has_one_feature() -> None:
-    task = MultiCluster(k=3, d=30, positive=1)
-    index = averaging_index(feature_averaging(task), task)
-    assert np.isnan(index.neurons[0])
-    assert index.neurons[1] == pytest.approx(1.0)
-    assert np.isnan(
-        averaging_index(feature_averaging(MultiCluster(k=2, d=9)), MultiCluster(k=2, d=9)).mean
-    )
 
 
 def test_activity_and_balance_by_hand() -> None:

@@ -95,4 +95,5 @@ _ROWS: dict[str, Callable[[Column], str]] = {
     "  with the other class": _number(lambda run: run.other_class_cosine),
     "averaging index": _number(lambda run: run.averaging_index),
     "  the same for random directions": _number(lambda run: run.averaging_index_null),
+    "  share of |w|² in the features' span": _number(lambda run: run.span_share),
 }

@@ -1,4 +1,4 @@
-"""What the weights point at: equivalent weights, their cosines with the features, the averaging index."""
+"""What the weights point at: equivalent weights and their cosines with the features."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.shapes import PerSeed
 
 
 def neuron_signs(net: TwoLayer) -> Int[ndarray, " M"]:
@@ -21,6 +19,16 @@ def neuron_signs(net: TwoLayer) -> Int[ndarray, " M"]:
     if head.shape[0] != 1:
         raise InputError("net", f"has {head.shape[0]} outputs", "a binary network has one")
     return np.where(head[0] >= 0, 1, -1)
+
+
+def require_size(net: TwoLayer, task: MultiCluster) -> None:
+    """Refuse a network that cannot belong to the task: other outputs, or more inputs than d."""
+    if net.outputs not in (1, task.k):
+        raise InputError("task", f"has {task.k} clusters", f"the network has {net.outputs} outputs")
+    if net.dimension > task.d:
+        raise InputError(
+            "task", f"has d = {task.d}", f"the network reads {net.dimension} coordinates"
+        )
 
 
 def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:
@@ -65,7 +73,11 @@ def cosines(net: TwoLayer, task: MultiCluster) -> Float[ndarray, "*s k k"]:
     >>> task = MultiCluster(k=4, d=100)
     >>> np.round(cosines(feature_averaging(task), task)[0], 3)
     array([0.707, 0.707, 0.   , 0.   ])
+
+    Raises:
+        InputError: if the network cannot be one of this task (other outputs, other dimension).
     """
+    require_size(net, task)
     weights = equivalent_weights(net, task.cluster_labels)
     return cosine_matrix(task.features_in(net.dimension), weights)
 
@@ -99,78 +111,3 @@ def block_cosines(
     inside = same if diagonal else same & ~np.eye(len(labels), dtype=bool)
     within = matrix[..., inside].mean() if inside.any() else np.nan
     return BlockCosines(float(within), float(matrix[..., ~same].mean()))
-
-
-@dataclass(frozen=True)
-class AveragingIndex:
-    """How evenly neurons spread over the features of their class: 1 an average, 0 a single feature.
-
-    Attributes:
-        neurons: the index of each neuron; NaN where its class has one feature only.
-        mean: over the neurons.
-        null: the mean of the same number for random directions, which is not zero.
-    """
-
-    neurons: Float[ndarray, "*s M"]
-    mean: float
-    null: float
-
-
-def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
-    """(PR - 1) / (|J_s| - 1) with the participation ratio PR = (sum c_j^2)^2 / sum c_j^4.
-
-    c_j are the cosines of a neuron with the features of its class s.
-
-    >>> from featavg.nets.ideal import feature_averaging, feature_decoupling
-    >>> task = MultiCluster(k=10, d=100)
-    >>> averaging_index(feature_averaging(task), task).mean
-    1.0
-    >>> averaging_index(feature_decoupling(task), task).mean
-    0.0
-    """
-    return averaging_index_of(net, task.features_in(net.dimension), task.cluster_labels)
-
-
-def averaging_index_of(
-    net: TwoLayer, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
-) -> AveragingIndex:
-    """The averaging index for features that were measured rather than stated."""
-    signs = neuron_signs(net) if net.outputs == 1 else _group_signs(net, labels)
-    alignment = cosine_matrix(features, net.weights)
-    index = np.full(net.weights.shape[:-1], np.nan)
-    nulls = []
-    for sign in (1, -1):
-        clusters, neurons = np.flatnonzero(labels == sign), np.flatnonzero(signs == sign)
-        if len(clusters) < 2:
-            continue
-        own = np.swapaxes(alignment[..., clusters, :][..., neurons], -1, -2)
-        index[..., neurons] = participation(own)
-        nulls += [_random_index(features[clusters])] * len(neurons)
-    if not nulls:
-        return AveragingIndex(index, float("nan"), float("nan"))
-    return AveragingIndex(index, float(np.nanmean(index)), float(np.mean(nulls)))
-
-
-def participation(alignments: Float[ndarray, "*s j"]) -> PerSeed:
-    """(PR - 1) / (j - 1) of j alignments; a neuron that meets no feature is a single nothing, 0."""
-    squares = alignments**2
-    fourth = (squares**2).sum(axis=-1)
-    total = squares.sum(axis=-1) ** 2
-    ratio = np.divide(total, fourth, out=np.ones_like(total), where=fourth > 0)
-    return (ratio - 1.0) / (alignments.shape[-1] - 1)
-
-
-def _group_signs(net: TwoLayer, labels: Int[ndarray, " k"]) -> Int[ndarray, " M"]:
-    head = net.head[(0,) * len(net.batch)]
-    if len(head) != len(labels):
-        raise InputError("net", f"has {len(head)} outputs", f"there are {len(labels)} features")
-    return np.asarray(labels[np.argmax(head != 0, axis=0)])
-
-
-def _random_index(features: Float[ndarray, "j N"], draws: int = 20_000) -> float:
-    """The index that a direction without any preference has, by a fixed sample."""
-    gram = unit(features) @ unit(features).T
-    values, vectors = np.linalg.eigh(gram)
-    root = vectors * np.sqrt(np.clip(values, 0.0, None))
-    normal = stream(0, "averaging-index-null").standard_normal((draws, len(features)))
-    return float(participation(normal @ root.T).mean())

@@ -13,7 +13,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Series
 from featavg.figures.number_format import number
 from featavg.measures.accuracy import accuracy
-from featavg.measures.alignment import averaging_index, cosines
+from featavg.measures.alignment import cosines
+from featavg.measures.averaging import averaging_index
 from featavg.nets.ideal import feature_averaging
 from featavg.nets.two_layer import TwoLayer
 from featavg.training.train import train

@@ -12,11 +12,8 @@ from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.measures.alignment import (
-    averaging_index_of,
-    cosine_matrix,
-    equivalent_weights,
-)
+from featavg.measures.alignment import cosine_matrix, equivalent_weights
+from featavg.measures.averaging import averaging_index_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
@@ -108,7 +105,7 @@ def study_heads(
         if groups.max() == 1:
             matrices.append(cosine_matrix(mu, equivalent_weights(net, signs)))
             measured = averaging_index_of(net, mu, signs)
-            index.append(measured.mean)
+            index.append(measured.value)
             null = measured.null
         dead.append(int(dead_neurons(net, features.train).sum()))
         lost.append(len(lost_classes(net, features.train, features.train_classes)))

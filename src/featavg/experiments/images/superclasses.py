@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.experiments.images.heads import Features
-from featavg.measures.alignment import cosine_matrix, participation
+from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
 from featavg.nets.readout import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
@@ -104,22 +104,23 @@ def _index(
     groups: Int[ndarray, " k"],
     owner: Int[ndarray, " M"],
 ) -> float:
-    """The averaging index over the fine classes of each neuron's own coarse class."""
-    cosines = cosine_matrix(mu, net.weights)
+    """Mean evenness over the fine classes of each neuron's own coarse class.
+
+    Evenness alone: embeddings have many directions that are no class mean, so the share in their
+    span says more about the embedding than about averaging.
+    """
+    coefficients = feature_coefficients(net.weights, mu)
     return float(
-        np.mean(
-            [float(participation(cosines[groups == g, r])) for r, g in enumerate(owner.tolist())]
-        )
+        np.mean([float(evenness(coefficients[r, groups == g])) for r, g in enumerate(owner)])
     )
 
 
 def _null(mu: Float[ndarray, "k N"], groups: Int[ndarray, " k"], draws: int = 2000) -> float:
     """The same for directions without any preference."""
-    random = stream(0, "superclass null").standard_normal((draws, mu.shape[1]))
-    cosines = cosine_matrix(mu, random)
+    coefficients = random_coefficients(mu, draws, "superclass null")
     return float(
         np.mean(
-            [participation(cosines[groups == g].T).mean() for g in range(int(groups.max()) + 1)]
+            [evenness(coefficients[:, groups == g]).mean() for g in range(int(groups.max()) + 1)]
         )
     )
 

@@ -12,12 +12,8 @@ from numpy import ndarray
 from featavg.experiments.simulation.points import SimulationPoints
 from featavg.experiments.simulation.setting import Setting
 from featavg.measures.accuracy import Accuracy, decisions, wilson
-from featavg.measures.alignment import (
-    averaging_index_of,
-    block_cosines,
-    cosine_matrix,
-    equivalent_weights,
-)
+from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
+from featavg.measures.averaging import averaging_index_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.training.trajectory import Trajectory
 
@@ -35,7 +31,9 @@ class RunNumbers:
         own_cosine: mean cosine of an equivalent weight with the feature of its own cluster.
         same_class_cosine: with the other features of its class.
         other_class_cosine: with the features of the other class.
-        averaging_index, averaging_index_null: mean over the neurons, and of random directions.
+        averaging_index, averaging_index_null: mean over the neurons, and of random directions
+            with as large a share in the span of the features.
+        span_share: mean share of |w|^2 in that span.
     """
 
     labels: str
@@ -54,6 +52,7 @@ class RunNumbers:
     other_class_cosine: float | None
     averaging_index: float | None
     averaging_index_null: float | None
+    span_share: float | None = None
 
     @property
     def train_accuracy(self) -> Accuracy:
@@ -114,8 +113,9 @@ def _numbers(
         own_cosine=_finite(np.diag(matrix).mean()),
         same_class_cosine=_finite(blocks.same_class),
         other_class_cosine=_finite(blocks.other_class),
-        averaging_index=_finite(spread.mean),
+        averaging_index=_finite(spread.value),
         averaging_index_null=_finite(spread.null),
+        span_share=_finite(spread.share),
     )
 
 

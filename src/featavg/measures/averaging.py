@@ -1,0 +1,224 @@
+r"""The averaging index: is a neuron the average of the features of its class?
+
+A weight vector is written in the basis of the features, w = sum_j a_j mu_j + (rest orthogonal to all
+features), by projection on their span, so that features at any angle and of any length are told
+apart: the coefficients of mu_1 are (1, 0, ..., 0) whatever its cosines with the others are. Two
+numbers in [0, 1] say what became of a neuron of class s:
+
+    evenness = max(0, (PR - 1) / (|J_s| - 1)),   PR = (sum_{a_j > 0} a_j^2)^2 / sum_j a_j^4,  j in J_s,
+    share    = |sum_j a_j mu_j|^2 / |w|^2,                                    j over all features.
+
+PR counts the features that a neuron has with the right sign: |J_s| for their sum, 1 for one of them;
+a negative coefficient does not count and weighs against the others. The share is the part of the
+weight that lies in the span of the features at all. The index is their product: 1 for f_FA and 0 for
+f_FD in every geometry, and near 0 for a weight that has next to nothing to do with the features,
+however even that nothing is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+from scipy.special import stdtrit
+
+from featavg.data.clusters import MultiCluster
+from featavg.data.streams import stream
+from featavg.errors import InputError
+from featavg.measures.alignment import neuron_signs, require_size, unit
+from featavg.nets.two_layer import TwoLayer
+from featavg.shapes import PerSeed
+
+DRAWS = 20_000
+# Features whose singular values differ by more are taken for linearly dependent (a Gram matrix that is
+# singular on paper leaves 1e-8 after its Cholesky factor).
+RANK = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class AveragingIndex:
+    """How much of an average the neurons are: 1 the average of their class's features, 0 anything else.
+
+    Attributes:
+        value: mean index over the neurons, evenness times share.
+        null: mean index of neurons with as large a share in the span, but random directions in it.
+        interval: 95% interval of `value` (Student's t over the networks of a batch; over the neurons
+            of a single network).
+        null_interval: where 95% of the same mean over as many random neurons would lie.
+        evenness: mean over the neurons of how evenly they spread over the features of their class.
+        share: mean over the neurons of the share of |w|^2 in the span of the features.
+        neurons: the index of each neuron; NaN where its class has one feature only.
+        neuron_evenness, neuron_share: the two factors of each neuron.
+    """
+
+    value: float
+    null: float
+    interval: tuple[float, float]
+    null_interval: tuple[float, float]
+    evenness: float
+    share: float
+    neurons: Float[ndarray, "*s M"]
+    neuron_evenness: Float[ndarray, "*s M"]
+    neuron_share: Float[ndarray, "*s M"]
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def mean(self) -> float:
+        """The same as `value`."""
+        return self.value
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"AveragingIndex({self.value:.3f} [{low:.3f}, {high:.3f}], random {self.null:.3f}; "
+            f"evenness {self.evenness:.3f}, share in the span {self.share:.3f}, "
+            f"{np.isfinite(self.neurons).sum()} neurons)"
+        )
+
+
+def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
+    """The averaging index of a network (or a batch) on the features of its task.
+
+    See the top of this file for the formula. It needs no orthogonal features:
+
+    >>> from featavg.nets.ideal import feature_averaging, feature_decoupling
+    >>> task = MultiCluster(k=10, d=100, cosine=0.9)
+    >>> averaging_index(feature_averaging(task), task)
+    AveragingIndex(1.000 [1.000, 1.000], random 0.055; evenness 1.000, share in the span 1.000, 2 neurons)
+    >>> round(averaging_index(feature_decoupling(task), task).value, 12)
+    0.0
+
+    Raises:
+        InputError: if the network cannot be one of this task (other outputs, other dimension).
+    """
+    require_size(net, task)
+    return averaging_index_of(net, task.features_in(net.dimension), task.cluster_labels)
+
+
+def averaging_index_of(
+    net: TwoLayer, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
+) -> AveragingIndex:
+    """The averaging index for features that were measured rather than stated.
+
+    Args:
+        net: one network or a batch; a grouped one has an output for each feature.
+        features: mu_j.
+        labels: the class of each feature, +1 or -1.
+    """
+    signs = neuron_signs(net) if net.outputs == 1 else _group_signs(net, labels)
+    coefficients = feature_coefficients(net.weights, features)
+    shares = span_share(net.weights, coefficients, features)
+    even = np.full(net.weights.shape[:-1], np.nan)
+    chance, chance_spread = np.full(len(signs), np.nan), np.full(len(signs), np.nan)
+    random = random_coefficients(features, DRAWS)
+    for sign in (1, -1):
+        clusters, neurons = np.flatnonzero(labels == sign), np.flatnonzero(signs == sign)
+        if len(clusters) < 2:
+            continue
+        even[..., neurons] = evenness(coefficients[..., neurons, :][..., clusters])
+        by_chance = evenness(random[:, clusters])
+        chance[neurons], chance_spread[neurons] = by_chance.mean(), by_chance.std()
+    index = even * shares
+    counted = ~np.isnan(even)
+    if not counted.any():
+        nothing = float("nan")
+        pair = (nothing, nothing)
+        mean_share = float(shares.mean())
+        return AveragingIndex(
+            nothing, nothing, pair, pair, nothing, mean_share, index, even, shares
+        )
+    # A random neuron keeps the share of the real one and loses its direction inside the span.
+    columns = ~np.isnan(chance)
+    kept = shares.reshape(-1, shares.shape[-1])[:, columns]
+    null = float((kept * chance[columns]).mean())
+    null_spread = 1.96 * float(np.sqrt(((kept * chance_spread[columns]) ** 2).sum()) / kept.size)
+    return AveragingIndex(
+        value=float(index[counted].mean()),
+        null=null,
+        interval=_interval(index[..., columns]),
+        null_interval=(max(null - null_spread, 0.0), min(null + null_spread, 1.0)),
+        evenness=float(even[counted].mean()),
+        share=float(shares[..., columns].mean()),
+        neurons=index,
+        neuron_evenness=even,
+        neuron_share=shares,
+    )
+
+
+def feature_coefficients(
+    weights: Float[ndarray, "*s N"], features: Float[ndarray, "k N"]
+) -> Float[ndarray, "*s k"]:
+    """a_j of the projection of each weight vector on the span of the features, sum_j a_j mu_j.
+
+    Where features are linearly dependent the coefficients are not unique, and the shortest ones (for
+    features brought to length one) are taken.
+
+    >>> mu = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0]])
+    >>> np.round(feature_coefficients(np.array([1.8, 0.6, 5.0]), mu), 12)
+    array([1., 1.])
+    """
+    lengths = np.linalg.norm(features, axis=-1)
+    if not np.all(lengths > 0):
+        raise InputError("features", "have a zero vector among them", "leave it out")
+    return weights @ np.linalg.pinv(unit(features), rcond=RANK) / lengths
+
+
+def span_share(
+    weights: Float[ndarray, "*s N"],
+    coefficients: Float[ndarray, "*s k"],
+    features: Float[ndarray, "k N"],
+) -> PerSeed:
+    """|sum_j a_j mu_j|^2 / |w|^2; a weight of zero has nothing anywhere, 0."""
+    inside = ((coefficients @ features) ** 2).sum(axis=-1)
+    whole = (weights**2).sum(axis=-1)
+    share = np.divide(inside, whole, out=np.zeros_like(whole), where=whole > 0)
+    return np.asarray(np.minimum(share, 1.0))
+
+
+def evenness(coefficients: Float[ndarray, "*s j"]) -> PerSeed:
+    """max(0, (PR - 1)/(j - 1)) of j coefficients, PR = (sum_{a > 0} a^2)^2 / sum a^4.
+
+    >>> [float(evenness(np.array(a))) for a in ([2.0, 2.0], [2.0, 0.0], [2.0, -2.0])]
+    [1.0, 0.0, 0.0]
+    """
+    # Relative to the largest, so that fourth powers of tiny weights do not vanish.
+    largest = np.abs(coefficients).max(axis=-1, keepdims=True)
+    scaled = np.divide(
+        coefficients, largest, out=np.zeros_like(coefficients, dtype=float), where=largest > 0
+    )
+    total = (np.maximum(scaled, 0.0) ** 2).sum(axis=-1) ** 2
+    fourth = (scaled**4).sum(axis=-1)
+    ratio = np.divide(total, fourth, out=np.zeros_like(total), where=fourth > 0)
+    return np.asarray(np.maximum(ratio - 1.0, 0.0) / (coefficients.shape[-1] - 1))
+
+
+def random_coefficients(
+    features: Float[ndarray, "k N"], draws: int, purpose: str = "averaging-index-null"
+) -> Float[ndarray, "draws k"]:
+    """The coefficients of directions without any preference, by a fixed sample."""
+    # An orthonormal basis of the span is all that a projected random direction sees.
+    _, values, basis = np.linalg.svd(unit(features), full_matrices=False)
+    basis = basis[values > RANK * values[0]]
+    normal = stream(0, purpose).standard_normal((draws, len(basis)))
+    return feature_coefficients(normal, features @ basis.T)
+
+
+def _interval(index: Float[ndarray, "*s M"]) -> tuple[float, float]:
+    """Student's 95% interval of the mean, over networks if there are several, else over neurons."""
+    units = index.mean(axis=-1).ravel() if index.ndim > 1 and len(index) > 1 else index.ravel()
+    mean = float(units.mean())
+    if len(units) < 2:
+        return 0.0, 1.0
+    half = float(stdtrit(len(units) - 1, 0.975) * units.std(ddof=1) / np.sqrt(len(units)))
+    return max(mean - half, 0.0), min(mean + half, 1.0)
+
+
+def _group_signs(net: TwoLayer, labels: Int[ndarray, " k"]) -> Int[ndarray, " M"]:
+    head = net.head[(0,) * len(net.batch)]
+    if len(head) != len(labels):
+        raise InputError("net", f"has {len(head)} outputs", f"there are {len(labels)} features")
+    return np.asarray(labels[np.argmax(head != 0, axis=0)])
