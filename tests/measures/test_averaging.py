@@ -129,4 +129,6 @@ def test_a_task_of_another_size_is_refused() -> None:
         with pytest.raises(InputError, match="coordinates"):
             measure(feature_averaging(ten, 300), four)
     with pytest.raises(InputError, match="features"):
-        averaging_index_of(grouped(RNG.normal(size=(4, 9)), 4), RNG.normal(size=(3, 9)), np.ones(3, int))
+        averaging_index_of(
+            grouped(RNG.normal(size=(4, 9)), 4), RNG.normal(size=(3, 9)), np.ones(3, int)
+        )
