@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from functools import cache
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
@@ -17,6 +18,7 @@ from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headlin
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
 from featavg.progress import duration
+from featavg.storage.provenance import commit
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
 PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox"}
@@ -26,8 +28,10 @@ PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbo
 class ClaimResult:
     """A claim's texts, its verdict, the evidence or the reason, and all it takes to repeat it.
 
-    `error` marks a program that broke, which `reproduce` ends with exit code 1; `recorded` marks a
-    result that was made earlier and ships with the package.
+    `seeds` are those that the program really ran, `seconds` what the work really took, whenever
+    that was, and `commit` is the package's. `error` marks a program that broke, which `reproduce`
+    ends with exit code 1; `recorded` marks a result that was made earlier and ships with the
+    package.
     """
 
     id: str
@@ -47,6 +51,8 @@ class ClaimResult:
     command: str
     recorded: bool = False
     error: bool = False
+    commit: str = ""
+    statements: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of strictly valid JSON: NaN and infinities become strings."""
@@ -55,7 +61,7 @@ class ClaimResult:
         if self.evidence is not None:
             evidence = {
                 "finding": self.evidence.finding,
-                "checks": [asdict(c) | {"passed": c.passed} for c in self.evidence.checks],
+                "checks": [_described(check) for check in self.evidence.checks],
                 "numbers": self.evidence.numbers,
                 "headlines": [asdict(headline) for headline in self.evidence.headlines],
                 "figures": [figure.to_json() for figure in self.evidence.figures],
@@ -71,8 +77,11 @@ class ClaimResult:
             given = dict(described)
             given["verdict"] = Verdict(given["verdict"])
             given["seeds"] = tuple(given["seeds"])
+            given["statements"] = tuple(given.get("statements", ()))
             if given["evidence"] is not None:
                 given["evidence"] = _evidence(given["evidence"])
+                # A verdict is the rule applied to the checks, also to checks of long ago.
+                given["verdict"] = given["evidence"].verdict
             return cls(**given)
         except (KeyError, TypeError, ValueError) as error:
             remedy = "delete the file or record the claim again"
@@ -86,16 +95,60 @@ def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
     if missing:
         remedy = f"pip install 'featavg[{missing[0]}]'"
         return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
+    seeds = SeedsRead(settings.seeds)
     try:
-        evidence = claim.run(settings)
+        evidence = claim.run(replace(settings, seeds=seeds))
     except NotRun as missing_here:
         outcome = not_run(claim, settings, str(missing_here))
     except Exception as error:  # one broken claim must not hide the others
         told = f"Its program stopped: {type(error).__name__}: {error}"
         outcome = replace(not_run(claim, settings, told), error=True)
     else:
+        run = seeds.read if evidence.seeds is None else evidence.seeds
         outcome = _outcome(claim, settings, evidence.verdict, evidence, "")
+        outcome = replace(outcome, seeds=run)
+        if evidence.seconds is not None:
+            return replace(outcome, seconds=evidence.seconds)
     return replace(outcome, seconds=perf_counter() - started)
+
+
+class SeedsRead(tuple[int, ...]):
+    """Seeds that note which of them are read, so that a result can say which were really run.
+
+    >>> seeds = SeedsRead((0, 1, 2, 3, 4))
+    >>> len(seeds), list(seeds[:2]), seeds.read
+    (5, [0, 1], (0, 1))
+    """
+
+    noted: set[int]
+
+    def __new__(cls, seeds: Iterable[int], noted: set[int] | None = None) -> SeedsRead:
+        """`noted` is shared with the seeds that these are a part of."""
+        made = super().__new__(cls, seeds)
+        made.noted = set() if noted is None else noted
+        return made
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Those that were read so far, here or from a part of these seeds."""
+        return tuple(sorted(self.noted))
+
+    def __iter__(self) -> Iterator[int]:
+        for seed in super().__iter__():
+            self.noted.add(seed)
+            yield seed
+
+    def __getitem__(self, key: Any) -> Any:
+        chosen = super().__getitem__(key)
+        if isinstance(chosen, tuple):
+            return SeedsRead(chosen, self.noted)
+        self.noted.add(chosen)
+        return chosen
+
+
+@cache
+def _commit() -> str:
+    return commit()
 
 
 def not_run(claim: Claim, settings: ClaimSettings, reason: str) -> ClaimResult:
@@ -159,6 +212,8 @@ def _outcome(
         version=featavg.__version__,
         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         command=command_for(claim, settings),
+        commit=_commit(),
+        statements=claim.statements,
     )
 
 
@@ -173,7 +228,13 @@ def _evidence(given: Mapping[str, Any]) -> Evidence:
 
 
 def _check(given: Mapping[str, Any]) -> Check:
-    kept = {name: value for name, value in given.items() if name != "passed"}
-    bound = given["bound"]
+    kept = {name: value for name, value in given.items() if name not in ("passed", "status")}
+    bound, interval = given["bound"], given.get("interval")
     kept["bound"] = tuple(map(float, bound)) if isinstance(bound, list) else float(bound)
+    kept["values"] = tuple(map(float, given.get("values", ())))
+    kept["interval"] = None if interval is None else tuple(map(float, interval))
     return Check(**kept | {"measured": float(given["measured"])})
+
+
+def _described(check: Check) -> dict[str, Any]:
+    return asdict(check) | {"passed": check.passed, "status": check.status.value}

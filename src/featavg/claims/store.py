@@ -44,9 +44,9 @@ def recorded(claim_id: str, folder: Path | None = None) -> ClaimResult | None:
         raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
 
 
-def keep(out: Path, outcome: ClaimResult, full: bool) -> None:
-    """Keep a finished outcome for a later run of the same thing."""
-    described = outcome.to_json() | {"key": key(outcome.id, outcome.seeds, full)}
+def keep(out: Path, outcome: ClaimResult, seeds: tuple[int, ...], full: bool) -> None:
+    """Keep a finished outcome for a later run that asks for the same seeds and tier."""
+    described = outcome.to_json() | {"key": key(outcome.id, seeds, full)}
     write(out / "outcomes" / f"{outcome.id}.json", dumps(described))
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from featavg.claims import check_text
+from featavg.claims.check import measured_text, tolerance_text
 from featavg.claims.ledger import Claim, Verdict
 from featavg.claims.result import ClaimResult
 from featavg.figures.figure import without_tags
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COLOURS = {
     Verdict.HOLDS: "green",
     Verdict.IN_PART: "yellow",
+    Verdict.UNDECIDED: "magenta",
     Verdict.FAILS: "red",
     Verdict.NOT_RUN: "dim",
 }
@@ -91,8 +92,8 @@ def verdict_table(outcomes: Sequence[ClaimResult]) -> Table:
             table.add_row(verdict, outcome.id, Text(outcome.reason, "dim"), "", time)
             continue
         check = outcome.evidence.key_check
-        told = Text(f"{without_tags(check.name)}: {check_text.measured(check)}")
-        table.add_row(verdict, outcome.id, told, check_text.tolerance(check), time)
+        told = Text(f"{without_tags(check.name)}: {measured_text(check)}")
+        table.add_row(verdict, outcome.id, told, tolerance_text(check), time)
     return table
 
 

@@ -206,7 +206,7 @@ def _run(name: str, program: Callable[[ClaimSettings], Evidence], seeds: int, ou
     """Run a claim's program with the user's options; show its checks, write figures and numbers."""
     from rich.markup import escape
 
-    from featavg.claims.check_text import measured, tolerance
+    from featavg.claims.check import measured_text, tolerance_text
     from featavg.claims.ledger import ClaimSettings
     from featavg.claims.result import strict
     from featavg.commands.tables import console, table
@@ -221,7 +221,9 @@ def _run(name: str, program: Callable[[ClaimSettings], Evidence], seeds: int, ou
     shown = table("", "what is measured", "measured", "asked for", right=("measured",))
     for check in found.checks:
         sign = "✓" if check.passed else "✗"
-        shown.add_row(sign, escape(without_tags(check.name)), measured(check), tolerance(check))
+        shown.add_row(
+            sign, escape(without_tags(check.name)), measured_text(check), tolerance_text(check)
+        )
     console().print(shown)
     console().print(escape(without_tags(found.finding)))
     for figure in found.figures:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from featavg.claims import check_text
+from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Headline, Verdict
 from featavg.claims.result import ClaimResult, strict
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
@@ -85,8 +85,9 @@ def page(
         "plain": without_tags,
         "number": number_format.number,
         "duration": duration,
-        "measured": check_text.measured,
-        "tolerance": check_text.tolerance,
+        "measured": measured_text,
+        "tolerance": tolerance_text,
+        "decision": decision_text,
         "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
         "day": lambda when: when[:10],
     }
