@@ -1,0 +1,183 @@
+"""The page's training is the package's: the same data in, the same numbers out."""
+
+import numpy as np
+import pytest
+
+import featavg as fa
+from featavg.measures.decomposition import Coefficients
+from featavg.nets.deep import Deep
+from featavg.training.controllers import Constant
+from featavg.training.deep_objective import DeepObjective
+from featavg.training.driver import SaveAt, Stop, run
+from featavg.training.losses import CrossEntropy, Logistic
+from featavg.training.steppers import Adam, GradientDescent, Momentum
+from featavg.training.train import initial_net
+
+AGREES = 1e-9
+STEPS = 100
+
+TRAIN = """(given) => {
+  const task = L.makeTask(given.setting);
+  const numbers = (list) => Float64Array.from(list);
+  const x = numbers(given.x);
+  const { n, width } = given;
+  const data = {
+    task, n, width, x, clusters: Int32Array.from(given.clusters), features: numbers(given.features),
+    lengths: L.rowLengths(x, n, width),
+  };
+  const net = {
+    labels: given.labels, depth: given.depth, neurons: given.neurons, width,
+    outputs: given.labels === "coarse" ? 1 : task.k, groupSize: given.group,
+    weights: numbers(given.weights), biases: numbers(given.biases), head: numbers(given.head),
+    middle: given.middle && numbers(given.middle),
+  };
+  const run = new L.Training(net, data, given.stepper, given.lr);
+  const losses = [run.logLoss];
+  for (let step = 0; step < given.steps; step++) {
+    run.step();
+    losses.push(run.logLoss);
+  }
+  const found = L.measure(run);
+  const list = (array) => array && Array.from(array);
+  return {
+    losses, cosines: list(found.cosines), coefficients: list(found.coefficients),
+    lambda: list(found.lambda), share: list(found.spanShare), products: list(found.products),
+    weights: list(net.weights), biases: list(net.biases), accuracy: found.accuracy,
+    index: found.index, indices: list(found.indices),
+  };
+}"""
+
+
+def handed_over(data, net, labels, stepper, lr, steps=STEPS, depth=2, middle=None):
+    """A training set and an initial network as plain lists."""
+    task = data.task
+    neurons = net.weights.shape[-2]
+    return {
+        "setting": {
+            "k": task.k,
+            "d": task.d,
+            "alpha": task.alpha,
+            "sigma": task.sigma,
+            "positive": task.positive_count,
+            "cosine": task.cosine,
+        },
+        "x": data.x.ravel().tolist(),
+        "n": len(data.x),
+        "width": data.dimension,
+        "clusters": data.clusters.tolist(),
+        "features": data.features.ravel().tolist(),
+        "labels": labels,
+        "depth": depth,
+        "neurons": neurons,
+        "group": neurons // 2 if labels == "coarse" else neurons // task.k,
+        "weights": net.weights.ravel().tolist(),
+        "biases": net.biases.ravel().tolist(),
+        "head": net.head.ravel().tolist(),
+        "middle": None if middle is None else middle.ravel().tolist(),
+        "stepper": stepper,
+        "lr": lr,
+        "steps": steps,
+    }
+
+
+def basis_coefficients(weights, features):
+    """w = sum_j c_j mu_j / |mu_j|^2 + rest, by least squares in all coordinates."""
+    solution = np.linalg.lstsq(features.T, weights.T, rcond=None)[0].T
+    return solution * (features**2).sum(axis=1)
+
+
+@pytest.mark.parametrize("labels", ["coarse", "fine"])
+@pytest.mark.parametrize(
+    ("stepper", "task", "n", "lr"),
+    [
+        (GradientDescent(), fa.MultiCluster(k=10, d=3072), 200, 1e-3),
+        (GradientDescent(), fa.MultiCluster(k=4, d=10**12), 100, 1e-11),
+        (GradientDescent(), fa.MultiCluster(k=6, d=500, cosine=0.3, positive=2), 80, 3e-3),
+        (GradientDescent(), fa.MultiCluster(k=3, d=20, sigma=0.5), 60, 0.05),
+        (Momentum(), fa.MultiCluster(k=10, d=3072), 100, 2e-4),
+        (Adam(), fa.MultiCluster(k=4, d=300), 60, 1e-3),
+    ],
+    ids=["paper", "d-1e12", "cosine", "ambient", "momentum", "adam"],
+)
+def test_two_layers_train_as_in_the_package(laboratory, labels, stepper, task, n, lr):
+    recipe = fa.Recipe(labels=labels, m=3, h=2, stepper=stepper, lr=lr, steps=STEPS)
+    data = fa.draw(task, n, recipe.neurons(task.k), seed=0, coordinates=recipe.coordinates())
+    follows = [Coefficients(data)] if stepper.name == "gd" else []
+    truth = fa.train(data, recipe, recorders=follows, save_at=SaveAt(every=1))
+    page = laboratory(TRAIN, handed_over(data, initial_net(data, recipe), labels, stepper.name, lr))
+
+    np.testing.assert_allclose(page["losses"], truth.log_loss, rtol=AGREES, atol=AGREES)
+    cosines = fa.cosines(truth.net, task)
+    np.testing.assert_allclose(page["cosines"], cosines.ravel(), atol=AGREES)
+    weights = truth.net.weights
+    scale = np.abs(weights).max()
+    np.testing.assert_allclose(page["weights"], weights.ravel(), rtol=AGREES, atol=AGREES * scale)
+    np.testing.assert_allclose(
+        page["biases"], truth.net.biases, rtol=AGREES, atol=AGREES * np.abs(truth.net.biases).max()
+    )
+    slow = basis_coefficients(weights, data.features)
+    np.testing.assert_allclose(
+        page["coefficients"], slow.ravel(), rtol=AGREES, atol=AGREES * np.abs(slow).max()
+    )
+    if follows:
+        feature = follows[0].feature
+        np.testing.assert_allclose(
+            page["lambda"], feature.ravel(), rtol=AGREES, atol=AGREES * np.abs(feature).max()
+        )
+
+
+@pytest.mark.parametrize("labels", ["coarse", "fine"])
+def test_three_layers_train_as_in_the_package(laboratory, labels):
+    task = fa.MultiCluster(k=4, d=200)
+    recipe = fa.Recipe(labels=labels, m=3, h=2, sigma_w=1e-2)
+    neurons = recipe.neurons(task.k)
+    data = fa.draw(task, 60, neurons, seed=2)
+    net = initial_net(data, recipe)
+    middle = np.random.default_rng(0).standard_normal((neurons, neurons)) * np.sqrt(2 / neurons)
+    targets = data.y if labels == "coarse" else data.clusters
+    loss = Logistic() if labels == "coarse" else CrossEntropy()
+    truth = run(
+        DeepObjective(data.x, targets, loss),
+        (net.weights, middle, net.head),
+        names=("first", "middle", "head"),
+        stepper=GradientDescent(),
+        controller=Constant(2e-3),
+        stop=Stop(STEPS),
+        save_at=SaveAt(every=1),
+    )
+    zero = fa.TwoLayer(net.weights, np.zeros(neurons), net.head)
+    given = handed_over(data, zero, labels, "gd", 2e-3, depth=3, middle=middle)
+    page = laboratory(TRAIN, given)
+    np.testing.assert_allclose(page["losses"], truth.log_loss, rtol=AGREES, atol=AGREES)
+
+    # The effective weight of a cluster: the mean gradient of the decision over its points.
+    deep = Deep(tuple(array[-1] for array in truth.parameters.values()))
+    first, second = (z >= 0 for z in deep.layers(data.x)[:2])
+    effective = []
+    for j in range(task.k):
+        sign, output = (task.cluster_labels[j], 0) if labels == "coarse" else (1, j)
+        inside = data.clusters == j
+        upper = (second[inside] * deep.weights[2][output]) @ deep.weights[1]
+        effective.append(sign * np.mean((first[inside] * upper) @ deep.weights[0], axis=0))
+    features = data.features
+    cosines = (features @ np.transpose(effective)) / np.outer(
+        np.linalg.norm(features, axis=1), np.linalg.norm(effective, axis=1)
+    )
+    np.testing.assert_allclose(page["cosines"], cosines.ravel(), atol=AGREES)
+
+
+def test_sign_descent_is_what_it_says(laboratory):
+    task = fa.MultiCluster(k=4, d=100)
+    recipe = fa.Recipe(labels="coarse", m=2)
+    data = fa.draw(task, 30, 4, seed=1, coordinates="ambient")
+    net = initial_net(data, recipe)
+    w, b, a = net.weights.copy(), net.biases.copy(), net.head[0]
+    for _ in range(20):
+        z = data.x @ w.T + b
+        f = np.maximum(z, 0) @ a
+        slopes = (-data.y / (1 + np.exp(data.y * f)))[:, None] * a * (z >= 0)
+        w -= 1e-3 * np.sign(slopes.T @ data.x)
+        b -= 1e-3 * np.sign(slopes.sum(axis=0))
+    page = laboratory(TRAIN, handed_over(data, net, "coarse", "sign", 1e-3, steps=20))
+    np.testing.assert_allclose(page["weights"], w.ravel(), rtol=AGREES, atol=1e-15)
+    np.testing.assert_allclose(page["biases"], b, rtol=AGREES, atol=1e-15)
