@@ -15,8 +15,9 @@ from featavg.nets.two_layer import TwoLayer as TwoLayer
 from featavg.nets.two_layer import binary as binary
 from featavg.nets.grouped import grouped as grouped
 from featavg.nets.deep import Deep as Deep
-from featavg.nets.readout import READOUTS as READOUTS
-from featavg.nets.readout import score as score
+from featavg.nets.readouts.readout import ReadOut as ReadOut
+from featavg.nets.readouts.registry import READOUTS as READOUTS
+from featavg.nets.readouts.registry import score as score
 from featavg.nets.ideal import biased_robust as biased_robust
 from featavg.nets.ideal import feature_averaging as feature_averaging
 from featavg.nets.ideal import feature_decoupling as feature_decoupling

@@ -9,7 +9,7 @@ from featavg.claims.images.curves import PGD_RADII, Pair, evidence
 from featavg.claims.images.digits import CLAIMS, digits
 from featavg.claims.ledger import ClaimSettings, NotRun, Verdict
 from featavg.experiments.images.published_curves import PUBLISHED, stretch_to_published
-from featavg.nets.readout import READOUTS
+from featavg.nets.readouts.registry import READOUTS
 
 
 def test_the_quick_claim_runs_without_torch_and_the_others_are_full():

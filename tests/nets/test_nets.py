@@ -11,7 +11,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.grouped import grouped, groups_of
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
-from featavg.nets.readout import READOUTS, score
+from featavg.nets.readouts.registry import READOUTS, score
 from featavg.nets.two_layer import TwoLayer, binary
 
 RNG = np.random.default_rng(0)
@@ -83,7 +83,7 @@ REFUSED = {
     "threshold": (lambda: biased_robust(TASK, 1.5), "threshold is 1.5"),
     "readout": (lambda: score(np.ones((1, 2)), np.array([True, False]), "mean"), "readout is"),
     "one class": (lambda: score(np.ones((1, 2)), np.ones(2, bool), "max"), "positive leaves"),
-    "no mask": (lambda: score(np.ones((1, 2)), None, "max"), "positive does not match"),
+    "no mask": (lambda: score(np.ones((1, 2)), None, "max"), "positive is missing"),
     "shared neuron": (
         lambda: groups_of(TwoLayer(np.ones((1, 2)), np.ones(1), np.ones((2, 1)))),
         "net has a neuron that feeds two",
@@ -107,7 +107,7 @@ def test_bad_networks_are_refused(name: str) -> None:
 SHAPES = {
     "biases have shape (3,)": "binary(np.ones((2, 2)), np.ones(3))",
     "head has shape (1, 3)": "TwoLayer(np.ones((2, 2)), np.ones(2), np.ones((1, 3)))",
-    "positive does not match the outputs": "score(np.ones((1, 2)), np.array([True]), 'max')",
+    "positive has 1 truth values for 2 outputs": "score(np.ones((1, 2)), np.array([True]), 'max')",
 }
 
 

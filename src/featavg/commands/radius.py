@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from featavg.nets.readouts import NAMES
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -18,7 +20,7 @@ def _radius(
     points: Annotated[int, typer.Option(help="How many fresh points.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the points.")] = 1,
     readout: Annotated[
-        str, typer.Option(help="How cluster outputs become a class: probability, max or sum.")
+        str, typer.Option(help=f"How cluster outputs become a class: {', '.join(NAMES)}.")
     ] = "probability",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the curve and the histogram.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from featavg.commands import Interrupted
+from featavg.nets.readouts import NAMES
 
 if TYPE_CHECKING:
     from featavg.experiments.simulation.setting import Setting
@@ -62,7 +63,7 @@ def _simulate(
     sigma_w: Annotated[float | None, _nets("Scale of the first weights [1e-5].")] = None,
     sigma_b: Annotated[float | None, _nets("Scale of the first biases [1e-5].")] = None,
     layers: Annotated[str | None, _nets("Train the first layer or both [first].")] = None,
-    readout: Annotated[str | None, _nets("probability, max or sum [probability].")] = None,
+    readout: Annotated[str | None, _nets(f"{', '.join(NAMES)} [{NAMES[0]}].")] = None,
     loss: Annotated[str | None, _training("logistic, exponential or cross-entropy.")] = None,
     stepper: Annotated[str | None, _training("gd, momentum, adam or flow [gd].")] = None,
     controller: Annotated[str | None, _training("constant, loss-based or error.")] = None,

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 
@@ -34,8 +35,9 @@ class MultiCluster:
         k: number of clusters.
         d: dimension of the input space.
         alpha, sigma: signal and noise.
-        positive: J+, as how many of the first clusters are positive, or as their indices
-            (default: the first half).
+        positive: J+, as how many of the first clusters are positive, as their indices, or as a mask
+            of k truth values (default: the first half). `data.partition` says how they are told
+            apart.
         cosine: the cosine between any two features.
         norms: |mu_j|, one number or one for each cluster (default: sqrt(d)).
         probabilities: p_j (default: uniform).
@@ -53,7 +55,7 @@ class MultiCluster:
     d: int
     alpha: float = 1.0
     sigma: float = 1.0
-    positive: int | Sequence[int] | None = None
+    positive: int | Sequence[int] | Sequence[bool] | ndarray | None = None
     cosine: float = 0.0
     norms: float | Sequence[float] | None = None
     probabilities: Sequence[float] | None = None
@@ -77,17 +79,10 @@ class MultiCluster:
     @cached_property
     def positive_clusters(self) -> ndarray:
         """J+ as a mask over the clusters."""
-        chosen = self.k // 2 if self.positive is None else self.positive
-        index = np.arange(chosen) if isinstance(chosen, int | np.integer) else np.asarray(chosen)
-        if index.size and (index.min() < 0 or index.max() >= self.k):
-            raise InputError(
-                "positive", f"names a cluster outside 0..{self.k - 1}", "name clusters by index"
-            )
-        mask = np.zeros(self.k, dtype=bool)
-        mask[index.astype(int)] = True
-        if mask.all() or not mask.any():
-            raise InputError("positive", "leaves a class empty", "both classes need a cluster")
-        return mask
+        positive = self.k // 2 if self.positive is None else self.positive
+        if isinstance(positive, int | np.integer) and not isinstance(positive, bool):
+            return positive_mask(np.arange(self.k) < positive, self.k)
+        return positive_mask(positive, self.k)  # type: ignore[arg-type]
 
     @cached_property
     def cluster_probabilities(self) -> Float[ndarray, " k"]:

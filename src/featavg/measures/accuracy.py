@@ -11,7 +11,8 @@ from scipy.special import ndtri
 
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
-from featavg.nets.readout import score
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 
 
@@ -64,13 +65,13 @@ def decisions(
     net: TwoLayer,
     x: Float[ndarray, "*s n N"],
     positive: Bool[ndarray, " k"] | None = None,
-    readout: str = "probability",
+    readout: str | ReadOut = "probability",
 ) -> Int[ndarray, "*s n"]:
     """The sign of the score; a score of exactly zero decides nothing and counts for nobody (0)."""
     return np.sign(score(net(x), positive, readout)).astype(int)
 
 
-def accuracy(net: TwoLayer, points: Sample, readout: str = "probability") -> Accuracy:
+def accuracy(net: TwoLayer, points: Sample, readout: str | ReadOut = "probability") -> Accuracy:
     """How often the coarse decision is the class of the point, over all seeds of a batch."""
     x = points.coordinates(net.dimension)
     right = decisions(net, x, points.task.positive_clusters, readout) == points.y

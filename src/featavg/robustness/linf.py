@@ -10,17 +10,18 @@ from numpy import ndarray
 
 from featavg.data.clusters import Sample
 from featavg.errors import InputError, one_of
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.flipped_set import check_readout, flipped
+from featavg.robustness.exact.flipped_set import flipped, output_mask, output_pieces
 from featavg.robustness.exact.linf_tree import Program, search
 from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
 from featavg.robustness.exact.subspace import Subspace, reduce
 from featavg.robustness.models.model import TwoLayerModel, network_model
 from featavg.training.trajectory import Trajectory
 
-READOUTS = ("sum", "max")
 # How often the search starts again a thousand times further out when nothing has flipped.
 FURTHER = 3
 # A candidate lies on the boundary, where the sign of a rounded score is a toss.
@@ -31,7 +32,7 @@ def linf_radii(
     net: TwoLayer | Trajectory,
     points: Sample | ndarray,
     y: ndarray | None = None,
-    readout: str = "sum",
+    readout: str | ReadOut = "sum",
     positive: ndarray | None = None,
     budget: Budget | None = None,
 ) -> Radii:
@@ -39,15 +40,16 @@ def linf_radii(
 
         radius(x, y) = min { max_i |u_i| : y * score(x + u) <= 0 }.
 
-    Exact for one output and for the read-outs `sum` and `max`; where the budget ends first, a
-    bracket. A compressed network is refused: turning the coordinates changes l_inf distances.
+    Exact for one output and for read-outs that are piecewise linear, as `sum` and `max` are; where
+    the budget ends first, a bracket. A compressed network is refused: turning the coordinates
+    changes l_inf distances.
 
     Args:
         net: a network in R^d, or the result of training one with coordinates="ambient".
         points: a sample of a task (it brings y and the positive clusters), or n rows of R^d.
         y: n labels, -1 or +1.
-        readout: "sum" or "max"; a network with one output has no choice.
-        positive: J+ as a mask over the outputs.
+        readout: a piecewise linear one: "sum", "max" or your own; for one output there is no choice.
+        positive: J+ over the outputs, as a mask or as indices.
         budget: linear programs and seconds a point (2000 programs unless given).
 
     >>> from featavg.nets.two_layer import binary
@@ -56,10 +58,12 @@ def linf_radii(
     (array([1.]), 'linf')
     """
     network, x, labels, mask = _inputs(net, points, y, positive)
-    if network.outputs > 1:
-        one_of("readout", readout, READOUTS)
-    given = check_readout(network.outputs, readout, mask)
-    model = network_model(network, given if network.outputs > 1 else None, readout)
+    given = output_mask(network.outputs, mask)
+    rule = readout_of(readout)
+    if output_pieces(1, rule, given) is None:
+        straight = [name for name in READOUTS if READOUTS[name].pieces(given) is not None]
+        one_of("readout", rule.name, straight)
+    model = network_model(network, given if network.outputs > 1 else None, rule)
     label = model.decision.labels(labels)
     x = model.rows(x)
     wrong = model.margins(x, label) <= 0
@@ -96,10 +100,12 @@ def _inputs(
         mask = points.task.positive_clusters if positive is None else positive
         return network, points.x, points.y if y is None else y, mask
     if y is None:
-        raise InputError("y", "is missing", "give one label a point, -1 or +1")
+        raise InputError("y", "is missing", "give one label per point, -1 or +1")
     x = np.asarray(points, dtype=float)
     if x.ndim != 2 or len(x) != len(y):
-        raise InputError("y", f"has {len(y)} labels for points {x.shape}", "give one a point")
+        raise InputError(
+            "y", f"has {len(y)} labels for points {x.shape}", "give one label per point"
+        )
     return network, x, np.asarray(y), positive
 
 
@@ -147,7 +153,9 @@ def _one(
                 return length
         return math.inf
 
-    families = flipped(space, y, model.decision.readout, positive)
+    pieces = output_pieces(y, model.decision.readout, positive)
+    assert pieces is not None
+    families = flipped(space, pieces)
     at_x = space.preactivations(x[None])[0]
     programs = [Program(family, space.normals, at_x) for family in families]
     clock = (budget or Budget(nodes=2000)).start()

@@ -12,11 +12,14 @@ from numpy import ndarray
 
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
+from featavg.nets.readouts.probability import Probability
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import SAME, Budget, Search
 from featavg.robustness.exact.farkas import never_flips
-from featavg.robustness.exact.flipped_set import Family, check_readout, flipped
+from featavg.robustness.exact.flipped_set import Family, flipped, output_mask, output_pieces
 from featavg.robustness.exact.piece_search import PieceSearch
 from featavg.robustness.exact.pieces import count, leaves
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
@@ -37,7 +40,7 @@ def radii(
     net: TwoLayer,
     points: Sample | ndarray,
     y: ndarray | None = None,
-    readout: str = "probability",
+    readout: str | ReadOut = "probability",
     positive: ndarray | None = None,
     budget: Budget | None = None,
     gap: float = 0.01,
@@ -56,7 +59,7 @@ def radii(
         points: a sample of a task (it brings y and the positive clusters), or n rows of N numbers.
         y: n labels, -1 or +1.
         readout: how k outputs become one decision; a network with one output has no choice.
-        positive: J+ as a mask over the outputs.
+        positive: J+ over the outputs, as a mask or as indices.
         budget: what one point may cost.
         gap: for `probability`, 1 - certified / attack at which a search may stop.
         jobs: processes; by default all cores if there is work for some seconds, otherwise none.
@@ -67,7 +70,8 @@ def radii(
     (array([1.414214, 0.      ]), ['exact', 'misclassified'])
     """
     x, labels, mask = _inputs(net, points, y, positive)
-    task = _Task(net, readout, check_readout(net.outputs, readout, mask), budget or Budget(), gap)
+    given = output_mask(net.outputs, mask)
+    task = _Task(net, readout_of(readout), given, budget or Budget(), gap)
     if not 0.0 < gap < 1.0:
         raise InputError("gap", f"is {gap}", "give a share between 0 and 1")
     workers, trial = _workers(jobs, task, x, labels)
@@ -86,7 +90,7 @@ def radii(
 @dataclass(frozen=True, eq=False)
 class _Task:
     net: TwoLayer
-    readout: str
+    readout: ReadOut
     positive: ndarray
     budget: Budget
     gap: float
@@ -142,21 +146,28 @@ class _Solver:
 
     def __init__(self, task: _Task) -> None:
         self.task, self.space = task, reduce(task.net)
-        self.curved = task.net.outputs > 1 and task.readout == "probability"
+        self.pieces = {y: output_pieces(y, task.readout, task.positive) for y in (-1, 1)}
         self.search: dict[int, PieceSearch | TreeSearch | None] = {}
         self.floor: dict[int, PieceSearch | TreeSearch | None] = {}
         for y in (-1, 1):
-            own = task.positive if y > 0 else ~task.positive
-            if not self.curved:
-                self.search[y] = self._pieces(flipped(self.space, y, task.readout, task.positive))
+            pieces = self.pieces[y]
+            if pieces is not None:
+                self.search[y] = self._pieces(flipped(self.space, pieces))
                 continue
+            own = task.positive if y > 0 else ~task.positive
+            hard = task.readout.hard(int(np.sum(~own)))
+            if not isinstance(task.readout, Probability) or hard is None:
+                raise InputError(
+                    "readout", f"{task.readout.name} has no exact radii", "use attack_suite"
+                )
             family = ProbabilityRelaxation(self.space.head, self.space.constant, own)
             # A little inside the gap, so that the nudge of the witness does not leave it.
             self.search[y] = TreeSearch(self.space, [family], 0.999 * task.gap)
-            # log sum_V exp f <= log |V| + max_V f: the read-out `max` with that slack is a first
-            # bound, and the better the larger the outputs are.
-            slack = math.log(np.sum(~own))
-            self.floor[y] = self._pieces(flipped(self.space, y, "max", task.positive, slack))
+            # score <= hard + slack on the side of the rivals: the read-out `hard` with that slack
+            # is a first bound, and the better the larger the outputs are.
+            straight, slack = output_pieces(y, hard[0], task.positive), hard[1]
+            assert straight is not None
+            self.floor[y] = self._pieces(flipped(self.space, straight, slack))
 
     def _pieces(self, families: list[Family]) -> PieceSearch | TreeSearch | None:
         if not families:
@@ -173,7 +184,7 @@ class _Solver:
             return math.inf, math.inf, nothing, 0, Outcome.NEVER
         reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
         clock = task.budget.start()
-        if isinstance(search, TreeSearch) and self.curved:
+        if isinstance(search, TreeSearch) and y in self.floor:
             floor = self.floor[y]
             before = None if floor is None else floor.at(z, reach, clock)
             found = search.at(z, reach, clock, before)
@@ -190,8 +201,9 @@ class _Solver:
         return certified, attack, witness, found.nodes, outcome
 
     def _never(self, y: int, search: PieceSearch | TreeSearch) -> bool:
+        pieces = self.pieces[y]
         assert isinstance(search, PieceSearch)
-        return never_flips(self.task.net, y, self.task.readout, self.task.positive, search)
+        return pieces is not None and never_flips(self.task.net, pieces, search)
 
     def _outcome(self, certified: float, attack: float, found: Search) -> Outcome:
         if certified >= attack * (1.0 - EXACT_WITHIN) and attack < math.inf:

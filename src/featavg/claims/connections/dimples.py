@@ -15,7 +15,7 @@ from featavg.data.manifold import OnSubspace
 from featavg.experiments.connections.on_manifold import Split, split
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
 from featavg.figures.marks import Role
-from featavg.nets.readout import score
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.training.train import train
 

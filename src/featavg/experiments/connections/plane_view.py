@@ -12,7 +12,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.figures.figure import Arrow, Axis, Circle, Contour, Note, Plane, Points
 from featavg.figures.marks import Role
-from featavg.nets.readout import score
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.radii import radii
 

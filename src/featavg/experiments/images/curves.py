@@ -15,7 +15,7 @@ from torch import nn
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.nets.readout import READOUTS
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.torch.inference import frozen
 from featavg.progress import Progress
 from featavg.robustness.attacks.ddn import ddn
@@ -50,7 +50,7 @@ class CurveSettings:
 
     images: int = 1000
     norms: tuple[str, ...] = ("l2", "linf")
-    readouts: tuple[str, ...] = READOUTS
+    readouts: tuple[str, ...] = tuple(READOUTS)
     budget: int = 60
     pgd_images: int = 1000
     pgd_steps: int = 40

@@ -12,7 +12,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.experiments.images.heads import Features
 from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
-from featavg.nets.readout import READOUTS
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.attacks.suite import attack_suite

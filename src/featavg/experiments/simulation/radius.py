@@ -14,7 +14,7 @@ from featavg.experiments.simulation.figures import ROLES
 from featavg.experiments.simulation.points import gather
 from featavg.experiments.simulation.run import Simulation, load_simulation
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
-from featavg.nets.readout import READOUTS
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget

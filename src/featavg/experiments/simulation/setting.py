@@ -13,9 +13,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.data.user_points import own_points, read_matrix
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.experiments.simulation import toml
 from featavg.experiments.simulation.validation_messages import in_one_sentence
+from featavg.nets.readouts import NAMES as READOUT_NAMES
+from featavg.nets.readouts.registry import READOUTS
 from featavg.training.controllers import Constant, Controller, ErrorControl, LossBased
 from featavg.training.steppers import Adam, GradientDescent, GradientFlow, Momentum, Stepper
 from featavg.training.train import LABELS, Recipe
@@ -50,7 +52,7 @@ class Setting(BaseModel):
         stepper: "gd", "momentum" (with `beta`), "adam" or "flow" (to `tolerance`, until `time`).
         controller: "constant" (rate `lr`), "loss-based" (starting at `lr`), or "error" for "flow".
         target_loss: stop at this loss.
-        readout: from the fine outputs to a class: "probability", "max" or "sum".
+        readout: from the fine outputs to a class: a name from READOUTS.
         save_every: keep the weights every so many steps, not only the first and the last.
 
     >>> Setting(k=4, d=100).task().positive_count
@@ -85,7 +87,7 @@ class Setting(BaseModel):
     sigma_b: float = 1e-5
     layers: Literal["first", "both"] = "first"
     loss: Literal["logistic", "exponential", "cross-entropy"] | None = None
-    readout: Literal["probability", "max", "sum"] = "probability"
+    readout: str = READOUT_NAMES[0]
 
     stepper: Literal["gd", "momentum", "adam", "flow"] = "gd"
     controller: Literal["constant", "loss-based", "error"] | None = None
@@ -115,6 +117,11 @@ class Setting(BaseModel):
         if isinstance(rows, list | tuple) and len({len(row) for row in map(_row, rows)}) > 1:
             raise InputError("gram", "has rows of different lengths", "give a square matrix")
         return rows
+
+    @field_validator("readout")
+    @classmethod
+    def _known_readout(cls, value: str) -> str:
+        return one_of("readout", value, READOUTS)
 
     @field_validator("data", mode="before")
     @classmethod

@@ -2,22 +2,22 @@ r"""Polish a flipped point of a two-layer network: project onto a convex piece o
 
 The margin is own minus opposite scores, and each output is a combination of ReLUs. Replace every
 ReLU that has the wrong curvature by a line below it, relu(z) >= s z with s in {0, 1}, and the
-opposite score by weights p on its outputs (for `probability`, log sum exp f >= p.f + H(p)): what
-results is a convex function G above the margin, equal to it where s and p belong to the point. So
-{G <= 0} is a convex part of the other side, the nearest point of it is found by cutting planes, and
-starting again from there never makes the radius longer.
+opposite score, which is convex, by the affine function that touches it (for `probability`,
+log sum exp f >= p.f + H(p)): what results is a convex function G above the margin, equal to it
+where s and p belong to the point. So {G <= 0} is a convex part of the other side, the nearest point
+of it is found by cutting planes, and starting again from there never makes the radius longer.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import entr, softmax
 
+from featavg.nets.readouts.readout import Minorant, ReadOut
+from featavg.nets.readouts.sum import Sum
 from featavg.robustness.attacks.ddn import Found
 from featavg.robustness.attacks.nearest import nearest
 from featavg.robustness.models.model import TwoLayerModel
@@ -31,9 +31,8 @@ class _Piece:
     own: Float[ndarray, "o M"]
     opposite: Float[ndarray, "q M"]
     active: Float[ndarray, " M"]
-    weights: Float[ndarray, " q"]
-    readout: str
-    entropy: float = 0.0
+    rival: Minorant
+    readout: ReadOut
 
     def __call__(self, z: Float[ndarray, " M"]) -> tuple[float, Float[ndarray, " M"]]:
         """G and a subgradient, in the pre-activations."""
@@ -41,20 +40,11 @@ class _Piece:
         slope, flat = (z > 0).astype(float), self.active
         up = np.maximum(self.own, 0.0) @ bent + np.minimum(self.own, 0.0) @ line
         down = np.maximum(self.opposite, 0.0) @ line + np.minimum(self.opposite, 0.0) @ bent
-        if self.readout == "probability":
-            # Inlined: scipy's own costs ten times the arithmetic on five numbers.
-            top = float(up.max())
-            parts = np.exp(up - top)
-            total = float(parts.sum())
-            score, share = top + math.log(total) - self.entropy, parts / total
-        elif self.readout == "max":
-            score, share = float(up.max()), np.eye(len(up))[up.argmax()]
-        else:
-            score, share = float(up.sum()), np.ones(len(up))
-        value = score - float(self.weights @ down)
+        score, share = self.readout.touch(up)
+        value = score - self.rival.constant - float(self.rival.weights @ down)
         gradient = share @ (np.maximum(self.own, 0.0) * slope + np.minimum(self.own, 0.0) * flat)
         pulled = np.maximum(self.opposite, 0.0) * flat + np.minimum(self.opposite, 0.0) * slope
-        return value, gradient - self.weights @ pulled
+        return value, gradient - self.rival.weights @ pulled
 
 
 def polish(
@@ -94,7 +84,7 @@ def _polish_one(
     net = model.net
     own, opposite = _sides(model, label)
     at_x = net.weights @ x + net.biases
-    readout = model.decision.readout if model.decision.groups is not None else "sum"
+    readout = model.decision.readout if model.decision.groups is not None else Sum()
     beside = _beside(net.neurons, own, opposite, readout)
     pieces = [_at(net.weights @ p + net.biases, own, opposite, readout) for p in points]
     pieces += beside
@@ -103,7 +93,7 @@ def _polish_one(
     for first in pieces:
         piece, radius = first, np.inf
         for _ in range(rounds):
-            key = (piece.active.tobytes(), piece.weights.round(4).tobytes())
+            key = (piece.active.tobytes(), piece.rival.weights.round(4).tobytes())
             if key in seen:
                 break
             seen.add(key)
@@ -130,26 +120,22 @@ def _sides(model: TwoLayerModel, label: int) -> tuple[ndarray, ndarray]:
     return head[groups == label], head[groups != label]
 
 
-def _beside(neurons: int, own: ndarray, opposite: ndarray, readout: str) -> list[_Piece]:
-    every, q = np.ones(neurons), len(opposite)
-    if readout == "sum":
-        return [_Piece(own, opposite, every, np.ones(q), readout)]
-    pieces = [_Piece(own, opposite, every, one, readout) for one in np.eye(q)]
-    if readout == "probability":
-        pieces.append(_Piece(own, opposite, every, np.full(q, 1 / q), readout, math.log(q)))
-    return pieces
+def _beside(neurons: int, own: ndarray, opposite: ndarray, readout: ReadOut) -> list[_Piece]:
+    every = np.ones(neurons)
+    return [_Piece(own, opposite, every, rival, readout) for rival in _minorants(opposite, readout)]
 
 
-def _at(z: ndarray, own: ndarray, opposite: ndarray, readout: str) -> _Piece:
+def _minorants(opposite: ndarray, readout: ReadOut) -> list[Minorant]:
+    # One output has no opposite ones: the empty sum.
+    return readout.minorants(len(opposite)) if len(opposite) else [Minorant(np.zeros(0), 0.0)]
+
+
+def _at(z: ndarray, own: ndarray, opposite: ndarray, readout: ReadOut) -> _Piece:
     """The piece that touches the margin at these pre-activations."""
-    outputs = opposite @ np.maximum(z, 0.0)
-    weights, entropy = np.ones(len(outputs)), 0.0
-    if readout == "max":
-        weights = np.eye(len(outputs))[outputs.argmax()]
-    elif readout == "probability":
-        weights = softmax(outputs)
-        entropy = float(entr(weights).sum())
-    return _Piece(own, opposite, (z > 0).astype(float), weights, readout, entropy)
+    rival = Minorant(np.zeros(0), 0.0)
+    if len(opposite):
+        rival = readout.minorant(opposite @ np.maximum(z, 0.0))
+    return _Piece(own, opposite, (z > 0).astype(float), rival, readout)
 
 
 def _descend(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from jaxtyping import Bool
 from numpy import ndarray
 
 from featavg.nets.two_layer import TwoLayer
@@ -15,17 +14,17 @@ from featavg.robustness.exact.piece_search import PieceSearch
 Inequality = tuple[list[Fraction], Fraction]
 
 
-def never_flips(
-    net: TwoLayer, y: int, readout: str, positive: Bool[ndarray, " c"], search: PieceSearch
-) -> bool:
-    r"""Whether {y * score <= 0} is empty, proven exactly; False if float64 only suspects it.
+def never_flips(net: TwoLayer, pieces: list[ndarray], search: PieceSearch) -> bool:
+    r"""Whether no point has rows @ outputs <= 0 for one of the pieces, proven exactly.
+
+    False where float64 only suspects it.
 
     A float64 certificate ends at some finite, if huge, distance. Emptiness of a piece is a
     combination of its inequalities with lambda >= 0 that reads 0 . x + c <= 0 with c > 0 (Farkas).
     `search`, just done at some point, names the inequalities; their exact multipliers are the null
     vector of their rows, found by elimination in fractions.
     """
-    outputs = _Exact(net, y, readout, positive)
+    outputs = _Exact(net, pieces)
     if len(search.members) < outputs.families:
         # A family that can never hold was left out of the search, in floats; say it in fractions.
         return False
@@ -41,28 +40,17 @@ def never_flips(
 
 
 class _Exact:
-    """The inequalities of `question.flipped`, in fractions."""
+    """The inequalities of `flipped_set.flipped`, in fractions."""
 
-    def __init__(self, net: TwoLayer, y: int, readout: str, positive: ndarray) -> None:
+    def __init__(self, net: TwoLayer, pieces: list[ndarray]) -> None:
         self.weights = [[Fraction(v) for v in row] for row in net.weights.tolist()]
         self.biases = [Fraction(v) for v in net.biases.tolist()]
         self.alive = np.flatnonzero(np.abs(net.weights).max(axis=1) > 0)
         head = [[Fraction(v) for v in row] for row in net.head.tolist()]
-        own, rival = (positive, ~positive) if y > 0 else (~positive, positive)
-        if net.outputs == 1:
-            self.heads = [[[y * a for a in head[0]]]]
-        elif readout == "sum":
-            signs = np.where(own, 1, -1).tolist()
-            columns = zip(*head, strict=True)
-            self.heads = [[[sum(s * a for s, a in zip(signs, c, strict=True)) for c in columns]]]
-        else:
-            self.heads = [
-                [
-                    [a - b for a, b in zip(head[i], head[j], strict=True)]
-                    for i in np.flatnonzero(own)
-                ]
-                for j in np.flatnonzero(rival)
-            ]
+        self.heads = [
+            [_combined([Fraction(v) for v in row], head) for row in rows.tolist()]
+            for rows in pieces
+        ]
         self.families = len(self.heads)
 
     def row(self, f: int, i: int, active: ndarray, on: ndarray) -> Inequality:
@@ -77,6 +65,12 @@ class _Exact:
                 total = [t + a * w for t, w in zip(total, self.weights[r], strict=True)]
                 constant += a * self.biases[r]
         return total, constant
+
+
+def _combined(row: list[Fraction], head: list[list[Fraction]]) -> list[Fraction]:
+    """Row @ head."""
+    columns = zip(*head, strict=True)
+    return [sum((v * a for v, a in zip(row, c, strict=True)), Fraction(0)) for c in columns]
 
 
 def _empty(inequalities: list[Inequality]) -> bool:

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from featavg.errors import InputError, one_of
-from featavg.nets.readout import READOUTS
+from featavg.data.partition import positive_mask
+from featavg.errors import InputError
+from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.exact.subspace import Subspace
 
 
@@ -18,11 +19,8 @@ class Family:
     r"""The points with up_i . relu(z) + shift_i <= down_i . relu(z) for every i at once.
 
     Both sides are convex in z. A decision y is flipped where y * score <= 0 (a score of zero counts
-    as flipped), and that is the union of one or more families:
-
-    - one output, or `sum`: one family of one inequality, y * score <= 0 itself;
-    - `max`: one family for each rival output j, with the inequalities f_i <= f_j for every output i
-      of the own class.
+    as flipped), and that is the union of one or more families, one for each of the read-out's
+    pieces {rows @ outputs <= 0}: `sum` has one of one inequality, `max` one for each rival output.
     """
 
     up: Float[ndarray, "I M"]
@@ -35,54 +33,35 @@ class Family:
         return np.asarray((self.down > 0).any(axis=0))
 
 
-def check_readout(outputs: int, readout: str, positive: ndarray | None) -> Bool[ndarray, " c"]:
-    """The mask of J+, after saying what is wrong with it."""
-    one_of("readout", readout, READOUTS)
+def output_mask(outputs: int, positive: ndarray | None) -> Bool[ndarray, " c"]:
+    """The mask of J+ over the outputs; a network with one output is its own score and needs none."""
     if outputs == 1:
         return np.ones(1, dtype=bool)
     if positive is None:
-        raise InputError("positive", "is missing", f"give {outputs} truth values, one an output")
-    mask = np.asarray(positive)
-    if mask.shape != (outputs,) or mask.dtype != bool:
-        raise InputError("positive", "does not match the outputs", f"give {outputs} truth values")
-    if mask.all() or not mask.any():
-        raise InputError("positive", "leaves a class empty", "both classes need an output")
-    return mask
+        raise InputError("positive", "is missing", f"say which of {outputs} outputs are positive")
+    return positive_mask(positive, outputs, "outputs")
 
 
-def flipped(
-    space: Subspace,
-    y: int,
-    readout: str,
-    positive: Bool[ndarray, " c"],
-    slack: float = 0.0,
-) -> list[Family]:
-    """The families whose union is {y * score <= slack}, for every read-out but `probability`.
+def output_pieces(y: int, readout: ReadOut, positive: Bool[ndarray, " c"]) -> list[ndarray] | None:
+    """{y * score <= 0} as a union of {rows @ outputs <= 0}; None for a curved read-out."""
+    if len(positive) == 1:
+        return [np.array([[float(y)]])]
+    return readout.pieces(positive if y > 0 else ~positive)
+
+
+def flipped(space: Subspace, pieces: list[ndarray], slack: float = 0.0) -> list[Family]:
+    """The families whose union is {z : rows @ outputs <= slack for one of the pieces}.
 
     >>> from featavg.nets.two_layer import binary
     >>> from featavg.robustness.exact.subspace import reduce
-    >>> [family] = flipped(reduce(binary(np.eye(2))), -1, "sum", np.array([True]))
+    >>> [family] = flipped(reduce(binary(np.eye(2))), [np.array([[-1.0]])])
     >>> family.up, family.down
     (array([[0., 1.]]), array([[1., 0.]]))
     """
-    if len(space.head) == 1:
-        return _family(y * space.head, y * space.constant - slack)
-    own, rival = (positive, ~positive) if y > 0 else (~positive, positive)
-    if readout == "sum":
-        shift = _difference(space.constant, own, rival) - slack
-        return _family(_difference(space.head, own, rival), shift)
-    found: list[Family] = []
-    for j in np.flatnonzero(rival):
-        found += _family(
-            space.head[own] - space.head[j], space.constant[own] - space.constant[j] - slack
-        )
-    return found
-
-
-def _difference(values: ndarray, own: ndarray, rival: ndarray) -> ndarray:
-    return np.asarray(
-        values[own].sum(axis=0, keepdims=True) - values[rival].sum(axis=0, keepdims=True)
-    )
+    families = []
+    for rows in pieces:
+        families += _family(rows @ space.head, rows @ space.constant - slack)
+    return families
 
 
 def _family(difference: Float[ndarray, "I M"], shift: Float[ndarray, " I"]) -> list[Family]:

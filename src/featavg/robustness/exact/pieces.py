@@ -56,7 +56,7 @@ def leaves(space: Subspace, families: list[Family]) -> Leaves:
     >>> from featavg.robustness.exact.flipped_set import flipped
     >>> from featavg.robustness.exact.subspace import reduce
     >>> space = reduce(binary(np.eye(6)))
-    >>> leaves(space, flipped(space, 1, "sum", np.array([True]))).down.shape
+    >>> leaves(space, flipped(space, [np.array([[1.0]])])).down.shape
     (8, 1, 6)
     """
     family, down = [], []

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from featavg.nets.readout import score
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Candidate, Search
 from featavg.robustness.exact.subspace import Subspace
@@ -20,7 +21,11 @@ NUDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
 def margins(
-    net: TwoLayer, x: Float[ndarray, "n N"], y: ndarray, positive: ndarray | None, readout: str
+    net: TwoLayer,
+    x: Float[ndarray, "n N"],
+    y: ndarray,
+    positive: ndarray | None,
+    readout: str | ReadOut,
 ) -> Float[ndarray, " n"]:
     """y * score: not positive where the decision is flipped."""
     return np.asarray(y * score(net(x), positive, readout))
@@ -32,7 +37,7 @@ def checked(
     x: Float[ndarray, " N"],
     y: int,
     positive: Bool[ndarray, " c"],
-    readout: str,
+    readout: ReadOut,
     found: Search,
 ) -> tuple[float, Float[ndarray, " N"]]:
     """The shortest candidate that flips `net` in plain float64 evaluation, and its distance.
@@ -57,7 +62,7 @@ def _flipped(
     x: ndarray,
     y: int,
     positive: ndarray,
-    readout: str,
+    readout: ReadOut,
     candidate: Candidate,
 ) -> ndarray | None:
     """The candidate, nudged until it is flipped however the sums in the network are rounded."""
@@ -92,7 +97,7 @@ def _snapped(
     x: ndarray,
     y: int,
     positive: ndarray,
-    readout: str,
+    readout: ReadOut,
     candidate: Candidate,
 ) -> ndarray | None:
     """A network may reach zero at a corner and turn back: try the corner itself, as at x = 0."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
-from scipy.special import logsumexp, softmax
 
-from featavg.errors import InputError, one_of
-from featavg.nets.readout import READOUTS
+from featavg.data.partition import positive_mask
+from featavg.errors import InputError
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import readout_of
 
 ALL = -1  # the rival "everything that is not my class": the margin itself
 
@@ -25,13 +26,13 @@ ALL = -1  # the rival "everything that is not my class": the margin itself
 class Decision:
     """Outputs are grouped into coarse classes; the class with the best score is the decision.
 
-    The score of a class is, over its outputs f_j: log sum exp f_j (`probability`), max f_j (`max`)
-    or sum f_j (`sum`). For two classes the margin is y times `nets.readout.score`. A network
-    with one output f (a sigmoid's logit) decides between the scores 0 and f.
+    The score of a class is what the read-out makes of its outputs. For two classes the margin is y
+    times `nets.readouts.registry.score`. A network with one output f (a sigmoid's logit) decides
+    between the scores 0 and f.
 
     Attributes:
         groups: the coarse class of each output; None for a network with one output.
-        readout: "probability", "max" or "sum".
+        readout: how the outputs of a class become its score.
         signed: labels are -1 and +1 rather than 0..C-1.
 
     >>> decide = Decision.of(positive=[True, True, False, False], readout="max")
@@ -40,38 +41,35 @@ class Decision:
     """
 
     groups: Int[ndarray, " c"] | None
-    readout: str
+    readout: ReadOut
     signed: bool
 
     @staticmethod
     def of(
         positive: Sequence[bool] | Bool[ndarray, " c"] | None = None,
         groups: Sequence[int] | Int[ndarray, " c"] | None = None,
-        readout: str = "probability",
+        readout: str | ReadOut = "probability",
     ) -> Decision:
         """Two classes by a mask, several by the class of each output, or neither for one output."""
-        one_of("readout", readout, READOUTS)
+        rule = readout_of(readout)
         if positive is not None and groups is not None:
             raise InputError("groups", "are given beside positive", "give one of the two")
         if positive is None and groups is None:
-            return Decision(None, readout, signed=True)
+            return Decision(None, rule, signed=True)
         if positive is not None:
-            mask = np.asarray(positive, dtype=bool)
-            if mask.ndim != 1 or mask.all() or not mask.any():
-                raise InputError(
-                    "positive", "leaves a class empty", "give a truth value an output, both kinds"
-                )
-            return Decision(mask.astype(int), readout, signed=True)
+            # The number of outputs is not known here, so this is a mask; `check` compares it.
+            mask = positive_mask(positive, len(positive), "outputs")
+            return Decision(mask.astype(int), rule, signed=True)
         index = np.asarray(groups)
         if index.ndim != 1 or not np.array_equal(np.unique(index), np.arange(index.max() + 1)):
             raise InputError("groups", "leave a class empty", "number the classes 0, 1, ... C-1")
         if index.max() < 1:
             raise InputError("groups", "hold one class", "a decision is between two or more")
-        return Decision(index.astype(int), readout, signed=False)
+        return Decision(index.astype(int), rule, signed=False)
 
     @property
     def classes(self) -> int:
-        """C."""
+        """How many coarse classes there are, C."""
         return 2 if self.groups is None else int(self.groups.max()) + 1
 
     def labels(self, y: Sequence[int] | Int[ndarray, " n"]) -> Int[ndarray, " n"]:
@@ -80,7 +78,7 @@ class Decision:
         allowed = np.array([-1, 1]) if self.signed else np.arange(self.classes)
         if y.ndim != 1 or not np.all(np.isin(y, allowed)):
             names = "-1 and +1" if self.signed else f"0 to {self.classes - 1}"
-            raise InputError("y", "holds other labels", f"give one a point, {names}")
+            raise InputError("y", "holds other labels", f"give one label per point, {names}")
         return (y > 0).astype(int) if self.signed else y.astype(int)
 
     def check(self, outputs: Float[ndarray, "n c"]) -> None:
@@ -95,19 +93,12 @@ class Decision:
         if not np.all(np.isfinite(outputs)):
             raise InputError("model", "returned a NaN or an infinity", "check weights and points")
 
-    def rivals(self, label: int) -> list[int]:
-        """The outputs of other classes; an attack aimed at one of them may find what ALL misses."""
-        if self.groups is None or len(self.groups) == 2:
-            return [ALL]
-        return [ALL, *np.flatnonzero(self.groups != label).tolist()]
-
     def scores(self, outputs: Float[ndarray, "n c"]) -> Float[ndarray, "n C"]:
         """The coarse scores."""
         if self.groups is None:
             return np.concatenate([np.zeros_like(outputs), outputs], axis=1)
-        reduce = {"probability": logsumexp, "max": np.max, "sum": np.sum}[self.readout]
-        columns = [reduce(outputs[:, self.groups == g], axis=1) for g in range(self.classes)]
-        return np.stack(columns, axis=1)
+        members = [outputs[:, self.groups == g] for g in range(self.classes)]
+        return np.stack([self.readout.class_score(part) for part in members], axis=1)
 
     def margins(
         self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]
@@ -152,14 +143,8 @@ class Decision:
     def _parts(self, outputs: Float[ndarray, "n c"]) -> Float[ndarray, "n c"]:
         """The derivative of each output's class score in that output."""
         assert self.groups is not None
-        if self.readout == "sum":
-            return np.ones_like(outputs)
         parts = np.zeros_like(outputs)
         for g in range(self.classes):
-            inside = np.flatnonzero(self.groups == g)
-            if self.readout == "probability":
-                parts[:, inside] = softmax(outputs[:, inside], axis=1)
-            else:
-                best = inside[outputs[:, inside].argmax(axis=1)]
-                parts[np.arange(len(outputs)), best] = 1.0
+            inside = self.groups == g
+            parts[:, inside] = self.readout.derivative(outputs[:, inside])
         return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.data.partition import positive_mask
 from featavg.errors import InputError
+from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import ALL, Decision
 from featavg.robustness.models.norms import Bounds
@@ -194,16 +196,16 @@ class TwoLayerModel(Model):
 
 def network_model(
     net: TwoLayer,
-    positive: Bool[ndarray, " c"] | None = None,
-    readout: str = "probability",
+    positive: Sequence[int] | Sequence[bool] | ndarray | None = None,
+    readout: str | ReadOut = "probability",
     bounds: Bounds = None,
 ) -> TwoLayerModel:
     """Wrap a network of the theory: one output is its own score, more need `positive`.
 
     Args:
         net: one network, not a batch.
-        positive: which outputs belong to the class +1.
-        readout: "probability", "max" or "sum".
+        positive: which outputs belong to the class +1, as a mask or as indices.
+        readout: a name from READOUTS, or a read-out of your own.
         bounds: the box its inputs live in, or None.
     """
     if net.batch:
@@ -213,6 +215,9 @@ def network_model(
             raise InputError(name, "hold a NaN or an infinity", "give finite numbers")
     if net.outputs > 1 and positive is None:
         raise InputError("positive", "is missing", f"say which of {net.outputs} outputs are +1")
-    decision = Decision.of(positive if net.outputs > 1 else None, readout=readout)
+    mask = None
+    if positive is not None and net.outputs > 1:
+        mask = positive_mask(positive, net.outputs, "outputs")
+    decision = Decision.of(mask, readout=readout)
     box = checked_bounds(bounds)
     return TwoLayerModel(decision, box, space_of(box), net=net)

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import (
     Covector,
@@ -104,7 +105,7 @@ def torch_model(
     bounds: Bounds = (0.0, 1.0),
     mean: float | Sequence[float] | ndarray = 0.0,
     std: float | Sequence[float] | ndarray = 1.0,
-    readout: str = "probability",
+    readout: str | ReadOut = "probability",
     positive: Sequence[bool] | Bool[ndarray, " c"] | None = None,
     groups: Sequence[int] | Int[ndarray, " c"] | None = None,
     batch: int = 128,
@@ -120,7 +121,7 @@ def torch_model(
         module: put into evaluation mode here; its parameters receive no gradients.
         bounds: of the input, or None for raw inputs.
         mean, std: numbers, or one for each channel.
-        readout: "probability", "max" or "sum".
+        readout: a name from READOUTS, or a read-out of your own.
         positive: which outputs belong to the class +1.
         groups: the coarse class of each output.
         batch: how many points go through the module at a time; on a CPU more is slower, because

@@ -1,0 +1,59 @@
+"""The read-outs by name, and the coarse score that they define."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.data.partition import positive_mask
+from featavg.errors import InputError, one_of
+from featavg.nets.readouts import NAMES
+from featavg.nets.readouts.readout import ReadOut
+
+READOUTS: dict[str, ReadOut] = {
+    name: import_module(f"featavg.nets.readouts.{name}").READOUT for name in NAMES
+}
+
+
+def readout_of(readout: str | ReadOut) -> ReadOut:
+    """The read-out of this name; an object is its own.
+
+    >>> readout_of("max")
+    Max()
+    """
+    if isinstance(readout, ReadOut):
+        return readout
+    return READOUTS[one_of("readout", readout, READOUTS)]
+
+
+def score(
+    outputs: Float[ndarray, "*s n c"],
+    positive: Sequence[int] | Sequence[bool] | ndarray | None,
+    readout: str | ReadOut = "probability",
+) -> Float[ndarray, "*s n"]:
+    """The number whose sign is the coarse decision: class score of J+ minus class score of J-.
+
+    A network with one output is its own score.
+
+    Args:
+        outputs: f_1 .. f_c at n points, of any number of networks.
+        positive: J+, as c truth values or as the indices of its outputs.
+        readout: a name from READOUTS, or a read-out of your own.
+
+    >>> f = np.array([[2.0, 0.0, 1.5, 1.4]])
+    >>> [round(float(score(f, [True, True, False, False], r)[0]), 2) for r in READOUTS]
+    [-0.02, 0.5, -0.9]
+    """
+    rule = readout_of(readout)
+    if outputs.shape[-1] == 1:
+        return outputs[..., 0]
+    if positive is None:
+        raise InputError(
+            "positive", "is missing", f"say which of the {outputs.shape[-1]} outputs are positive"
+        )
+    mask = positive_mask(positive, outputs.shape[-1], "outputs")
+    return np.asarray(rule.class_score(outputs[..., mask]) - rule.class_score(outputs[..., ~mask]))
