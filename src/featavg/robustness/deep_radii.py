@@ -1,0 +1,160 @@
+"""Radii of networks of any depth and any number of classes: the entrance to `exact/deep`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.nets.deep import Deep
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.budget import SAME, Budget, Candidate, Search
+from featavg.robustness.exact.deep.goals import Goal, argmax_goals, decision_goals
+from featavg.robustness.exact.deep.layered import Layered, layered
+from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.exact.witness import NUDGES
+
+ARGMAX = "argmax"
+
+
+def layered_of(net: Deep | TwoLayer) -> Layered:
+    """A network of featavg in the form that the deep search takes."""
+    if isinstance(net, TwoLayer):
+        if net.batch:
+            raise InputError("net", "is a batch of networks", "pick one of them by index")
+        return layered([net.weights, net.head], [net.biases, None])
+    if net.weights[0].ndim != 2:
+        raise InputError("net", "is a batch of networks", "pick one of them by index")
+    return layered(net.weights, net.biases)
+
+
+@dataclass(frozen=True, eq=False)
+class DeepDecision:
+    """A network, how its outputs decide, and which points count as flipped."""
+
+    net: Deep | TwoLayer
+    readout: str
+    positive: ndarray
+
+    def goals(self, label: int) -> list[Goal]:
+        """The flipped outputs of a point with this label, as a union."""
+        if self.readout == ARGMAX:
+            return list(argmax_goals(self.net.outputs, label))
+        return decision_goals(self.net.outputs, label, self.readout, self.positive)
+
+    def excess(self, x: Float[ndarray, "n N"], goals: list[Goal]) -> Float[ndarray, " n"]:
+        """At most zero where the network itself, evaluated plainly, is flipped."""
+        outputs = self.net(x)
+        return np.min([goal.excess(outputs) for goal in goals], axis=0)
+
+
+class DeepSolver:
+    """The searches for one network, one for each label, made once and used for all points."""
+
+    def __init__(self, decision: DeepDecision, gap: float) -> None:
+        self.decision, self.gap = decision, gap
+        self.layered = layered_of(decision.net)
+        self.searches: dict[int, DeepSearch] = {}
+
+    def search(self, label: int) -> DeepSearch:
+        """The search for points with this label."""
+        if label not in self.searches:
+            goals = self.decision.goals(label)
+            gap = 0.999 * self.gap if any(goal.curved for goal in goals) else SAME
+            self.searches[label] = DeepSearch(self.layered, goals, gap)
+        return self.searches[label]
+
+    def at(
+        self, x: Float[ndarray, " N"], label: int, budget: Budget, radius: float | None = None
+    ) -> tuple[Search, float, Float[ndarray, " N"]]:
+        """What the search found at one point, and its shortest witness, re-checked."""
+        search = self.search(label)
+        reach = float(np.linalg.norm(x)) + float(
+            np.max(np.abs(self.layered.offset) / np.maximum(self.layered.lengths, 1e-300), initial=0)
+        )
+        found = search.at(self.layered.start(x[None])[0], reach, budget.start(), radius)
+        return found, *self._witness(x, list(search.goals), found)
+
+    def _witness(
+        self, x: ndarray, goals: list[Goal], found: Search
+    ) -> tuple[float, Float[ndarray, " N"]]:
+        best, where = math.inf, np.full_like(x, np.nan)
+        for candidate in sorted(found.candidates, key=lambda kept: kept.length):
+            if candidate.length >= best:
+                break
+            point = self._flipped(x, goals, candidate)
+            if point is not None and (distance := float(np.linalg.norm(point - x))) < best:
+                best, where = distance, point
+        return best, where
+
+    def _flipped(self, x: ndarray, goals: list[Goal], candidate: Candidate) -> ndarray | None:
+        """The candidate, nudged outwards and away from its constraints until the network flips."""
+        ways = [candidate.u]
+        if len(candidate.rows) > 1:
+            ways.append(candidate.length * candidate.inwards())
+        for nudge in (0.0, *NUDGES):
+            for way in ways:
+                point = x + self.layered.basis @ (candidate.u + nudge * way)
+                if self.decision.excess(point[None], goals)[0] <= 0:
+                    return np.asarray(point)
+        return None
+
+
+def deep_radii(
+    net: Deep | TwoLayer,
+    x: Float[ndarray, "n N"],
+    y: Int[ndarray, " n"],
+    readout: str = ARGMAX,
+    positive: ndarray | None = None,
+    budget: Budget | None = None,
+    gap: float = 0.01,
+) -> Radii:
+    r"""The l2 distance from each point to the nearest one that a deep network decides otherwise.
+
+    Exact for one output, `sum`, `max` and `argmax`; within `gap` for `probability`; where the budget
+    ends first, an honest bracket.
+
+    Args:
+        net: any fully connected network of featavg, not a batch.
+        x: the points.
+        y: labels -1 and +1 for a coarse decision, class numbers for `argmax`.
+        readout: `argmax` over all outputs, or how k outputs become one coarse decision.
+        positive: for a coarse decision of several outputs, a mask of those of class +1.
+        budget: what one point may cost.
+        gap: for `probability`, 1 - certified / attack at which a search may stop.
+
+    >>> net = Deep((np.eye(2), np.eye(2), np.eye(2)))
+    >>> deep_radii(net, np.array([[3.0, 1.0]]), np.array([0])).certified.round(6)
+    array([1.414214])
+    """
+    mask = np.ones(1, dtype=bool) if positive is None else np.asarray(positive, dtype=bool)
+    solver = DeepSolver(DeepDecision(net, readout, mask), gap)
+    allowance = budget or Budget()
+    n = len(x)
+    radii = Radii(
+        np.zeros(n), np.zeros(n), x.copy(), np.zeros(n, dtype=int), np.zeros(n, dtype=int)
+    )
+    for i in range(n):
+        label = int(y[i])
+        if solver.decision.excess(x[i : i + 1], solver.decision.goals(label))[0] <= 0:
+            radii.outcome[i] = Outcome.MISCLASSIFIED.code
+            continue
+        found, attack, witness = solver.at(x[i], label, allowance)
+        certified = min(found.certified, attack)
+        radii.certified[i], radii.attack[i], radii.nodes[i] = certified, attack, found.nodes
+        radii.witness[i] = witness
+        radii.outcome[i] = _status(certified, attack, gap, found.finished).code
+    return radii
+
+
+def _status(certified: float, attack: float, gap: float, finished: bool) -> Outcome:
+    if attack < math.inf and certified >= attack * (1.0 - EXACT_WITHIN):
+        return Outcome.EXACT
+    if attack < math.inf and certified >= attack * (1.0 - gap):
+        return Outcome.BRACKET
+    return Outcome.OPEN if finished else Outcome.BUDGET

@@ -1,0 +1,162 @@
+"""When is the decision of a deep network flipped? Inequalities on its outputs, one goal each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+
+
+@runtime_checkable
+class Goal(Protocol):
+    """A set of outputs; the flipped set is the union of one or more goals."""
+
+    # Whether the functionals depend on bounds of the outputs, which then have to be computed.
+    curved: bool
+
+    def excess(self, outputs: Float[ndarray, "... c"]) -> Float[ndarray, "..."] | np.float64:
+        """At most zero exactly where the goal is reached."""
+        ...
+
+    def functionals(
+        self, lo: ndarray | None, hi: ndarray | None, at: Float[ndarray, " c"]
+    ) -> tuple[Float[ndarray, "p c"], Float[ndarray, " p"]]:
+        """(C, c) with C f + c <= 0 wherever the goal is reached with lo <= f <= hi."""
+        ...
+
+    def loose(
+        self, lo: Float[ndarray, " c"], hi: Float[ndarray, " c"], at: Float[ndarray, " c"]
+    ) -> tuple[int, float, float] | None:
+        """The output whose bounds cost most, where to split it, and how much it costs."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearGoal:
+    """rows f + shifts <= 0, every row at once: binary, `sum`, `max`, or a rival of argmax."""
+
+    rows: Float[ndarray, "p c"]
+    shifts: Float[ndarray, " p"]
+    curved: bool = False
+
+    def excess(self, outputs: Float[ndarray, "... c"]) -> Float[ndarray, "..."] | np.float64:
+        """The largest left side."""
+        return np.max(outputs @ self.rows.T + self.shifts, axis=-1)
+
+    def functionals(
+        self, lo: ndarray | None, hi: ndarray | None, at: Float[ndarray, " c"]
+    ) -> tuple[Float[ndarray, "p c"], Float[ndarray, " p"]]:
+        """They are what they are, everywhere."""
+        return self.rows, self.shifts
+
+    def loose(self, lo: ndarray, hi: ndarray, at: ndarray) -> tuple[int, float, float] | None:
+        """Nothing is lost here."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilityGoal:
+    r"""log sum_own exp f <= log sum_rival exp f: the read-out `probability` is flipped.
+
+    The left side is convex, and a tangent at any f* lies below it. On the right side each exp is
+    below its chord over [lo, hi], and the logarithm of the sum is below its tangent, so
+
+        sum_own p_i f_i + H(p)  <=  log S + (sum_j chord_j(f_j) - S) / S,   p = softmax(f*_own),
+
+    for any S > 0, which is one linear inequality, tight as the box shrinks.
+    """
+
+    own: Bool[ndarray, " c"]
+    curved: bool = True
+
+    def excess(self, outputs: Float[ndarray, "... c"]) -> Float[ndarray, "..."] | np.float64:
+        """log sum_own exp f - log sum_rival exp f."""
+        return _log_sum(outputs[..., self.own]) - _log_sum(outputs[..., ~self.own])
+
+    def functionals(
+        self, lo: ndarray | None, hi: ndarray | None, at: Float[ndarray, " c"]
+    ) -> tuple[Float[ndarray, "p c"], Float[ndarray, " p"]]:
+        """The inequality above, with exponentials taken relative to the largest upper bound."""
+        assert lo is not None and hi is not None
+        row = np.zeros(len(self.own))
+        inside = np.clip(at, lo, hi)
+        share = _softmax(inside[self.own])
+        row[self.own] = share
+        entropy = -float(np.sum(share * np.log(np.maximum(share, 1e-300))))
+        rival = ~self.own
+        slope, level, top = _chords(lo[rival], hi[rival])
+        total = float(np.sum(slope * inside[rival] + level))
+        total = max(total, 1e-300)
+        row[rival] = -slope / total
+        # log S + (sum level + sum slope f - S) / S, with every exponential divided by exp(top).
+        constant = entropy - (np.log(total) + top) - (float(level.sum()) - total) / total
+        return row[None], np.array([constant])
+
+    def loose(
+        self, lo: Float[ndarray, " c"], hi: Float[ndarray, " c"], at: Float[ndarray, " c"]
+    ) -> tuple[int, float, float] | None:
+        """The rival with the largest gap of its chord, split at the logarithm of the slope."""
+        rival = np.flatnonzero(~self.own)
+        inside = np.clip(at, lo, hi)[rival]
+        slope, level, top = _chords(lo[rival], hi[rival])
+        gap = slope * inside + level - np.exp(inside - top)
+        total = max(float(np.sum(slope * inside + level)), 1e-300)
+        worst = int(np.argmax(gap))
+        low, high = float(lo[rival[worst]]), float(hi[rival[worst]])
+        if not gap[worst] > 0.0 or not high > low:
+            return None
+        middle = float(np.log(max(slope[worst], 1e-300))) + top
+        share = 0.1 * (high - low)
+        return (
+            int(rival[worst]),
+            float(np.clip(middle, low + share, high - share)),
+            float(gap[worst] / total),
+        )
+
+
+def _chords(lo: ndarray, hi: ndarray) -> tuple[ndarray, ndarray, float]:
+    """exp(f - top) <= slope f + level on [lo, hi], top = max hi."""
+    top = float(hi.max())
+    high, low = np.exp(hi - top), np.exp(lo - top)
+    width = hi - lo
+    slope = np.where(width > 1e-12, (high - low) / np.where(width > 1e-12, width, 1.0), 0.0)
+    level = np.where(width > 1e-12, high - slope * hi, high)
+    return slope, level, top
+
+
+def _softmax(f: ndarray) -> ndarray:
+    e = np.exp(f - f.max())
+    return np.asarray(e / e.sum())
+
+
+def _log_sum(f: ndarray) -> ndarray:
+    top = f.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(f - top[..., None]).sum(axis=-1)))
+
+
+def argmax_goals(classes: int, label: int) -> list[LinearGoal]:
+    """f_label <= f_j for some rival j: one goal each."""
+    rows = np.eye(classes)
+    return [
+        LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(classes) if j != label
+    ]
+
+
+def decision_goals(
+    outputs: int, y: int, readout: str, positive: Bool[ndarray, " c"]
+) -> list[Goal]:
+    """y * score <= 0 for a coarse decision: one output, or a read-out of several."""
+    if outputs == 1:
+        return [LinearGoal(np.array([[float(y)]]), np.zeros(1))]
+    own = positive if y > 0 else ~positive
+    if readout == "sum":
+        return [LinearGoal(np.where(own, 1.0, -1.0)[None], np.zeros(1))]
+    if readout == "probability":
+        return [ProbabilityGoal(own)]
+    rows = np.eye(outputs)
+    return [
+        LinearGoal(rows[own] - rows[j], np.zeros(int(own.sum()))) for j in np.flatnonzero(~own)
+    ]

@@ -1,0 +1,187 @@
+"""A deep ReLU network as the exact radius sees it: affine maps in the span of its first layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.errors import InputError
+
+ROUND_OFF = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class Layered:
+    r"""F(x + Q u) for u in R^r, where r is at most the number of first-layer neurons.
+
+    With z_1 = z + rows u and z = W_1 x + b_1,
+
+        h_l = phi(z_l) [+ h_{l-1}],   z_{l+1} = weights_l h_l + biases_l,   F = the last z,
+
+    where phi(t) = t for t >= 0 and leak * t below. A perturbation orthogonal to every row of W_1
+    changes nothing and costs length, so the nearest flipped point is in the span, whatever d is.
+
+    Attributes:
+        first: W_1, in the coordinates of the input.
+        offset: b_1.
+        rows: W_1 Q, where the columns of Q are an orthonormal basis of the span.
+        basis: Q.
+        weights: W_2, ..., W_L; the last one gives the outputs.
+        biases: b_2, ..., b_L.
+        skips: for every hidden layer, whether its input is added to its output.
+        leak: slope of phi on the negative side, from 0 (ReLU) to 1.
+        error: bound on the relative rounding error of a chain of the products made here.
+    """
+
+    first: Float[ndarray, "m N"]
+    offset: Float[ndarray, " m"]
+    rows: Float[ndarray, "m r"]
+    basis: Float[ndarray, "N r"]
+    weights: tuple[Float[ndarray, "a b"], ...]
+    biases: tuple[Float[ndarray, " a"], ...]
+    skips: tuple[bool, ...]
+    leak: float
+    error: float
+
+    @property
+    def hidden(self) -> int:
+        """How many layers have an activation."""
+        return len(self.weights)
+
+    @cached_property
+    def lengths(self) -> Float[ndarray, " m"]:
+        """|w_r| of the first layer."""
+        return np.sqrt(np.einsum("mr,mr->m", self.rows, self.rows))
+
+    def phi(self, z: ndarray) -> ndarray:
+        """The activation."""
+        return np.maximum(z, self.leak * z)
+
+    def start(self, x: Float[ndarray, "n N"]) -> Float[ndarray, "n m"]:
+        """z = W_1 x + b_1."""
+        return x @ self.first.T + self.offset
+
+    def forward(self, z: Float[ndarray, "... m"]) -> list[ndarray]:
+        """Pre-activations of every layer from those of the first; the last are the outputs."""
+        layers, below, skip = [z], None, self.skips
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            h = self.phi(layers[-1])
+            if skip[number]:
+                h = h + below
+            below = h
+            layers.append(h @ weight.T + bias)
+        return layers
+
+    def gradient(
+        self, layers: list[ndarray], functional: Float[ndarray, " c"]
+    ) -> Float[ndarray, " r"]:
+        """The derivative of functional . F in u, in the activation region of these layers."""
+        g = functional
+        extra = None
+        for number in range(self.hidden - 1, -1, -1):
+            on_h = g @ self.weights[number]
+            if extra is not None:
+                on_h = on_h + extra
+            g = on_h * np.where(layers[number] >= 0, 1.0, self.leak)
+            extra = on_h if self.skips[number] else None
+        return g @ self.rows
+
+    def absolute(
+        self, sizes: Sequence[ndarray]
+    ) -> tuple[list[Float[ndarray, " a"]], list[Float[ndarray, " a"]]]:
+        """How large the sums are that make each pre-activation, and the rows of its gradient.
+
+        `sizes` bounds |z_l| in the ball that is searched. A rounding error of a bound on z_l, or of
+        any functional c of it, is at most `error` times |c| . (the l-th vector).
+        """
+        magnitudes, slopes = [sizes[0]], [self.lengths]
+        below: ndarray | None = None
+        below_slope: ndarray | None = None
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            h, s = magnitudes[-1] + sizes[number], slopes[-1]
+            if self.skips[number]:
+                assert below is not None and below_slope is not None
+                h, s = h + below, s + below_slope
+            below, below_slope = h, s
+            magnitudes.append(h @ np.abs(weight).T + np.abs(bias))
+            slopes.append(s @ np.abs(weight).T)
+        return magnitudes, slopes
+
+
+def layered(
+    weights: Sequence[ndarray],
+    biases: Sequence[ndarray | None] | None = None,
+    skips: Sequence[bool] | None = None,
+    leak: float = 0.0,
+) -> Layered:
+    """Write a fully connected network in the coordinates of the span of its first layer.
+
+    Args:
+        weights: W_1, ..., W_L.
+        biases: b_1, ..., b_L; None for none.
+        skips: for every hidden layer, whether its input is added to its output (not the first).
+        leak: slope of the activation on the negative side.
+
+    >>> net = layered([np.array([[3.0, 4.0, 0.0]]), np.array([[2.0]])])
+    >>> net.rows.shape, net.forward(net.start(np.array([[1.0, 1.0, 9.0]])))[-1]
+    ((1, 1), array([[14.]]))
+    """
+    arrays = [np.asarray(weight, dtype=float) for weight in weights]
+    if len(arrays) < 2:
+        raise InputError("weights", f"are {len(arrays)} layers", "give at least two")
+    for number, (below, above) in enumerate(pairwise(arrays), start=2):
+        if above.ndim != 2 or below.ndim != 2 or above.shape[1] != below.shape[0]:
+            raise InputError(
+                f"layer {number}",
+                f"has shape {above.shape} above one of shape {below.shape}",
+                "give every layer as many columns as the layer below has rows",
+            )
+    given = [None] * len(arrays) if biases is None else list(biases)
+    offsets = [
+        np.zeros(len(w)) if b is None else np.asarray(b, dtype=float)
+        for w, b in zip(arrays, given, strict=True)
+    ]
+    joined = tuple(False for _ in arrays[1:]) if skips is None else tuple(map(bool, skips))
+    _check(arrays, offsets, joined, leak)
+    basis, triangle = np.linalg.qr(arrays[0].T)
+    size = sum(sum(w.shape) for w in arrays) + 16
+    return Layered(
+        first=arrays[0],
+        offset=offsets[0],
+        rows=np.ascontiguousarray(triangle.T),
+        basis=basis,
+        weights=tuple(arrays[1:]),
+        biases=tuple(offsets[1:]),
+        skips=joined,
+        leak=float(leak),
+        error=2.0 * size * ROUND_OFF,
+    )
+
+
+def _check(
+    weights: list[ndarray], biases: list[ndarray], skips: tuple[bool, ...], leak: float
+) -> None:
+    if not 0.0 <= leak <= 1.0:
+        raise InputError("leak", f"is {leak}", "give a slope from 0 (ReLU) to 1")
+    for number, (weight, bias) in enumerate(zip(weights, biases, strict=True), start=1):
+        if bias.shape != (len(weight),):
+            raise InputError(
+                f"bias {number}", f"has shape {bias.shape}", "give one value per neuron"
+            )
+        if not (np.all(np.isfinite(weight)) and np.all(np.isfinite(bias))):
+            raise InputError(f"layer {number}", "is not finite", "train the network again")
+    if len(skips) != len(weights) - 1:
+        raise InputError("skips", f"are {len(skips)}", f"give {len(weights) - 1}, one per hidden layer")
+    if skips and skips[0]:
+        raise InputError("skips", "begin with the first layer", "start them at the second")
+    for number, skip in enumerate(skips):
+        if skip and len(weights[number]) != len(weights[number - 1]):
+            raise InputError(
+                f"layer {number + 1}", "adds an input of another width", "keep the width the same"
+            )
