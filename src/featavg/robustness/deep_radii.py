@@ -75,7 +75,9 @@ class DeepSolver:
         """What the search found at one point, and its shortest witness, re-checked."""
         search = self.search(label)
         reach = float(np.linalg.norm(x)) + float(
-            np.max(np.abs(self.layered.offset) / np.maximum(self.layered.lengths, 1e-300), initial=0)
+            np.max(
+                np.abs(self.layered.offset) / np.maximum(self.layered.lengths, 1e-300), initial=0
+            )
         )
         found = search.at(self.layered.start(x[None])[0], reach, budget.start(), radius)
         return found, *self._witness(x, list(search.goals), found)

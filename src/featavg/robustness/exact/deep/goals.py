@@ -145,9 +145,7 @@ def argmax_goals(classes: int, label: int) -> list[LinearGoal]:
     ]
 
 
-def decision_goals(
-    outputs: int, y: int, readout: str, positive: Bool[ndarray, " c"]
-) -> list[Goal]:
+def decision_goals(outputs: int, y: int, readout: str, positive: Bool[ndarray, " c"]) -> list[Goal]:
     """y * score <= 0 for a coarse decision: one output, or a read-out of several."""
     if outputs == 1:
         return [LinearGoal(np.array([[float(y)]]), np.zeros(1))]
@@ -157,6 +155,4 @@ def decision_goals(
     if readout == "probability":
         return [ProbabilityGoal(own)]
     rows = np.eye(outputs)
-    return [
-        LinearGoal(rows[own] - rows[j], np.zeros(int(own.sum()))) for j in np.flatnonzero(~own)
-    ]
+    return [LinearGoal(rows[own] - rows[j], np.zeros(int(own.sum()))) for j in np.flatnonzero(~own)]

@@ -43,8 +43,8 @@ class Layered:
     offset: Float[ndarray, " m"]
     rows: Float[ndarray, "m r"]
     basis: Float[ndarray, "N r"]
-    weights: tuple[Float[ndarray, "a b"], ...]
-    biases: tuple[Float[ndarray, " a"], ...]
+    weights: tuple[Float[ndarray, "_ _"], ...]
+    biases: tuple[Float[ndarray, " _"], ...]
     skips: tuple[bool, ...]
     leak: float
     error: float
@@ -94,7 +94,7 @@ class Layered:
 
     def absolute(
         self, sizes: Sequence[ndarray]
-    ) -> tuple[list[Float[ndarray, " a"]], list[Float[ndarray, " a"]]]:
+    ) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
         """How large the sums are that make each pre-activation, and the rows of its gradient.
 
         `sizes` bounds |z_l| in the ball that is searched. A rounding error of a bound on z_l, or of
@@ -177,7 +177,9 @@ def _check(
         if not (np.all(np.isfinite(weight)) and np.all(np.isfinite(bias))):
             raise InputError(f"layer {number}", "is not finite", "train the network again")
     if len(skips) != len(weights) - 1:
-        raise InputError("skips", f"are {len(skips)}", f"give {len(weights) - 1}, one per hidden layer")
+        raise InputError(
+            "skips", f"are {len(skips)}", f"give {len(weights) - 1}, one per hidden layer"
+        )
     if skips and skips[0]:
         raise InputError("skips", "begin with the first layer", "start them at the second")
     for number, skip in enumerate(skips):

@@ -26,9 +26,9 @@ from featavg.robustness.exact.deep.layered import Layered
 class Lines:
     """For every hidden layer the lower slopes, and the chords above, of all neurons."""
 
-    lower: list[Float[ndarray, " a"]]
-    upper: list[Float[ndarray, " a"]]
-    offset: list[Float[ndarray, " a"]]  # chord(z) = upper z + offset; lower lines pass through 0
+    lower: list[Float[ndarray, " _"]]
+    upper: list[Float[ndarray, " _"]]
+    offset: list[Float[ndarray, " _"]]  # chord(z) = upper z + offset; lower lines pass through 0
 
 
 def lines_of(
@@ -57,7 +57,7 @@ class Traced:
 
     rows: Float[ndarray, "p r"]
     constants: Float[ndarray, " p"]
-    on_hidden: list[Float[ndarray, "p a"]]
+    on_hidden: list[Float[ndarray, "p _"]]
 
 
 def trace(

@@ -278,7 +278,9 @@ class DeepSearch:
         if split is None:
             return [], bound
         active = np.flatnonzero(answer.multipliers > 0)[:KEPT]
-        return self._children(part, lo, hi, split, bound, cuts.where(active), relaxed, normal), bound
+        return self._children(
+            part, lo, hi, split, bound, cuts.where(active), relaxed, normal
+        ), bound
 
     def _children(
         self,
@@ -369,7 +371,9 @@ class DeepSearch:
         for number in range(net.hidden):
             z = np.clip(layers[-1], lo[number], hi[number])
             on_h = (
-                traced.on_hidden[number][0] if weights is None else weights @ traced.on_hidden[number]
+                traced.on_hidden[number][0]
+                if weights is None
+                else weights @ traced.on_hidden[number]
             )
             chord = lines.upper[number] * z + lines.offset[number]
             h = np.where(on_h < 0, np.maximum(chord, net.phi(z)), net.phi(z))
@@ -484,7 +488,9 @@ class DeepSearch:
             first = int(flips.argmax())
             low, high = (factors[first - 1] if first else low), factors[first]
         if high * length < self.found.attack:
-            self.found.candidates.append(Candidate(high * length, high * step, -step[None] / length))
+            self.found.candidates.append(
+                Candidate(high * length, high * step, -step[None] / length)
+            )
 
     def _linearised(self, goal: int, layers: list[ndarray]) -> tuple[float, ndarray]:
         """The goal's excess and its gradient in u."""

@@ -1,0 +1,220 @@
+"""Exact radii of deep networks: against every region, against two layers, against attacks."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.robustness.deep_twin import brute_force
+
+from featavg.errors import InputError
+from featavg.nets.deep import Deep
+from featavg.nets.two_layer import TwoLayer, binary
+from featavg.robustness.certify import Certificate, certify
+from featavg.robustness.deep_radii import DeepDecision, DeepSolver, deep_radii
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.deep import search as search_module
+from featavg.robustness.exact.deep.goals import argmax_goals, decision_goals
+from featavg.robustness.exact.deep.layered import layered
+from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.result import Outcome
+from featavg.robustness.radii import radii
+
+SAME = 1e-6
+
+
+def random_network(rng, hidden, leak=0.0, skip=False, biases=True, outputs=1, dimension=None):
+    """Widths of 2 to 4: small enough to list all regions."""
+    widths = [int(rng.integers(2, 5))] * hidden if skip else list(rng.integers(2, 5, hidden))
+    below = dimension or int(rng.integers(1, 6))
+    weights, offsets = [], []
+    for width in [*widths, outputs]:
+        weights.append(rng.standard_normal((width, below)))
+        offsets.append(0.5 * rng.standard_normal(width) if biases else np.zeros(width))
+        below = int(width)
+    skips = [False, *([skip] * (hidden - 1))]
+    return layered(weights, offsets, skips, leak)
+
+
+def goals_at(outputs):
+    if len(outputs) == 1:
+        return decision_goals(1, 1 if outputs[0] > 0 else -1, "sum", np.array([True]))
+    return argmax_goals(len(outputs), int(outputs.argmax()))
+
+
+KINDS = {
+    "one-hidden": {"hidden": 1},
+    "two-hidden": {"hidden": 2},
+    "three-hidden": {"hidden": 3},
+    "leaky": {"hidden": 2, "leak": 0.2},
+    "residual": {"hidden": 3, "skip": True},
+    "residual-leaky-classes": {"hidden": 2, "skip": True, "leak": 0.1, "outputs": 3},
+    "homogeneous": {"hidden": 2, "biases": False},
+    "three-classes": {"hidden": 2, "outputs": 3},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_radii_are_those_of_every_region_listed(kind):
+    rng = np.random.default_rng(list(KINDS).index(kind))
+    compared = 0
+    for _ in range(5):
+        net = random_network(rng, **KINDS[kind])
+        x = rng.standard_normal((1, net.first.shape[1]))
+        z = net.start(x)[0]
+        goals = goals_at(net.forward(z)[-1])
+        if min(float(goal.excess(net.forward(z)[-1])) for goal in goals) <= 0:
+            continue
+        truth = brute_force(net, z, goals)
+        reach = float(np.linalg.norm(x)) + 1.0
+        ends = DeepSearch(net, goals).at(z, reach, Budget(nodes=3000).start())
+        if math.isinf(truth):
+            assert ends.attack == math.inf
+            continue
+        compared += 1
+        assert ends.certified == pytest.approx(truth, rel=SAME)
+        assert ends.attack == pytest.approx(truth, rel=SAME)
+    assert compared >= 2
+
+
+@pytest.mark.parametrize("readout", ["sum", "max", "probability"])
+def test_two_layers_agree_with_their_own_path(readout):
+    rng = np.random.default_rng(7)
+    positive = np.array([True, True, False, False])
+    for _ in range(4):
+        net = TwoLayer(
+            rng.standard_normal((4, 6)), 0.3 * rng.standard_normal(4), np.diag(rng.random(4) + 0.5)
+        )
+        x = 2.0 * rng.standard_normal((4, 6))
+        y = np.array([1, -1, 1, -1])
+        fast = radii(net, x, y, readout, positive)
+        deep = deep_radii(net, x, y, readout, positive, Budget(nodes=4000))
+        known = [
+            o in (Outcome.EXACT, Outcome.BRACKET, Outcome.MISCLASSIFIED) for o in fast.outcomes
+        ]
+        within = 0.011 if readout == "probability" else SAME
+        for i in np.flatnonzero(known):
+            # Two brackets of one number overlap.
+            assert deep.certified[i] <= fast.attack[i] * (1 + SAME)
+            assert fast.certified[i] <= deep.attack[i] * (1 + SAME)
+            if deep.outcomes[i] in (Outcome.EXACT, Outcome.BRACKET):
+                assert deep.attack[i] == pytest.approx(fast.attack[i], rel=within)
+
+
+def test_one_output_agrees_with_the_binary_path_in_many_dimensions():
+    rng = np.random.default_rng(3)
+    net = binary(rng.standard_normal((8, 50)))
+    x = rng.standard_normal((12, 50))
+    y = np.where(net(x)[:, 0] > 0, 1, -1)
+    assert deep_radii(net, x, y, "sum").certified == pytest.approx(
+        radii(net, x, y).certified, rel=SAME
+    )
+
+
+def test_classes_are_the_least_over_pairs():
+    rng = np.random.default_rng(5)
+    net = Deep(
+        (rng.standard_normal((5, 4)), rng.standard_normal((4, 5)), rng.standard_normal((3, 4)))
+    )
+    x = rng.standard_normal((6, 4))
+    y = net(x).argmax(axis=1)
+    whole = deep_radii(net, x, y)
+    for i in range(len(x)):
+        pairs = []
+        for rival in set(range(3)) - {int(y[i])}:
+            last = net.weights[-1][int(y[i])] - net.weights[-1][rival]
+            pair = Deep((*net.weights[:-1], last[None]))
+            pairs.append(float(deep_radii(pair, x[i : i + 1], np.array([1]), "sum").certified[0]))
+        assert whole.certified[i] == pytest.approx(min(pairs), rel=SAME)
+
+
+def test_witnesses_flip_and_nothing_random_is_nearer():
+    rng = np.random.default_rng(11)
+    for _ in range(6):
+        net = Deep(
+            (rng.standard_normal((6, 5)), rng.standard_normal((6, 6)), rng.standard_normal((2, 6)))
+        )
+        x = rng.standard_normal((3, 5))
+        y = net(x).argmax(axis=1)
+        ends = deep_radii(net, x, y, budget=Budget(nodes=2000))
+        for i in np.flatnonzero(np.isfinite(ends.attack)):
+            outputs = net(ends.witness[i][None])[0]
+            assert outputs[y[i]] <= np.delete(outputs, y[i]).max()
+            away = rng.standard_normal((4000, 5))
+            away *= (0.999 * ends.certified[i] / np.linalg.norm(away, axis=1))[:, None]
+            assert np.all(net(x[i] + away).argmax(axis=1) == y[i])
+
+
+def test_a_chord_that_lies_would_be_noticed(monkeypatch):
+    """Chords 10% too low certify too much: the comparison with the twin must see it."""
+    honest = search_module.lines_of
+
+    def lying(net, lo, hi, at=None):
+        lines = honest(net, lo, hi, at)
+        return type(lines)(lines.lower, lines.upper, [0.5 * offset for offset in lines.offset])
+
+    monkeypatch.setattr(search_module, "lines_of", lying)
+    rng = np.random.default_rng(1)
+    wrong = 0
+    for _ in range(12):
+        net = random_network(rng, hidden=2)
+        x = rng.standard_normal((1, net.first.shape[1]))
+        z = net.start(x)[0]
+        goals = goals_at(net.forward(z)[-1])
+        truth = brute_force(net, z, goals)
+        ends = DeepSearch(net, goals).at(z, float(np.linalg.norm(x)) + 1.0, Budget(500).start())
+        wrong += math.isfinite(truth) and ends.certified > truth * (1 + SAME)
+    assert wrong > 0
+
+
+def test_certificates_say_what_radii_say():
+    rng = np.random.default_rng(2)
+    net = Deep(
+        (rng.standard_normal((6, 5)), rng.standard_normal((5, 6)), rng.standard_normal((3, 5)))
+    )
+    x = rng.standard_normal((12, 5))
+    y = net(x).argmax(axis=1)
+    decided = np.flatnonzero(np.ptp(net(x), axis=1) > 0)  # dead points tie, and count as flipped
+    x, y = x[decided], y[decided]
+    exact = deep_radii(net, x, y)
+    assert all(outcome is Outcome.EXACT for outcome in exact.outcomes)
+    radius = float(np.median(exact.attack)) * 1.01
+    answers = certify(net, x, y, radius)
+    expected = [
+        Certificate.FLIPPED if attack <= radius else Certificate.CERTIFIED
+        for attack in exact.attack
+    ]
+    assert list(answers.status) == expected
+    for i in np.flatnonzero(answers.mask(Certificate.FLIPPED)):
+        assert np.linalg.norm(answers.witness[i] - x[i]) <= radius
+        outputs = net(answers.witness[i][None])[0]
+        assert outputs[y[i]] <= np.delete(outputs, y[i]).max()
+    spent = certify(net, x, y, radius, budget=Budget(nodes=1))
+    low, high = spent.robust_error
+    assert low <= np.mean(exact.attack <= radius) <= high
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "skips", "leak", "argument"),
+    [
+        ([np.eye(2)], None, None, 0.0, "weights"),
+        ([np.eye(2), np.ones((1, 3))], None, None, 0.0, "layer 2"),
+        ([np.eye(2), np.ones((1, 2))], [np.zeros(3), None], None, 0.0, "bias 1"),
+        ([np.eye(2), np.full((1, 2), np.nan)], None, None, 0.0, "layer 2"),
+        ([np.eye(2), np.ones((1, 2))], None, None, 1.5, "leak"),
+        ([np.eye(2), np.ones((1, 2))], None, [True], 0.0, "skips"),
+        ([np.eye(2), np.ones((3, 2)), np.ones((1, 3))], None, [False, True], 0.0, "layer 2"),
+    ],
+)
+def test_what_is_no_network_is_refused(weights, biases, skips, leak, argument):
+    with pytest.raises(InputError) as refused:
+        layered(weights, biases, skips, leak)
+    assert refused.value.argument == argument
+
+
+def test_labels_that_are_wrong_have_radius_zero():
+    net = Deep((np.eye(2), np.eye(2)))
+    ends = deep_radii(net, np.array([[3.0, 1.0]]), np.array([1]))
+    assert ends.attack[0] == 0.0
+    assert ends.outcomes[0] is Outcome.MISCLASSIFIED
+    solver = DeepSolver(DeepDecision(net, "argmax", np.ones(1, bool)), 0.01)
+    assert solver.search(0) is solver.search(0)
