@@ -12,7 +12,7 @@ from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.deep_radii import DeepDecision, DeepSolver, deep_radii
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.deep import search as search_module
+from featavg.robustness.exact.deep import cuts as cuts_module
 from featavg.robustness.exact.deep.goals import argmax_goals, decision_goals
 from featavg.robustness.exact.deep.layered import layered
 from featavg.robustness.exact.deep.search import DeepSearch
@@ -146,13 +146,13 @@ def test_witnesses_flip_and_nothing_random_is_nearer():
 
 def test_a_chord_that_lies_would_be_noticed(monkeypatch):
     """Chords 10% too low certify too much: the comparison with the twin must see it."""
-    honest = search_module.lines_of
+    honest = cuts_module.lines_of
 
     def lying(net, lo, hi, at=None):
         lines = honest(net, lo, hi, at)
         return type(lines)(lines.lower, lines.upper, [0.5 * offset for offset in lines.offset])
 
-    monkeypatch.setattr(search_module, "lines_of", lying)
+    monkeypatch.setattr(cuts_module, "lines_of", lying)
     rng = np.random.default_rng(1)
     wrong = 0
     for _ in range(12):

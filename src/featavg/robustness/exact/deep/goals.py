@@ -14,8 +14,10 @@ from numpy import ndarray
 class Goal(Protocol):
     """A set of outputs; the flipped set is the union of one or more goals."""
 
-    # Whether the functionals depend on bounds of the outputs, which then have to be computed.
-    curved: bool
+    @property
+    def curved(self) -> bool:
+        """Whether the functionals depend on bounds of the outputs, which then are computed."""
+        ...
 
     def excess(self, outputs: Float[ndarray, "... c"]) -> Float[ndarray, "..."] | np.float64:
         """At most zero exactly where the goal is reached."""
@@ -25,6 +27,10 @@ class Goal(Protocol):
         self, lo: ndarray | None, hi: ndarray | None, at: Float[ndarray, " c"]
     ) -> tuple[Float[ndarray, "p c"], Float[ndarray, " p"]]:
         """(C, c) with C f + c <= 0 wherever the goal is reached with lo <= f <= hi."""
+        ...
+
+    def linearised(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
+        """The excess and its derivative in the outputs."""
         ...
 
     def loose(
@@ -51,6 +57,12 @@ class LinearGoal:
     ) -> tuple[Float[ndarray, "p c"], Float[ndarray, " p"]]:
         """They are what they are, everywhere."""
         return self.rows, self.shifts
+
+    def linearised(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
+        """The row that is farthest from being reached."""
+        values = self.rows @ outputs + self.shifts
+        worst = int(values.argmax())
+        return float(values[worst]), self.rows[worst]
 
     def loose(self, lo: ndarray, hi: ndarray, at: ndarray) -> tuple[int, float, float] | None:
         """Nothing is lost here."""
@@ -80,7 +92,8 @@ class ProbabilityGoal:
         self, lo: ndarray | None, hi: ndarray | None, at: Float[ndarray, " c"]
     ) -> tuple[Float[ndarray, "p c"], Float[ndarray, " p"]]:
         """The inequality above, with exponentials taken relative to the largest upper bound."""
-        assert lo is not None and hi is not None
+        if lo is None or hi is None:
+            raise ValueError("the read-out `probability` is bounded only where its outputs are")
         row = np.zeros(len(self.own))
         inside = np.clip(at, lo, hi)
         share = _softmax(inside[self.own])
@@ -94,6 +107,13 @@ class ProbabilityGoal:
         # log S + (sum level + sum slope f - S) / S, with every exponential divided by exp(top).
         constant = entropy - (np.log(total) + top) - (float(level.sum()) - total) / total
         return row[None], np.array([constant])
+
+    def linearised(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
+        """The softmax of the own outputs minus that of the rivals."""
+        slope = np.zeros(len(outputs))
+        slope[self.own] = _softmax(outputs[self.own])
+        slope[~self.own] = -_softmax(outputs[~self.own])
+        return float(self.excess(outputs)), slope
 
     def loose(
         self, lo: Float[ndarray, " c"], hi: Float[ndarray, " c"], at: Float[ndarray, " c"]
@@ -137,7 +157,7 @@ def _log_sum(f: ndarray) -> ndarray:
     return np.asarray(top + np.log(np.exp(f - top[..., None]).sum(axis=-1)))
 
 
-def argmax_goals(classes: int, label: int) -> list[LinearGoal]:
+def argmax_goals(classes: int, label: int) -> list[Goal]:
     """f_label <= f_j for some rival j: one goal each."""
     rows = np.eye(classes)
     return [

@@ -69,13 +69,11 @@ class Layered:
 
     def forward(self, z: Float[ndarray, "... m"]) -> list[ndarray]:
         """Pre-activations of every layer from those of the first; the last are the outputs."""
-        layers, below, skip = [z], None, self.skips
+        layers, below = [z], np.zeros(0)
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             h = self.phi(layers[-1])
-            if skip[number]:
-                h = h + below
-            below = h
-            layers.append(h @ weight.T + bias)
+            below = h + below if self.skips[number] else h
+            layers.append(below @ weight.T + bias)
         return layers
 
     def gradient(
@@ -83,7 +81,7 @@ class Layered:
     ) -> Float[ndarray, " r"]:
         """The derivative of functional . F in u, in the activation region of these layers."""
         g = functional
-        extra = None
+        extra: ndarray | None = None
         for number in range(self.hidden - 1, -1, -1):
             on_h = g @ self.weights[number]
             if extra is not None:
@@ -101,12 +99,10 @@ class Layered:
         any functional c of it, is at most `error` times |c| . (the l-th vector).
         """
         magnitudes, slopes = [sizes[0]], [self.lengths]
-        below: ndarray | None = None
-        below_slope: ndarray | None = None
+        below, below_slope = np.zeros(0), np.zeros(0)
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             h, s = magnitudes[-1] + sizes[number], slopes[-1]
             if self.skips[number]:
-                assert below is not None and below_slope is not None
                 h, s = h + below, s + below_slope
             below, below_slope = h, s
             magnitudes.append(h @ np.abs(weight).T + np.abs(bias))

@@ -114,3 +114,75 @@ def extent(
     across = np.sqrt(np.maximum(square - along**2, 0.0))
     edge = depth * along + across * math.sqrt(max(radius**2 - depth**2, 0.0))
     return np.where(radius * along >= depth * length, radius * length, edge)
+
+
+def ball_bounds(
+    net: Layered, z: Float[ndarray, " m"], limit: float, reach: float
+) -> tuple[list[ndarray], list[ndarray], list[ndarray], list[ndarray]]:
+    """Bounds of every layer in the ball |u| <= limit by interval arithmetic, and error sizes.
+
+    They are wide, but need no other bound to be trusted: the rounding errors of the linear bounds
+    are measured by them.
+    """
+    spread = net.lengths * limit * (1.0 + 1e-12) + net.error * reach
+    lo, hi = [z - spread], [z + spread]
+    below_lo, below_hi = np.zeros(0), np.zeros(0)
+    for number, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
+        h_lo, h_hi = net.phi(lo[-1]), net.phi(hi[-1])
+        if net.skips[number]:
+            h_lo, h_hi = h_lo + below_lo, h_hi + below_hi
+        below_lo, below_hi = h_lo, h_hi
+        up, down = np.maximum(weight, 0.0), np.minimum(weight, 0.0)
+        slack = 1e-12 * (np.abs(weight) @ np.maximum(np.abs(h_lo), np.abs(h_hi)) + np.abs(bias))
+        lo.append(up @ h_lo + down @ h_hi + bias - slack)
+        hi.append(up @ h_hi + down @ h_lo + bias + slack)
+    sizes = [np.maximum(np.abs(low), np.abs(high)) for low, high in zip(lo, hi, strict=True)]
+    magnitudes, slopes = net.absolute(sizes)
+    return lo, hi, magnitudes, slopes
+
+
+def tightened(
+    net: Layered,
+    z: Float[ndarray, " m"],
+    bounds: tuple[list[ndarray], list[ndarray]],
+    cap: tuple[float, ndarray | None, float],
+    sizes: tuple[list[ndarray], list[ndarray], float],
+    outputs: bool,
+) -> tuple[list[ndarray], list[ndarray]] | None:
+    """Bounds of every layer in the cap |u| <= limit, normal . u >= depth; None if it is empty.
+
+    Layer by layer, since the lines of a layer need the bounds of those below. Neurons whose sign is
+    decided keep the bounds they have: nothing depends on them.
+
+    Args:
+        net: the network.
+        z: pre-activations of the first layer at u = 0.
+        bounds: (lo, hi) of every layer that hold already.
+        cap: limit, normal (or None) and depth.
+        sizes: magnitudes and slopes of the layers and the reach of the point, for rounding errors.
+        outputs: whether bounds of the outputs are wanted too.
+    """
+    limit, normal, depth = cap
+    magnitudes, slopes, reach = sizes
+    lo, hi = list(bounds[0]), list(bounds[1])
+    m = len(z)
+    fall = extent(np.concatenate([net.rows, -net.rows]), limit, normal, depth)
+    fall = fall + net.error * (reach + limit) * np.tile(np.maximum(net.lengths, 1.0), 2)
+    lo[0], hi[0] = np.maximum(lo[0], z - fall[:m]), np.minimum(hi[0], z + fall[m:])
+    for layer in range(1, net.hidden + outputs):
+        wanted = layer == net.hidden or (lo[layer] < 0) & (hi[layer] > 0)
+        which = np.flatnonzero(np.broadcast_to(wanted, lo[layer].shape))
+        if not len(which):
+            continue
+        pick = np.zeros((2 * len(which), len(lo[layer])))
+        pick[np.arange(len(which)), which] = 1.0
+        pick[len(which) + np.arange(len(which)), which] = -1.0
+        traced = trace(net, z, lines_of(net, lo[:layer], hi[:layer]), layer, pick)
+        error = net.error * (magnitudes[layer][which] + limit * slopes[layer][which])
+        floor = traced.constants - extent(traced.rows, limit, normal, depth)
+        floor = floor - np.tile(error, 2)
+        lo[layer], hi[layer] = lo[layer].copy(), hi[layer].copy()
+        lo[layer][which] = np.maximum(lo[layer][which], floor[: len(which)])
+        hi[layer][which] = np.minimum(hi[layer][which], -floor[len(which) :])
+    empty = any(np.any(low > high) for low, high in zip(lo, hi, strict=True))
+    return None if empty else (lo, hi)

@@ -1,0 +1,166 @@
+"""Half-spaces that contain every flipped point of a part, and their nearest point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.robustness.exact.deep.goals import Goal
+from featavg.robustness.exact.deep.layered import Layered
+from featavg.robustness.exact.deep.linear_bounds import Lines, Traced, lines_of, trace
+from featavg.robustness.exact.qp import Nearest, nearest
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """rows @ u <= limits for every flipped point of a part, with bounds on the rounding errors."""
+
+    rows: Float[ndarray, "q r"]
+    limits: Float[ndarray, " q"]
+    row_errors: Float[ndarray, " q"]
+    limit_errors: Float[ndarray, " q"]
+
+    @staticmethod
+    def none(r: int) -> Cuts:
+        """No half-space yet."""
+        return Cuts(np.zeros((0, r)), np.zeros(0), np.zeros(0), np.zeros(0))
+
+    def joined(self, other: Cuts) -> Cuts:
+        """The half-spaces of both."""
+        return Cuts(
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.limits, other.limits]),
+            np.concatenate([self.row_errors, other.row_errors]),
+            np.concatenate([self.limit_errors, other.limit_errors]),
+        )
+
+    def where(self, kept: ndarray) -> Cuts:
+        """Some of the half-spaces."""
+        return Cuts(
+            self.rows[kept], self.limits[kept], self.row_errors[kept], self.limit_errors[kept]
+        )
+
+    def violated(self, u: Float[ndarray, " r"], share: float) -> ndarray:
+        """Those that u is outside of by more than `share` of its length, or of rounding."""
+        lengths = np.sqrt(np.einsum("qr,qr->q", self.rows, self.rows))
+        allowed = share * lengths * float(np.sqrt(u @ u)) + self.limit_errors
+        return np.asarray(self.rows @ u - self.limits > allowed)
+
+    def solve(self) -> Nearest:
+        """The point of all half-spaces nearest to zero, in as few coordinates as there are cuts."""
+        q, r = self.rows.shape
+        if q >= r:
+            return nearest(self.rows, self.limits, self.row_errors, self.limit_errors)
+        # The nearest point is a combination of the rows: wide networks have few cuts and many
+        # coordinates. The rounding of the rotation is charged like that of the rows themselves.
+        basis, triangle = np.linalg.qr(self.rows.T)
+        rotated = self.row_errors + (r + q) * 2.0**-52 * np.abs(triangle).sum(axis=0)
+        answer = nearest(np.ascontiguousarray(triangle.T), self.limits, rotated, self.limit_errors)
+        u = None if answer.u is None else basis @ answer.u
+        return Nearest(u, answer.bound, answer.multipliers)
+
+
+@dataclass(frozen=True)
+class Split:
+    """An imposed inequality side * (z - value) <= 0 of one neuron, or of one output."""
+
+    layer: int
+    neuron: int
+    side: float
+    value: float
+
+
+@dataclass(order=True)
+class Part:
+    """A part of the search space: bounds of every layer, some of them imposed by splits.
+
+    Attributes:
+        bound: no flipped point of the part is nearer.
+        number: which part came first, for a search that is the same every time.
+        goal: which goal is looked for.
+        lo, hi: bounds of the pre-activations of every layer; the outputs are the last.
+        splits: what was imposed.
+        cuts: half-spaces that hold in the part that this one was split from, and so here.
+        at: pre-activations of the relaxation at its last solution.
+        normal: direction of the half-space that the last multipliers prove.
+    """
+
+    bound: float
+    number: int
+    goal: int = field(compare=False)
+    lo: list[ndarray] = field(compare=False)
+    hi: list[ndarray] = field(compare=False)
+    splits: tuple[Split, ...] = field(compare=False)
+    cuts: Cuts = field(compare=False)
+    at: list[ndarray] | None = field(compare=False, default=None)
+    normal: ndarray | None = field(compare=False, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """How large the sums are that make each layer, and the rows of their gradients."""
+
+    magnitudes: list[ndarray]
+    slopes: list[ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """One round of relaxation: the half-spaces, and what they were traced through."""
+
+    cuts: Cuts
+    traced: Traced
+    lines: Lines
+
+
+def half_spaces(
+    net: Layered,
+    goal: Goal,
+    part: Part,
+    bounds: tuple[list[ndarray], list[ndarray]],
+    at: list[ndarray],
+    z: Float[ndarray, " m"],
+    errors: Errors,
+    limit: float,
+) -> Relaxed:
+    """Half-spaces from the goal's inequalities and from the splits, traced at `at`.
+
+    Every inequality is a functional of some layer that is at most zero on the flipped points of the
+    part; an affine function below it is at most zero there too.
+    """
+    lo, hi = bounds
+    last = net.hidden
+    lines = lines_of(net, lo[:last], hi[:last], at)
+    rows, shifts = goal.functionals(lo[-1], hi[-1], at[-1])
+    p, s = len(rows), len(part.splits)
+    functionals, constants = np.zeros((p + s, rows.shape[1])), np.zeros(p + s)
+    functionals[:p], constants[:p] = rows, shifts
+    sizes, slopes = np.zeros(p + s), np.zeros(p + s)
+    sizes[:p] = np.abs(rows) @ errors.magnitudes[-1] + np.abs(shifts)
+    slopes[:p] = np.abs(rows) @ errors.slopes[-1]
+    members: dict[int, list[int]] = {}
+    for i, split in enumerate(part.splits, start=p):
+        constants[i] = -split.side * split.value
+        sizes[i] = errors.magnitudes[split.layer][split.neuron] + abs(split.value)
+        slopes[i] = errors.slopes[split.layer][split.neuron]
+        if split.layer == last:
+            functionals[i, split.neuron] = split.side
+        else:
+            members.setdefault(split.layer, []).append(i)
+    joins = {}
+    for layer, which in members.items():
+        coefficients = np.zeros((len(which), len(lo[layer])))
+        for row, i in enumerate(which):
+            coefficients[row, part.splits[i - p].neuron] = part.splits[i - p].side
+        joins[layer] = (np.array(which), coefficients)
+    traced = trace(net, z, lines, last, functionals, joins)
+    cuts = Cuts(
+        traced.rows,
+        -(traced.constants + constants),
+        net.error * slopes,
+        net.error * (sizes + limit * slopes),
+    )
+    return Relaxed(cuts, traced, lines)

@@ -1,0 +1,80 @@
+"""Flipped points near zero: projections on the linearised boundary, and line searches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.robustness.exact.budget import Candidate, Search
+from featavg.robustness.exact.deep.goals import Goal
+from featavg.robustness.exact.deep.layered import Layered
+
+# Random starts: at these multiples of |x|, so many each, and how many of those that flip are
+# followed.
+RANGES, STARTS, TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0), 48, 3
+# Where the line search looks: most boundaries are at, or just beyond, the linearised one, which is
+# two thirds of the way to its end.
+GRID = np.concatenate([np.linspace(0.05, 0.65, 7), [2 / 3 * (1 + 1e-9), 0.7, 0.75, 0.8, 0.9, 1.0]])
+FARTHEST = 1e3  # times |x|: a projection beyond it is not followed
+
+
+class LocalSearch:
+    """Upper ends for branch and bound; everything it keeps flips the network."""
+
+    def __init__(self, net: Layered, z: Float[ndarray, " m"], reach: float, kept: Search) -> None:
+        self.net, self.z, self.reach, self.kept = net, z, reach, kept
+
+    def excess(self, goal: Goal, steps: Float[ndarray, "n r"]) -> Float[ndarray, " n"]:
+        """The goal's excess at each step: at most zero where it is reached."""
+        outputs = self.net.forward(self.z + steps @ self.net.rows.T)[-1]
+        return np.asarray(goal.excess(outputs))
+
+    def start(self, goal: Goal) -> None:
+        """First candidates: from zero, and from random flips, the nearest first."""
+        r = self.net.rows.shape[1]
+        self.project(goal, np.zeros(r))
+        # Where gradients are dead or point elsewhere, a random flip is a start.
+        draws = np.random.default_rng(0).standard_normal((len(RANGES) * STARTS, r))
+        lengths = np.repeat(RANGES, STARTS) * self.reach
+        steps = draws * (lengths / np.sqrt(np.einsum("nr,nr->n", draws, draws)))[:, None]
+        flipped = np.flatnonzero(self.excess(goal, steps) <= 0)
+        for index in flipped[np.argsort(lengths[flipped], kind="stable")][:TRIED]:
+            self._line(goal, steps[index] / 1.5, lengths[index] / 1.5)
+            nearest_flip = min(self.kept.candidates, key=lambda kept: kept.length, default=None)
+            self.project(goal, steps[index] if nearest_flip is None else nearest_flip.u)
+
+    def project(self, goal: Goal, u: Float[ndarray, " r"]) -> None:
+        """Project zero on the linearised goal, again and again, with a line search each time."""
+        for _ in range(8):
+            layers = self.net.forward(self.z + self.net.rows @ u)
+            excess, functional = goal.linearised(layers[-1])
+            gradient = self.net.gradient(layers, functional)
+            square = float(gradient @ gradient)
+            if not square > 0.0:
+                return
+            # The nearest point of {excess + gradient . (v - u) <= 0} to zero.
+            level = excess - float(gradient @ u)
+            step = gradient * (-max(level, 0.0) / square)
+            length = math.sqrt(step @ step)
+            if not 0.0 < length <= FARTHEST * self.reach:
+                return
+            self._line(goal, step, length)
+            if float(np.abs(step - u).max()) <= 1e-9 * length:
+                return
+            u = step
+
+    def _line(self, goal: Goal, step: Float[ndarray, " r"], length: float) -> None:
+        """Keep the first flip along the step, and a little beyond it, if that is shorter."""
+        low, high = 0.0, min(1.5, self.kept.attack / length)
+        for _ in range(4):
+            factors = low + (high - low) * GRID
+            flips = self.excess(goal, factors[:, None] * step) <= 0
+            if not flips.any():
+                return
+            first = int(flips.argmax())
+            low, high = (float(factors[first - 1]) if first else low), float(factors[first])
+        if high * length < self.kept.attack:
+            self.kept.candidates.append(Candidate(high * length, high * step, -step[None] / length))
