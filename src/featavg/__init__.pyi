@@ -66,6 +66,10 @@ from featavg.robustness.radii import radii as radii
 from featavg.robustness.exact.result import Radii as Radii
 from featavg.robustness.exact.budget import Budget as Budget
 from featavg.robustness.linf import linf_radii as linf_radii
+from featavg.robustness.deep_radii import deep_radii as deep_radii
+from featavg.robustness.certify import Certificate as Certificate
+from featavg.robustness.certify import Certificates as Certificates
+from featavg.robustness.certify import certify as certify
 from featavg.robustness.models.model import network_model as network_model
 from featavg.robustness.models.torch_model import torch_model as torch_model
 from featavg.robustness.attacks.suite import attack_suite as attack_suite
