@@ -127,7 +127,7 @@ def deep_loss() -> Row:
 def theory_loss() -> Row:
     """The paper's network on the paper's data with the loss-based rate."""
     from featavg.data.clusters import MultiCluster
-    from featavg.training.controllers import LossBased
+    from featavg.training.controllers.loss_based import LossBased
     from featavg.training.train import Recipe, train
 
     goal = -881.51 * math.log(10)

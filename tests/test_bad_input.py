@@ -102,7 +102,7 @@ CASES = [
     ("simulate --beta 1", "beta is 1"),
     ("simulate --tolerance 0", "tolerance is 0"),
     ("simulate --save-every 0", "save_every is 0"),
-    ("simulate --stepper sgd", "stepper is 'sgd'"),
+    ("simulate --stepper sgdd", "stepper is 'sgdd'"),
     ("simulate --controller error", "controller is error with stepper gd"),
     ("simulate --loss cross-entropy --labels coarse", "loss is cross-entropy for coarse"),
     ("simulate --loss logistic --labels fine", "loss is logistic for fine"),

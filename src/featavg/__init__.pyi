@@ -10,6 +10,12 @@ from featavg.data.compress import TrainingSet as TrainingSet
 from featavg.data.compress import draw as draw
 from featavg.data.compress import draw_many as draw_many
 
+# parts that are chosen by name
+from featavg.registry import ACTIVATIONS as ACTIVATIONS
+from featavg.registry import CONTROLLERS as CONTROLLERS
+from featavg.registry import LOSSES as LOSSES
+from featavg.registry import STEPPERS as STEPPERS
+
 # nets
 from featavg.nets.two_layer import TwoLayer as TwoLayer
 from featavg.nets.two_layer import binary as binary
@@ -28,13 +34,13 @@ from featavg.training.train import train as train
 from featavg.training.driver import SaveAt as SaveAt
 from featavg.training.driver import Stop as Stop
 from featavg.training.driver import run as run
-from featavg.training.steppers import Adam as Adam
-from featavg.training.steppers import GradientDescent as GradientDescent
-from featavg.training.steppers import GradientFlow as GradientFlow
-from featavg.training.steppers import Momentum as Momentum
-from featavg.training.controllers import Constant as Constant
-from featavg.training.controllers import ErrorControl as ErrorControl
-from featavg.training.controllers import LossBased as LossBased
+from featavg.training.steppers.adam import Adam as Adam
+from featavg.training.steppers.gd import GradientDescent as GradientDescent
+from featavg.training.steppers.flow import GradientFlow as GradientFlow
+from featavg.training.steppers.momentum import Momentum as Momentum
+from featavg.training.controllers.constant import Constant as Constant
+from featavg.training.controllers.error import ErrorControl as ErrorControl
+from featavg.training.controllers.loss_based import LossBased as LossBased
 from featavg.training.checkpoint import Checkpoint as Checkpoint
 from featavg.training.trajectory import Trajectory as Trajectory
 from featavg.training.trajectory import load_trajectory as load_trajectory

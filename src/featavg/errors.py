@@ -1,8 +1,11 @@
-"""What featavg says when it is asked for something that cannot be."""
+"""Bad input, refused in one plain sentence."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
 
 
 class InputError(ValueError):
@@ -35,3 +38,46 @@ def one_of(argument: str, value: str, allowed: Iterable[str]) -> str:
     if value not in options:
         raise InputError(argument, f"is {value!r}", f"choose one of {', '.join(options)}")
     return value
+
+
+def finite(
+    argument: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> float:
+    """Return `value` if it is a finite number in the stated range, otherwise say which it is.
+
+    >>> finite("beta", 0.5, least=0, below=1)
+    0.5
+    >>> finite("rate", -1.0, above=0)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: rate is -1.0: give a finite number above 0.
+    """
+    number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    inside = number and (
+        (least is None or value >= least)
+        and (above is None or value > above)
+        and (below is None or value < below)
+    )
+    if not inside:
+        limits = (("of at least", least), ("above", above), ("below", below))
+        words = " and ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)
+        raise InputError(argument, f"is {value}", f"give a finite number {words}".rstrip())
+    return value
+
+
+def whole(argument: str, value: Any, *, least: int) -> int:
+    """Return `value` if it is a whole number of at least `least`, otherwise say that it must be.
+
+    >>> whole("steps", float("nan"), least=0)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: steps is nan: give a whole number, 0 or more.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(argument, f"is {value}", f"give a whole number, {least} or more")
+    return int(value)

@@ -13,8 +13,9 @@ from featavg.experiments.connections.on_manifold import split
 from featavg.experiments.connections.plane_view import Shown, through
 from featavg.measures.best_margin import best_margin, normalized_margin
 from featavg.measures.usefulness import Feature, measured_usefulness, robust_usefulness
+from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.nets.ideal import feature_averaging, feature_decoupling
-from featavg.nets.power_relu import LeakyReLU, Shallow
+from featavg.nets.power_relu import Shallow
 from featavg.nets.two_layer import TwoLayer
 
 

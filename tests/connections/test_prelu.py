@@ -12,7 +12,8 @@ from featavg.experiments.connections.shallow_radii import (
     certified_near_decoupled,
 )
 from featavg.measures.sphere_distance import sphere_distance
-from featavg.nets.power_relu import LeakyReLU, PowerReLU, Shallow, averaged_limit, decoupled_limit
+from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.power_relu import PowerReLU, Shallow, averaged_limit, decoupled_limit
 from featavg.training.prelu_objective import ShallowObjective, balanced_start, train_shallow
 
 ACTIVATIONS = [PowerReLU(1.0), PowerReLU(1.5), PowerReLU(2.0), PowerReLU(3.0), LeakyReLU(0.3)]

@@ -14,10 +14,12 @@ from featavg.measures.svm import checked_max_margin
 from featavg.nets.deep import Deep, random_deep, two_sided
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.robustness.radii import radii
-from featavg.training.controllers import ErrorControl
+from featavg.training.controllers.error import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import CrossEntropy, Exponential, Logistic
+from featavg.training.losses.cross_entropy import CrossEntropy
+from featavg.training.losses.exponential import Exponential
+from featavg.training.losses.logistic import Logistic
 from featavg.training.sliding_flow import SLIDING, SlidingFlow
 
 LOSSES = {"logistic": (Logistic(), 1), "exponential": (Exponential(), 1), "ce": (CrossEntropy(), 3)}
@@ -37,7 +39,7 @@ def test_gradient_against_autograd(depth: int, loss: str) -> None:
     rule, outputs = LOSSES[loss]
     x, y = data(outputs)
     net = random_deep(5, (4,) * (depth - 1) + (outputs,), 1.0, (0, 1))
-    found = DeepObjective(x, y, rule).evaluate(net.weights)
+    found = DeepObjective(x, y, net, rule).evaluate(net.weights)
     for s in range(2):
         layers = [torch.tensor(w[s], requires_grad=True) for w in net.weights]
         h = torch.tensor(x[s])
@@ -129,12 +131,11 @@ def test_sliding_flow_against_tiny_steps(layers: str) -> None:
     x, y = sample.x / np.sqrt(6), sample.y
     weights = 0.3 * np.random.default_rng(1).standard_normal((4, 6))
     head = binary_head(2).copy()
-    objective = DeepObjective(x, y, Logistic())
+    objective = DeepObjective(x, y, Deep((weights, head)), Logistic())
     stepper = SlidingFlow(x, tolerance=1e-7, layers=layers)
     ran = run(
         objective,
         (weights, head),
-        names=("weights", "head"),
         stepper=stepper,
         controller=ErrorControl(least=1e-4),
         stop=Stop(steps=20_000, log_time=4.0),
@@ -147,8 +148,8 @@ def test_sliding_flow_against_tiny_steps(layers: str) -> None:
         turn = rate * slopes @ np.maximum(z, 0.0) if layers == "both" else 0.0
         w = w - rate * ((slopes[:, None] * a) * (z >= 0)).T @ x
         a = a - turn
-    assert np.allclose(ran.parameters["weights"][-1], w, atol=1e-3)
-    assert np.allclose(ran.parameters["head"][-1], a, atol=1e-3)
+    assert np.allclose(ran.parameters["weights1"][-1], w, atol=1e-3)
+    assert np.allclose(ran.parameters["weights2"][-1], a, atol=1e-3)
 
 
 def test_sliding_keeps_kinks_and_the_margin_grows() -> None:
@@ -157,16 +158,17 @@ def test_sliding_keeps_kinks_and_the_margin_grows() -> None:
     x, y = sample.x / np.sqrt(200), sample.y
     weights = 1e-3 * np.random.default_rng(0).standard_normal((8, 200))
     stepper = SlidingFlow(x, tolerance=1e-5, layers="first")
+    objective = DeepObjective(x, y, Deep((weights, binary_head(4))), Exponential())
+    start = (weights, binary_head(4))
     ran = run(
-        DeepObjective(x, y, Exponential()),
-        (weights, binary_head(4)),
-        names=("weights", "head"),
+        objective,
+        start,
         stepper=stepper,
         controller=ErrorControl(least=1e-4),
         stop=Stop(steps=3000, log_loss=-60.0),
         save_at=SaveAt(every=1),
     )
-    found = ran.parameters["weights"]
+    found = ran.parameters["weights1"]
     total = ran.log_loss + np.log(24)
     smoothed = (-total / np.linalg.norm(found, axis=(1, 2)))[total < 0]
     assert np.all(np.diff(smoothed) >= -1e-12 * smoothed[-1])
@@ -174,12 +176,19 @@ def test_sliding_keeps_kinks_and_the_margin_grows() -> None:
     assert last.kinks > 0
     assert last.excess == pytest.approx(0.0, abs=1e-9)
     assert last.stationarity < 1e-2
-    assert SLIDING not in stepper.init((weights, binary_head(4)))[0]
+    assert SLIDING not in stepper.init(start, objective.evaluate(start))[0]
 
 
 def test_sliding_flow_wants_two_layers() -> None:
+    objective = DeepObjective(np.eye(2), np.array([0, 1]), Deep((np.eye(2),)), CrossEntropy())
     with pytest.raises(InputError, match="two-layer"):
-        SlidingFlow(np.eye(2)).init((np.eye(2),))
+        run(
+            objective,
+            (np.eye(2),),
+            stepper=SlidingFlow(np.eye(2)),
+            controller="error",
+            stop=Stop(1),
+        )
 
 
 def test_two_sided_start_has_one_path_a_class() -> None:

@@ -13,13 +13,14 @@ from featavg.cli import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.svm import angle, checked_max_margin, max_margin
-from featavg.training.controllers import ErrorControl
+from featavg.nets.deep import Deep
+from featavg.training.controllers.error import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import Stop, run
 from featavg.training.linear.flow import linear_flow
 from featavg.training.linear.penalty_path import penalty_path
-from featavg.training.losses import Logistic
-from featavg.training.steppers import GradientFlow
+from featavg.training.losses.logistic import Logistic
+from featavg.training.steppers.flow import GradientFlow
 
 
 def points(seed: int, n: int = 14, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -95,14 +96,13 @@ def test_flow_in_log_time_is_the_driver_s_flow() -> None:
     x, y = points(2)
     start = np.full((1, x.shape[1]), 1e-9)
     ran = run(
-        DeepObjective(x, y, Logistic()),
+        DeepObjective(x, y, Deep((start,)), Logistic()),
         (start,),
-        names=("w",),
         stepper=GradientFlow(tolerance=1e-8),
         controller=ErrorControl(),
         stop=Stop(steps=20000, log_time=3.0),
     )
-    slow = ran.parameters["w"][-1, 0]
+    slow = ran.net.weights[0][0]
     assert np.allclose(linear_flow(x, y, [float(ran.log_times[-1])])[0], slow, atol=1e-5)
 
 

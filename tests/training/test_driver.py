@@ -11,9 +11,15 @@ from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.measures.decomposition import Coefficients
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers import Constant, ErrorControl, LossBased
+from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers.constant import Constant
+from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers.loss_based import LossBased
 from featavg.training.driver import SaveAt
-from featavg.training.steppers import Adam, GradientDescent, GradientFlow, Momentum
+from featavg.training.steppers.adam import Adam
+from featavg.training.steppers.flow import GradientFlow
+from featavg.training.steppers.gd import GradientDescent
+from featavg.training.steppers.momentum import Momentum
 from featavg.training.train import Recipe, train
 from featavg.training.trajectory import Outcome, load_trajectory
 
@@ -79,41 +85,53 @@ def test_a_seed_that_ends_early_stays_where_it_ended(monkeypatch) -> None:
     assert np.isfinite(cut.log_loss).all()
 
 
-def by_hand(stepper: str, data, steps: int = 10, lr: float = 0.01):
-    """The same updates written out plainly for one binary network."""
-    w = 1e-3 * data.unit_weights
+def by_hand(stepper: str, data, steps: int, lr: float = 0.01):
+    """The same updates of weights and biases written out plainly for one binary network."""
+    w, b = 1e-3 * data.unit_weights, np.zeros(len(data.unit_weights))
     m = len(w) // 2
     signs = np.repeat([1.0, -1.0], m)
-    u, first, second = np.zeros_like(w), np.zeros_like(w), np.zeros_like(w)
+    memory = [[np.zeros_like(p), np.zeros_like(p)] for p in (w, b)]
     for t in range(1, steps + 1):
-        z = data.x @ w.T
+        z = data.x @ w.T + b
         q = data.y * (np.maximum(z, 0) @ signs) / m
         pull = -data.y / (1 + np.exp(q)) / len(q)
-        g = (pull[:, None] * signs / m * (z >= 0)).T @ data.x
-        if stepper == "gd":
-            w = w - lr * g
-        elif stepper == "momentum":
-            u = 0.9 * u - lr * g
-            w = w + u
-        else:
-            first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
-            root = np.sqrt(second / (1 - 0.999**t))
-            w = w - lr * (first / (1 - 0.9**t)) / (root + 1e-8)
-    return w
+        slopes = pull[:, None] * signs / m * (z >= 0)
+        moved = []
+        for p, g, kept in zip((w, b), (slopes.T @ data.x, slopes.sum(axis=0)), memory, strict=True):
+            if stepper == "gd":
+                moved.append(p - lr * g)
+            elif stepper == "momentum":
+                kept[0] = 0.9 * kept[0] - lr * g
+                moved.append(p + kept[0])
+            else:
+                kept[0], kept[1] = 0.9 * kept[0] + 0.1 * g, 0.999 * kept[1] + 0.001 * g * g
+                root = np.sqrt(kept[1] / (1 - 0.999**t))
+                moved.append(p - lr * (kept[0] / (1 - 0.9**t)) / (root + 1e-8))
+        w, b = moved
+    return w, b
 
 
-@pytest.mark.parametrize("stepper", [GradientDescent(), Momentum(), Adam()], ids=lambda s: s.name)
-def test_steppers_are_their_formulas(stepper) -> None:
+@pytest.mark.parametrize("steps", [1, 2, 10])
+@pytest.mark.parametrize("stepper", ["gd", "momentum", "adam"])
+def test_steppers_are_their_formulas(stepper: str, steps: int) -> None:
+    """From the second step on momentum and Adam use their memory."""
     data = draw(TASK, 40, 6, seed=0, coordinates="ambient")
-    recipe = Recipe(m=3, lr=0.01, sigma_w=1e-3, sigma_b=0.0, steps=10, stepper=stepper)
-    # Without biases there is nothing but the weights to compare.
-    run = train(data, recipe)
-    if np.abs(run.net.biases).max() > 0:
-        recipe = Recipe(m=3, lr=0.01, sigma_w=1e-3, sigma_b=0.0, steps=1, stepper=stepper)
-        run = train(data, recipe)
-        np.testing.assert_allclose(run.net.weights, by_hand(stepper.name, data, 1), rtol=1e-9)
-    else:
-        np.testing.assert_allclose(run.net.weights, by_hand(stepper.name, data), rtol=1e-9)
+    recipe = Recipe(m=3, lr=0.01, sigma_w=1e-3, sigma_b=0.0, steps=steps, stepper=stepper)
+    net, (w, b) = train(data, recipe).net, by_hand(stepper, data, steps)
+    np.testing.assert_allclose(net.weights, w, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(net.biases, b, rtol=1e-9, atol=1e-15)
+
+
+def test_the_memory_matters() -> None:
+    """What the test above can see: other betas, or none, lead elsewhere."""
+    data = draw(TASK, 40, 6, seed=0, coordinates="ambient")
+    ends = [
+        train(data, Recipe(m=3, lr=0.01, sigma_w=1e-3, steps=3, stepper=stepper)).net.weights
+        for stepper in ("gd", "momentum:beta=0.5", "momentum", "adam", "adam:beta1=0.5")
+    ]
+    for i, end in enumerate(ends):
+        for other in ends[i + 1 :]:
+            assert np.abs(end - other).max() > 1e-3 * np.abs(end).max()
 
 
 @pytest.mark.parametrize("sigma_b", [1e-5, 0.0], ids=["random biases", "biases at zero"])
@@ -139,7 +157,7 @@ def test_the_loss_based_rate_never_lets_the_loss_rise_and_goes_far() -> None:
     assert (np.diff(run.log_loss) <= 0).all()
 
 
-class Bouncing:
+class Bouncing(Controller):
     """A controller that refuses every second proposal, to see that a refusal leaves no trace."""
 
     name = "bouncing"
@@ -154,8 +172,6 @@ class Bouncing:
         return state
 
     def judge(self, state, before, proposal):
-        from featavg.training.controllers import Judgement
-
         self.calls += 1
         return Judgement(np.full(state.shape, self.calls % 2 == 0), state)
 
@@ -297,12 +313,14 @@ def test_nan_in_the_data_is_refused() -> None:
 
 
 def test_error_control_needs_an_error() -> None:
-    with pytest.raises(TypeError, match="GradientFlow"):
+    with pytest.raises(
+        InputError, match="controller is error with stepper gd: it needs the stepper flow"
+    ):
         train(TASK, n=20, controller=ErrorControl())
 
 
 def test_settings_say_what_was_run() -> None:
     run = train(TASK, seed=3, steps=2, controller=Constant(0.5), **SMALL)
     assert run.settings["seeds"] == [3]
-    assert run.settings["recipe"]["controller"] == "Constant(rate=0.5, name='constant')"
+    assert run.settings["recipe"]["controller"] == "constant:rate=0.5"
     assert run.settings["coordinates"] == "compressed"

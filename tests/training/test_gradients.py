@@ -5,7 +5,7 @@ import pytest
 
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import binary
-from featavg.training.losses import loss_named
+from featavg.registry import LOSSES
 from featavg.training.objective import TwoLayerObjective
 
 torch = pytest.importorskip("torch")
@@ -32,7 +32,7 @@ def torch_loss(name: str, outputs, targets):
 def test_the_gradient_is_that_of_autograd(kind: str, loss: str) -> None:
     net, targets = NETS[kind]
     names = ("weights", "biases", "head")
-    objective = TwoLayerObjective(X, targets, net, loss_named(loss), names)
+    objective = TwoLayerObjective(X, targets, net, LOSSES.build(loss), names)
     evaluation = objective.evaluate(objective.params_of(net))
     leaves = [torch.tensor(getattr(net, name), requires_grad=True) for name in names]
     w, b, a = leaves
@@ -48,6 +48,6 @@ def test_the_gradient_is_that_of_autograd(kind: str, loss: str) -> None:
 def test_the_indicator_is_one_at_zero() -> None:
     net = binary(np.array([[1.0, 0.0], [-1.0, 0.0]]))
     x = np.array([[0.0, 1.0]])
-    objective = TwoLayerObjective(x, np.array([1]), net, loss_named("logistic"))
+    objective = TwoLayerObjective(x, np.array([1]), net, LOSSES.build("logistic"))
     slopes = objective.evaluate(objective.params_of(net)).neuron_slopes
     assert (slopes != 0).all()

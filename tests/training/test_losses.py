@@ -5,7 +5,11 @@ import pytest
 from scipy.special import expit, log_softmax
 
 from featavg.errors import InputError
-from featavg.training.losses import CrossEntropy, Exponential, Logistic, check_targets, loss_named
+from featavg.registry import LOSSES
+from featavg.training.losses import check_targets
+from featavg.training.losses.cross_entropy import CrossEntropy
+from featavg.training.losses.exponential import Exponential
+from featavg.training.losses.logistic import Logistic
 
 RNG = np.random.default_rng(1)
 
@@ -30,7 +34,7 @@ def test_value_and_slope_are_the_plain_ones(name: str) -> None:
     outputs = RNG.normal(scale=3, size=(50, width))
     targets = RNG.integers(0, 4, 50) if width > 1 else RNG.choice([-1, 1], 50)
     loss, slope = plain(name, outputs, targets)
-    value = loss_named(name)(outputs, targets)
+    value = LOSSES.build(name)(outputs, targets)
     np.testing.assert_allclose(np.exp(value.log_mean), loss, rtol=1e-12)
     np.testing.assert_allclose(value.slopes * np.exp(value.log_mean), slope, rtol=1e-10, atol=1e-15)
 
@@ -70,4 +74,4 @@ def test_labels_out_of_range_are_refused(targets, outputs) -> None:
 
 def test_an_unknown_loss_is_refused() -> None:
     with pytest.raises(InputError, match="loss is 'hinge'"):
-        loss_named("hinge")
+        LOSSES.build("hinge")

@@ -10,6 +10,7 @@ import typer
 
 from featavg.commands import Interrupted
 from featavg.nets.readouts import NAMES
+from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 
 if TYPE_CHECKING:
     from featavg.experiments.simulation.setting import Setting
@@ -58,15 +59,17 @@ def _simulate(
     probabilities: Annotated[str | None, _task("Shares of the clusters, such as 0.3,0.7.")] = None,
     gram: Annotated[str | None, _task("Gram matrix: CSV, JSON or npy file.")] = None,
     orientation: Annotated[str | None, _task("Features along axes or random [axes].")] = None,
-    m: Annotated[int | None, _nets("Neurons a class, coarse labels [5].")] = None,
-    h: Annotated[int | None, _nets("Neurons a cluster, fine labels [1].")] = None,
+    m: Annotated[int | None, _nets("Neurons per class, coarse labels [5].")] = None,
+    h: Annotated[int | None, _nets("Neurons per cluster, fine labels [1].")] = None,
     sigma_w: Annotated[float | None, _nets("Scale of the first weights [1e-5].")] = None,
     sigma_b: Annotated[float | None, _nets("Scale of the first biases [1e-5].")] = None,
     layers: Annotated[str | None, _nets("Train the first layer or both [first].")] = None,
     readout: Annotated[str | None, _nets(f"{', '.join(NAMES)} [{NAMES[0]}].")] = None,
-    loss: Annotated[str | None, _training("logistic, exponential or cross-entropy.")] = None,
-    stepper: Annotated[str | None, _training("gd, momentum, adam or flow [gd].")] = None,
-    controller: Annotated[str | None, _training("constant, loss-based or error.")] = None,
+    loss: Annotated[str | None, _training(f"{LOSSES}.")] = None,
+    stepper: Annotated[
+        str | None, _training(f"{STEPPERS} [gd]; options: momentum:beta=0.5.")
+    ] = None,
+    controller: Annotated[str | None, _training(f"{CONTROLLERS} [by the stepper].")] = None,
     lr: Annotated[float | None, _training("Learning rate [0.001].")] = None,
     beta: Annotated[float | None, _training("Momentum [0.9].")] = None,
     tolerance: Annotated[float | None, _training("Local error of the flow [0.001].")] = None,

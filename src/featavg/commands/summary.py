@@ -51,8 +51,12 @@ def _short(folder: Path) -> str:
 def _outcome(runs: Column) -> str:
     from featavg.training.trajectory import Outcome
 
-    names = list(dict.fromkeys(run.outcome for run in runs))
-    return "; ".join(f"{Outcome[name].value} ({runs[0].steps})" for name in names)
+    endings = []
+    for name in dict.fromkeys(run.outcome for run in runs):
+        steps = [run.steps for run in runs if run.outcome == name]
+        counts = f"{steps[0]}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
+        endings.append(f"{Outcome[name].value} ({counts})")
+    return "; ".join(endings)
 
 
 def _number(get: Callable[[RunNumbers], float | None]) -> Callable[[Column], str]:

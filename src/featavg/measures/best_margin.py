@@ -20,7 +20,8 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.errors import InputError
-from featavg.nets.power_relu import LeakyReLU, Shallow
+from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.power_relu import Shallow
 
 
 @dataclass(frozen=True, eq=False)

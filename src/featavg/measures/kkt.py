@@ -17,7 +17,6 @@ from numpy import ndarray
 from featavg.errors import InputError, one_of
 from featavg.measures.margin import sample_margins
 from featavg.nets.deep import Deep
-from featavg.training.deep_objective import backward
 
 # A multiplier below this share of the largest one belongs to no support vector.
 _SUPPORT = 1e-6
@@ -54,12 +53,12 @@ def sample_gradients(
         x, y: the points.
         active: for two layers, which neurons count as active where (default: z >= 0).
     """
-    found = net.layers(x)
+    found = net.preactivations(x)
     if active is not None:
         # The sign decides the derivative, and the size of what is on a kink is zero to rounding.
         found[0] = np.where(active, np.maximum(found[0], 0.0), -1.0)
     parts = []
-    for d, fed in backward(net, x, found, y[:, None].astype(float)):
+    for d, fed in net.backward(x, found, y[:, None].astype(float)):
         parts.append(np.einsum("nr,nc->nrc", d, fed).reshape(len(x), -1))
     return np.concatenate(parts[::-1], axis=1)
 
@@ -98,7 +97,7 @@ def kkt(
     pairs, extra = _kinks(scaled, x, y, kink)
     active = None
     if len(pairs):
-        active = scaled.layers(x)[0] >= 0.0
+        active = scaled.preactivations(x)[0] >= 0.0
         active[pairs[:, 0], pairs[:, 1]] = False
     columns = np.concatenate([sample_gradients(scaled, x, y, active), extra])[:, : theta.size].T
     coefficients = _nonnegative(columns, theta)

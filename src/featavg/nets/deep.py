@@ -1,39 +1,64 @@
-"""Deep ReLU networks without biases (or with them, to see what they break)."""
+"""Fully connected networks of any depth, plain or residual."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.nets.activations import Activation
+from featavg.nets.activations.relu import ReLU
+from featavg.registry import ACTIVATIONS, spec
+
+
+class Layer(NamedTuple):
+    """One layer: z = weights @ h + biases, from h to phi(z), or to h + phi(z) if it skips.
+
+    The last layer of a network is linear: its z are the outputs.
+    """
+
+    weights: Float[ndarray, "*s m p"]
+    biases: Float[ndarray, "*s m"]
+    skip: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Deep:
-    r"""F(x) = W_L relu(W_{L-1} ... relu(W_1 x)), homogeneous of order L in its weights.
+    r"""L layers: z_l = W_l h_{l-1} + b_l, h_0 = x, h_l = phi(z_l), and F(x) = z_L.
 
-    Leading axes `*s`, if any, are independent networks of the same shape, one for each seed.
+    A residual network adds what a hidden layer was fed, h_l = h_{l-1} + phi(z_l), in every hidden
+    layer but the first, which changes the width. Without biases and skips F is homogeneous of order
+    L in its weights (for a ReLU or a leaky one). Leading axes `*s`, if any, are independent networks
+    of the same shape, one for each seed.
 
-    Attributes:
+    Args:
         weights: W_1, ..., W_L; the rows are neurons.
         biases: b_1, ..., b_L, or None where a layer has none.
+        activation: phi, or its name, such as "leaky-relu:leak=0.1".
+        residual: whether hidden layers add what they were fed.
 
     >>> net = Deep((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, -1.0]])))
     >>> net(np.array([[3.0, 1.0]])), net.homogeneity()
     (array([[2.]]), 2)
+    >>> net.input_gradient(np.array([[3.0, -1.0]]))
+    array([[1., 0.]])
     """
 
     weights: tuple[Float[ndarray, "..."], ...]
     biases: tuple[Float[ndarray, "..."] | None, ...] | None = None
+    activation: Activation | str = field(default_factory=ReLU)
+    residual: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "activation", ACTIVATIONS.build(self.activation))
         if not self.weights:
             raise InputError("weights", "are empty", "give at least one layer")
         for number, (below, above) in enumerate(pairwise(self.weights), start=2):
@@ -44,12 +69,30 @@ class Deep:
                     "give every layer as many columns as the one below has rows",
                 )
         if self.biases is not None and len(self.biases) != len(self.weights):
-            raise InputError("biases", f"are {len(self.biases)}", "give one, or None, a layer")
+            raise InputError("biases", f"are {len(self.biases)}", "give one, or None, per layer")
+        for number, (w, b) in enumerate(zip(self.weights, self.biases or (), strict=False), 1):
+            if b is not None and b.shape != w.shape[:-1]:
+                told = f"of layer {number} have shape {b.shape}"
+                raise InputError("biases", told, f"give {w.shape[-2]}, one per neuron")
+        if self.residual and len(set(self.widths[:-1])) > 1:
+            told = f"is set for hidden layers of {', '.join(map(str, self.widths[:-1]))} neurons"
+            raise InputError("residual", told, "give all hidden layers the same width")
+
+    @property
+    def phi(self) -> Activation:
+        """The activation."""
+        assert isinstance(self.activation, Activation)
+        return self.activation
 
     @property
     def depth(self) -> int:
-        """L."""
+        """L, the number of layers of weights."""
         return len(self.weights)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many neurons each layer has; the last number is that of the outputs."""
+        return tuple(w.shape[-2] for w in self.weights)
 
     @property
     def dimension(self) -> int:
@@ -58,15 +101,37 @@ class Deep:
 
     @property
     def outputs(self) -> int:
-        """c."""
-        return self.weights[-1].shape[-2]
+        """c, the number of outputs."""
+        return self.widths[-1]
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The leading axes: () for one network."""
+        return self.weights[0].shape[:-2]
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Weights, biases (zero where there are none) and skips, from the input up."""
+        given = self.biases or (None,) * self.depth
+        return tuple(
+            Layer(w, np.zeros(w.shape[:-1]) if b is None else b, self._skips(number))
+            for number, (w, b) in enumerate(zip(self.weights, given, strict=True))
+        )
+
+    def _skips(self, number: int) -> bool:
+        return self.residual and 0 < number < self.depth - 1
 
     def homogeneity(self) -> int:
-        """The order L with F(c theta) = c^L F(theta), or the layer that leaves the network none.
+        """The order L with F(c theta) = c^L F(theta), or what leaves the network none.
 
         A bias in the first layer joins one more input that is always 1; one in a later layer is of
         too low an order.
         """
+        if self.residual and self.depth > 2:
+            raise InputError("network", "is not homogeneous, it is residual", "give a plain one")
+        if self.phi.negative_slope is None:
+            told = f"is not homogeneous, its activation is {self.phi.name}"
+            raise InputError("network", told, "give a ReLU or a leaky one")
         for number, bias in enumerate(self.biases or (), start=1):
             if number > 1 and bias is not None:
                 raise InputError(
@@ -76,26 +141,111 @@ class Deep:
                 )
         return self.depth
 
-    def layers(self, x: Float[ndarray, "*s n N"]) -> list[ndarray]:
-        """Pre-activations of every layer; the last are the outputs."""
-        found, h = [], x
+    def preactivations(
+        self, x: Float[ndarray, "... n N"], first: Float[ndarray, "... n M"] | None = None
+    ) -> list[ndarray]:
+        """z_1, ..., z_L; the last are the outputs.
+
+        Args:
+            x: the points.
+            first: W_1 x where somebody has a faster way to compute it.
+        """
+        found: list[ndarray] = []
+        h = x
         for number, weight in enumerate(self.weights):
-            z = h @ np.swapaxes(weight, -1, -2)
+            given = first is not None and number == 0
+            z = first if first is not None and given else h @ np.swapaxes(weight, -1, -2)
             bias = self.biases[number] if self.biases else None
             if bias is not None:
                 z = z + bias[..., None, :]
             found.append(z)
-            h = np.maximum(z, 0.0)
+            active = self.phi.value(z)
+            h = h + active if self._skips(number) else active
         return found
 
-    def __call__(self, x: Float[ndarray, "*s n N"]) -> Float[ndarray, "*s n c"]:
-        """The outputs."""
-        return self.layers(x)[-1]
+    def hidden(self, preactivations: Sequence[ndarray]) -> list[ndarray]:
+        """h_1, ..., h_{L-1}: what the layers behind the first are fed."""
+        found: list[ndarray] = []
+        for number, z in enumerate(preactivations[:-1]):
+            active = self.phi.value(z)
+            found.append(found[-1] + active if self._skips(number) else active)
+        return found
+
+    def backward(
+        self,
+        x: Float[ndarray, "... n N"],
+        preactivations: Sequence[ndarray],
+        slopes: Float[ndarray, "... n c"],
+    ) -> Iterator[tuple[ndarray, ndarray]]:
+        """From the last layer down: d_l = dL/dz_l, and what the layer was fed, h_{l-1}.
+
+        With g_l = dL/dh_l: d_L = dL/dF, d_l = g_l phi'(z_l), g_{l-1} = d_l W_l (+ g_l where layer l
+        skips). Then dL/dW_l = d_l^T h_{l-1} and dL/db_l = sum_i d_{l,i}.
+        """
+        fed = [x, *self.hidden(preactivations)]
+        d, g = slopes, slopes
+        for number in range(self.depth - 1, -1, -1):
+            if number < self.depth - 1:
+                d = g * self.phi.slope(preactivations[number])
+            yield d, fed[number]
+            if number:
+                below = d @ self.weights[number]
+                g = below + g if self._skips(number) else below
+
+    def __call__(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n c"]:
+        """The outputs F(x)."""
+        return self.preactivations(x)[-1]
+
+    forward = __call__
+
+    def input_gradient(
+        self, x: Float[ndarray, "... n N"], slopes: Float[ndarray, "... n c"] | None = None
+    ) -> Float[ndarray, "... n N"]:
+        """sum_j slopes_j dF_j/dx at each point; for one output, dF/dx unless told otherwise."""
+        z = self.preactivations(x)
+        if slopes is None:
+            if self.outputs != 1:
+                raise InputError(
+                    "slopes", f"are missing for {self.outputs} outputs", "say which to sum"
+                )
+            slopes = np.ones_like(z[-1])
+        *_, (d, _) = self.backward(x, z, slopes)
+        return d @ self.weights[0]
+
+    def pattern(self, x: Float[ndarray, "... n N"]) -> list[Bool[ndarray, "... n m"]]:
+        """Which neurons of each hidden layer are on (z >= 0): on a pattern F is affine."""
+        return [z >= 0.0 for z in self.preactivations(x)[:-1]]
 
     def __getitem__(self, index: int) -> Deep:
         """One network of a batch."""
-        biases = self.biases and tuple(None if b is None else b[index] for b in self.biases)
-        return Deep(tuple(w[index] for w in self.weights), biases)
+        return self.with_arrays({name: array[index] for name, array in self.arrays().items()})
+
+    def arrays(self) -> dict[str, ndarray]:
+        """weights1, biases1, weights2, ...: the biases that there are."""
+        named: dict[str, ndarray] = {}
+        for number, weight in enumerate(self.weights):
+            named[f"weights{number + 1}"] = weight
+            bias = self.biases[number] if self.biases else None
+            if bias is not None:
+                named[f"biases{number + 1}"] = bias
+        return named
+
+    def with_arrays(self, arrays: Mapping[str, ndarray]) -> Deep:
+        """The network with some of its arrays replaced."""
+        options = {"activation": self.activation, "residual": self.residual}
+        return Deep.from_arrays(self.arrays() | dict(arrays), **options)
+
+    def structure(self) -> dict[str, Any]:
+        """All but the arrays, as plain values."""
+        return {"kind": "deep", "activation": spec(self.phi), "residual": self.residual}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, ndarray], **options: Any) -> Deep:
+        """The inverse of `arrays`; the options are those of `structure`."""
+        depth = sum(name.startswith("weights") for name in arrays)
+        biases = tuple(arrays.get(f"biases{number}") for number in range(1, depth + 1))
+        weights = tuple(arrays[f"weights{number}"] for number in range(1, depth + 1))
+        return cls(weights, None if all(b is None for b in biases) else biases, **options)
 
 
 def random_deep(dimension: int, widths: Sequence[int], scale: float, seeds: Sequence[int]) -> Deep:

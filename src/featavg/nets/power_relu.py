@@ -6,18 +6,20 @@ two in (w, v) whatever the activation, and the theory of margins applies alike.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.nets.activations.leaky_relu import LeakyReLU
 
 
 @runtime_checkable
-class Activation(Protocol):
+class DegreeOneActivation(Protocol):
     """phi(z, r) of a pre-activation z = <w, x> and the norm r = |w|, of degree one in (z, r)."""
 
     @property
@@ -89,39 +91,6 @@ def _power(base: ndarray, exponent: float) -> ndarray:
     return np.asarray(base**exponent)
 
 
-@dataclass(frozen=True)
-class LeakyReLU:
-    """phi(z, r) = z for z >= 0 and leak * z otherwise."""
-
-    leak: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.leak < 1:
-            raise InputError("leak", f"is {self.leak}", "give a share in [0, 1)")
-
-    @property
-    def name(self) -> str:
-        """Such as "leak 0.5"."""
-        return f"leak {self.leak:g}"
-
-    @property
-    def degree(self) -> float:
-        """1: the norm does not enter."""
-        return 1.0
-
-    def value(
-        self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
-    ) -> Float[ndarray, "*s n h"]:
-        """The larger of z and leak * z."""
-        return np.asarray(np.maximum(z, self.leak * z))
-
-    def slope(
-        self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
-    ) -> Float[ndarray, "*s n h"]:
-        """1 or leak."""
-        return np.where(z >= 0.0, 1.0, self.leak)
-
-
 @dataclass(frozen=True, eq=False)
 class Shallow:
     """h neurons and one output, both layers free; leading axes `*s` are independent networks.
@@ -133,11 +102,11 @@ class Shallow:
 
     weights: Float[ndarray, "*s h N"]
     head: Float[ndarray, "*s h"]
-    activation: Activation
+    activation: DegreeOneActivation
 
     def __post_init__(self) -> None:
         if self.head.shape != self.weights.shape[:-1]:
-            raise InputError("head", f"has shape {self.head.shape}", "give one number a neuron")
+            raise InputError("head", f"has shape {self.head.shape}", "give one number per neuron")
 
     @property
     def norms(self) -> Float[ndarray, "*s 1 h"]:
@@ -172,9 +141,32 @@ class Shallow:
         slopes = self.activation.slope(z, norms) * self.head
         return self.activation.value(z, norms) @ self.head, slopes @ self.weights
 
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The leading axes: () for one network."""
+        return self.weights.shape[:-2]
+
     def __getitem__(self, index: int) -> Shallow:
         """One network of a batch."""
         return Shallow(self.weights[index], self.head[index], self.activation)
+
+    def arrays(self) -> dict[str, ndarray]:
+        """Weights and head by name."""
+        return {"weights": self.weights, "head": self.head}
+
+    def with_arrays(self, arrays: Mapping[str, ndarray]) -> Shallow:
+        """The network with some of its arrays replaced."""
+        return Shallow(**(self.arrays() | dict(arrays)), activation=self.activation)
+
+    def structure(self) -> dict[str, Any]:
+        """All but the arrays: the kind, and the power or the leak of the activation."""
+        return {"kind": "shallow"} | vars(self.activation)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, ndarray], **activation: float) -> Shallow:
+        """The inverse of `arrays` and `structure`."""
+        phi = PowerReLU(**activation) if "p" in activation else LeakyReLU(**activation)
+        return cls(**arrays, activation=phi)
 
     def strongest(self, share: float = 0.99) -> ndarray:
         """The fewest neurons, strongest first, whose |v_j||w_j| make up `share` of the whole."""

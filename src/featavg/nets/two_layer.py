@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -36,13 +38,13 @@ class TwoLayer:
     def __post_init__(self) -> None:
         *batch, neurons, _ = self.weights.shape
         if self.biases.shape != (*batch, neurons):
-            raise InputError("biases", f"have shape {self.biases.shape}", "give one a neuron")
+            raise InputError("biases", f"have shape {self.biases.shape}", "give one per neuron")
         if self.head.shape[:-2] != tuple(batch) or self.head.shape[-1] != neurons:
             raise InputError("head", f"has shape {self.head.shape}", "give outputs x neurons")
 
     @property
     def neurons(self) -> int:
-        """M."""
+        """M, the number of hidden neurons."""
         return self.weights.shape[-2]
 
     @property
@@ -52,7 +54,7 @@ class TwoLayer:
 
     @property
     def outputs(self) -> int:
-        """c."""
+        """c, the number of outputs."""
         return self.head.shape[-2]
 
     @property
@@ -78,6 +80,23 @@ class TwoLayer:
             self, weights=self.weights[index], biases=self.biases[index], head=self.head[index]
         )
 
+    def arrays(self) -> dict[str, ndarray]:
+        """Weights, biases and head by name."""
+        return {"weights": self.weights, "biases": self.biases, "head": self.head}
+
+    def with_arrays(self, arrays: Mapping[str, ndarray]) -> TwoLayer:
+        """The network with some of its arrays replaced."""
+        return TwoLayer(**(self.arrays() | dict(arrays)))
+
+    def structure(self) -> dict[str, Any]:
+        """All but the arrays: the kind."""
+        return {"kind": "two-layer"}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, ndarray]) -> TwoLayer:
+        """The inverse of `arrays`."""
+        return cls(**arrays)
+
 
 def binary_head(m: int) -> Float[ndarray, "1 M"]:
     """+1/m for the first m neurons and -1/m for the last m."""
@@ -87,7 +106,7 @@ def binary_head(m: int) -> Float[ndarray, "1 M"]:
 def binary(
     weights: Float[ndarray, "*s M N"], biases: Float[ndarray, "*s M"] | None = None
 ) -> TwoLayer:
-    """The network of Definition 2.2 with m = M/2 neurons a class.
+    """The network of Definition 2.2 with m = M/2 neurons per class.
 
     f(x) = 1/m sum_{r <= m} relu(<w_r, x> + b_r) - 1/m sum_{r > m} relu(<w_r, x> + b_r).
     """

@@ -1,46 +1,29 @@
-"""The loss of a deep ReLU network, differentiated in closed form."""
+"""The loss of a deep network, differentiated in closed form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.data.blocks import RowBlocks
+from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.shapes import PerSeed
 from featavg.training.losses import Loss, LossValue, check_targets
-from featavg.training.objective import Params
-
-
-def backward(
-    net: Deep,
-    x: Float[ndarray, "*s n N"],
-    preactivations: list[ndarray],
-    slopes: Float[ndarray, "*s n c"],
-) -> Iterator[tuple[ndarray, ndarray]]:
-    """From the last layer down: the slopes of its pre-activations, and what it was fed.
-
-    With d_L = dL/dF and h_l = relu(z_l): d_l = (d_{l+1} W_{l+1}) 1[z_l >= 0], dL/dW_l = d_l^T h_{l-1}.
-    """
-    d = slopes
-    for number in range(net.depth - 1, -1, -1):
-        fed = x if number == 0 else np.maximum(preactivations[number - 1], 0.0)
-        yield d, fed
-        if number:
-            d = (d @ net.weights[number]) * (preactivations[number - 1] >= 0.0)
+from featavg.training.objective import Params, check_points
 
 
 @dataclass(frozen=True, eq=False)
 class DeepEvaluation:
     """A deep network on its training set: forward pass now, backward pass when needed."""
 
+    objective: DeepObjective
     net: Deep
-    x: Float[ndarray, "*s n N"]
     preactivations: list[ndarray]
     loss: LossValue
 
@@ -51,41 +34,75 @@ class DeepEvaluation:
 
     @cached_property
     def gradient(self) -> Params:
-        """(dL/dW_l) / L for every layer."""
-        passes = backward(self.net, self.x, self.preactivations, self.loss.slopes)
-        return tuple(np.swapaxes(d, -1, -2) @ fed for d, fed in passes)[::-1]
+        """(dL/dtheta) / L for the trainable parameters."""
+        objective, parts = self.objective, {}
+        passes = self.net.backward(objective.x, self.preactivations, self.loss.slopes)
+        for number, (d, fed) in zip(range(self.net.depth, 0, -1), passes, strict=True):
+            weights, biases = f"weights{number}", f"biases{number}"
+            if weights in objective.trainable:
+                sparse = number == 1 and objective.skips_zeros
+                turned = np.swapaxes(d, -1, -2)
+                parts[weights] = objective.blocks.gathered(d) if sparse else turned @ fed
+            if biases in objective.trainable:
+                parts[biases] = np.asarray(d.sum(axis=-2))
+        return tuple(parts[name] for name in objective.trainable)
 
 
 @dataclass(frozen=True, eq=False)
 class DeepObjective:
-    """The mean loss of a bias-free deep network as a function of its weights.
+    """The mean loss of a deep network as a function of its weights and biases.
 
     Args:
         x: the points.
         targets: +-1 for one output, the index of the output otherwise.
+        net: supplies whatever is not trained.
         loss: of outputs and targets.
+        trainable: names of the network's arrays ("weights1", "biases1", ...); all of them if empty.
     """
 
     x: Float[ndarray, "*s n N"]
     targets: Int[ndarray, "*s n"]
+    net: Deep
     loss: Loss
+    trainable: Sequence[str] = field(default=())
 
     def __post_init__(self) -> None:
-        if not np.all(np.isfinite(self.x)):
-            raise InputError("x", "holds NaN or infinite values", "clean the data first")
-        if self.targets.shape != self.x.shape[:-1]:
-            raise InputError("targets", f"have shape {self.targets.shape}", "give one a point")
+        check_points(self.x, self.targets)
+        if self.x.shape[-1] != self.net.dimension:
+            told = f"has {self.x.shape[-1]} columns"
+            raise InputError("x", told, f"the network reads {self.net.dimension}")
+        check_targets(self.targets, self.net.outputs)
+        object.__setattr__(self, "trainable", tuple(self.trainable) or tuple(self.net.arrays()))
+        for name in self.trainable:
+            one_of("trainable", name, self.net.arrays())
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The points and their targets."""
+        return self.x, self.targets
 
     @cached_property
-    def _checked(self) -> set[int]:
-        """Numbers of outputs that the targets were found to fit: looked at once, not every step."""
-        return set()
+    def blocks(self) -> RowBlocks:
+        """The points, cut so that known zeros are skipped."""
+        return RowBlocks(self.x)
+
+    @cached_property
+    def skips_zeros(self) -> bool:
+        """Whether there are enough known zeros in the points to go round them."""
+        return len(self.blocks.cuts) > 1
+
+    def params_of(self, net: Deep) -> Params:
+        """The trainable arrays of a network."""
+        arrays = net.arrays()
+        return tuple(arrays[name] for name in self.trainable)
+
+    def net_with(self, params: Params) -> Deep:
+        """The network that has these trainable arrays."""
+        return self.net.with_arrays(dict(zip(self.trainable, params, strict=True)))
 
     def evaluate(self, params: Params) -> DeepEvaluation:
         """Forward pass."""
-        net = Deep(params)
-        found = net.layers(self.x)
-        if net.outputs not in self._checked:
-            check_targets(self.targets, net.outputs)
-            self._checked.add(net.outputs)
-        return DeepEvaluation(net, self.x, found, self.loss(found[-1], self.targets))
+        net = self.net_with(params)
+        first = self.blocks.times(net.weights[0]) if self.skips_zeros else None
+        z = net.preactivations(self.x, first)
+        return DeepEvaluation(self, net, z, self.loss(z[-1], self.targets))

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, whole
 from featavg.progress import Progress
+from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import Controller
 from featavg.training.objective import Evaluation, Objective, Params
 from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory
 
 # A step this much smaller than the normalised gradient allows changes no bit of any parameter.
@@ -28,7 +30,13 @@ _LANDING = 1e-3
 
 @dataclass(frozen=True)
 class SaveAt:
-    """Which states to keep: `every` so many steps, given `steps`, `decades` of time, and both ends."""
+    """Which states to keep beside the first and the last.
+
+    Args:
+        every: after every so many steps.
+        steps: after these numbers of steps.
+        per_decade: so many times per factor 10 of gradient-flow time.
+    """
 
     every: int | None = None
     steps: Sequence[int] = ()
@@ -38,14 +46,19 @@ class SaveAt:
         if self.every is not None and self.every < 1:
             raise InputError("every", f"is {self.every}", "save every 1 or more steps")
 
-    def wants(self, step: int, log_before: float, log_now: float) -> bool:
-        """Whether the state after `step` steps is to be kept."""
-        if (self.every and step % self.every == 0) or step in self.steps:
-            return True
-        if not self.per_decade or not math.isfinite(log_now):
-            return False
-        unit = math.log(10) / self.per_decade
-        return not math.isfinite(log_before) or log_now // unit > log_before // unit
+    def wants(
+        self, steps: Int[ndarray, "*s"], log_before: PerSeed, log_now: PerSeed
+    ) -> Bool[ndarray, "*s"]:
+        """Which seeds' states are to be kept, by their steps and times (at the last save, and now)."""
+        wanted = np.isin(steps, self.steps) if self.steps else np.zeros(np.shape(steps), dtype=bool)
+        if self.every:
+            wanted |= steps % self.every == 0
+        if self.per_decade:
+            unit = math.log(10) / self.per_decade
+            with np.errstate(invalid="ignore"):
+                passed = ~np.isfinite(log_before) | (log_now // unit > log_before // unit)
+            wanted |= passed & np.isfinite(log_now)
+        return np.asarray(wanted)
 
 
 @dataclass(frozen=True)
@@ -57,57 +70,55 @@ class Stop:
     log_time: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.steps < 0:
-            raise InputError("steps", f"is {self.steps}", "take zero or more")
+        whole("steps", self.steps, least=0)
+        for name in ("log_loss", "log_time"):
+            if math.isnan(getattr(self, name)):
+                raise InputError(name, "is NaN", "give a number")
 
 
 def run(
     objective: Objective,
     params: Params,
     *,
-    names: Sequence[str],
-    stepper: Stepper,
-    controller: Controller,
+    stepper: Stepper | str,
+    controller: Controller | str,
     stop: Stop,
     save_at: SaveAt = SaveAt(),
     recorders: Sequence[Recorder] = (),
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
-    fixed: dict[str, ndarray] | None = None,
     settings: dict[str, Any] | None = None,
-    identity: Sequence[ndarray] = (),
 ) -> Trajectory:
     """Move `params` downhill on `objective` until `stop` says so.
 
     A rejected step costs one forward pass and leaves no trace but a smaller rate. Seeds of a batch are
-    independent: each has its own rate, its own rejections and its own end.
+    independent: each has its own rate, its own rejections, its own count of steps and its own end.
 
     Args:
-        objective: log-loss and normalised gradient of parameters.
+        objective: log-loss and normalised gradient of parameters, and the network that has them.
         params: where to start.
-        names: what the parameters are called in the trajectory.
-        stepper, controller: how to move, and by how much.
+        stepper, controller: how to move, and by how much; or their names.
         stop, save_at: when to stop and what to keep; both ends are always kept.
         recorders: watch every accepted step.
         checkpoint: if given, an interrupted run goes on from there to the same bits.
         progress: called with the share of steps done and a note.
-        fixed, settings: passed through to the trajectory.
-        identity: arrays (the data) that tell this run from others in a checkpoint.
+        settings: passed through to the trajectory.
     """
+    stepper, controller = STEPPERS.build(stepper), CONTROLLERS.build(controller)
     key = ""
     if checkpoint:
-        rules = (stepper, controller, stop, save_at, tuple(names))
-        key = fingerprint([*params, *identity], *rules)
+        rules = (stepper, controller, stop, save_at, tuple(objective.trainable))
+        key = fingerprint([*params, *objective.data], *rules)
     evaluation = objective.evaluate(params)
     state = _begin(params, evaluation, stepper, controller)
-    found = checkpoint.read(key) if checkpoint else None
-    if found is None:
+    stored = checkpoint.read(key) if checkpoint else None
+    if stored is None:
         for recorder in recorders:
             recorder.start(params, evaluation)
         state.log_loss.append(evaluation.log_loss)
-        state.save()
+        state.save(state.active)
     else:
-        restore(state, recorders, *found)
+        restore(state, recorders, *stored)
         evaluation = objective.evaluate(state.params)
     while np.any(state.active):
         if _finish(state, evaluation, stop):
@@ -117,14 +128,13 @@ def run(
             evaluation = _advance(
                 state, objective, evaluation, stepper, controller, stop, recorders
             )
-        if save_at.wants(state.step, *state.times):
-            state.save()
+        state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
         if progress is not None:
-            progress(state.step / max(stop.steps, 1), f"log10 loss {_log10(evaluation):.2f}")
+            progress(_share(state, stop), f"log10 loss {_log10(evaluation):.2f}")
         if checkpoint and checkpoint.due():
             checkpoint.write(key, *pack(state, recorders))
-    state.save()
-    return trajectory_of(state, names, fixed or {}, settings or {})
+    state.save(np.ones(state.steps.shape, dtype=bool))
+    return trajectory_of(state, objective.trainable, objective.net_with(params), settings or {})
 
 
 def _begin(
@@ -135,8 +145,17 @@ def _begin(
     if not np.all(np.isfinite(evaluation.log_loss)):
         raise InputError("net", "has a loss that is not finite", "start from finite weights")
     rate = controller.init(evaluation)
-    free, never = np.full(shape, np.inf), np.full(shape, -np.inf)
-    return RunState(params, stepper.init(params), rate, free, never, running)
+    return RunState(
+        params,
+        stepper.init(params, evaluation),
+        rate,
+        cap=np.full(shape, np.inf),
+        log_time=np.full(shape, -np.inf),
+        outcomes=running,
+        steps=np.zeros(shape, dtype=np.int64),
+        last_saved=np.full(shape, -1),
+        last_saved_time=np.full(shape, -np.inf),
+    )
 
 
 def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
@@ -146,7 +165,7 @@ def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
         Outcome.DIVERGED: ~np.isfinite(log_loss),
         Outcome.TARGET_LOSS: log_loss <= stop.log_loss,
         Outcome.TIME_REACHED: state.log_time >= stop.log_time - _LANDING,
-        Outcome.STEPS_DONE: np.full(log_loss.shape, state.step >= stop.steps),
+        Outcome.STEPS_DONE: state.steps >= stop.steps,
     }
     for outcome, ended in done.items():
         state.outcomes = np.where(ended & state.active, outcome.name, state.outcomes)
@@ -175,7 +194,7 @@ def _advance(
     if not np.any(accepted):
         return evaluation
     before = evaluation
-    state.step += 1
+    state.steps = np.asarray(state.steps + accepted)
     if np.all(accepted):
         state.params, state.memory, evaluation = proposal[0], proposal.state, proposal.evaluation
     else:
@@ -185,9 +204,10 @@ def _advance(
     elapsed = np.where(accepted, proposal.log_elapsed, -np.inf)
     state.log_time = np.logaddexp(state.log_time, elapsed)
     state.log_loss.append(evaluation.log_loss)
-    state.log_rate.append(np.where(accepted, log_rate, -np.inf))
+    state.log_rate.append(log_rate)
+    state.moved.append(accepted)
     factor = np.where(accepted, np.exp(log_rate + before.log_loss), 0.0)
-    view = StepView(state.step, before, factor, state.params, evaluation, accepted)
+    view = StepView(state.steps, before, factor, state.params, evaluation, accepted)
     for recorder in recorders:
         recorder.see(view)
     return evaluation
@@ -213,12 +233,16 @@ def _landing_rate(
 
 def _mix(accepted: TruthPerSeed, new: Params, old: Params) -> Params:
     """The new arrays for the seeds that accepted and the old ones for the others."""
-    kept = accepted.astype(float)
-    # An array without the seeds' axes (a step counter) belongs to all of them.
     return tuple(
-        np.where(scaled(kept, np.ones_like(n)) > 0, n, o) if n.ndim >= kept.ndim else n
+        np.where(accepted.reshape(accepted.shape + (1,) * (n.ndim - accepted.ndim)), n, o)
         for n, o in zip(new, old, strict=True)
     )
+
+
+def _share(state: RunState, stop: Stop) -> float:
+    """How much of all steps is done; a seed that has ended needs no more."""
+    done = np.where(state.active, state.steps / max(stop.steps, 1), 1.0)
+    return float(np.mean(done))
 
 
 def _log10(evaluation: Evaluation) -> float:

@@ -14,11 +14,12 @@ from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.progress import Progress
-from featavg.training.controllers import Constant
+from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
-from featavg.training.losses import loss_named
+from featavg.training.losses.cross_entropy import CrossEntropy
+from featavg.training.losses.logistic import Logistic
 from featavg.training.objective import TwoLayerObjective
-from featavg.training.steppers import Momentum
+from featavg.training.steppers.momentum import Momentum
 from featavg.training.trajectory import Outcome
 
 STARTS = ("awake", "gaussian")
@@ -95,16 +96,14 @@ def train_head(
         if groups.max() > 1:
             raise InputError("groups", "hold more than two classes", "train the fine head")
         targets = np.where(groups[classes] == 1, 1, -1)
-        objective = TwoLayerObjective(x, targets, net, loss_named("logistic"))
+        objective = TwoLayerObjective(x, targets, net, Logistic())
     else:
-        loss = loss_named("cross-entropy")
-        objective = TwoLayerObjective(x, classes, net, loss, trainable=("weights",))
+        objective = TwoLayerObjective(x, classes, net, CrossEntropy(), trainable=("weights",))
     length = float(np.mean(np.einsum("ij,ij->i", x, x)))
     neurons = recipe.m if labels == "coarse" else recipe.h
     trajectory = run(
         objective,
         objective.params_of(net),
-        names=objective.trainable,
         stepper=Momentum(recipe.momentum),
         # A neuron's gradient carries the 1/m (1/h) of the second layer: undo it.
         controller=Constant(recipe.rate * neurons / length),
@@ -113,7 +112,7 @@ def train_head(
     )
     if trajectory.outcomes[0] is Outcome.DIVERGED:
         raise InputError("rate", f"{recipe.rate:g} made the loss infinite", "lower it")
-    return objective.net_with(tuple(trajectory.parameters[n][-1] for n in objective.trainable))
+    return trajectory.net
 
 
 def initial_head(

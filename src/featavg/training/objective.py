@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from featavg.data.blocks import RowBlocks
 from featavg.errors import InputError
+from featavg.nets.network import Network
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
 from featavg.training.losses import Loss, LossValue, check_targets
@@ -37,8 +38,27 @@ class Evaluation(Protocol):
 class Objective(Protocol):
     """A loss as a function of parameters; the leading axes of all arrays are the seeds."""
 
+    @property
+    def trainable(self) -> Sequence[str]:
+        """What the parameters are called in the network."""
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The points and their targets, which tell one run from another."""
+
+    def net_with(self, params: Params) -> Network:
+        """The network that has these parameters."""
+
     def evaluate(self, params: Params) -> Evaluation:
         """The objective at `params`."""
+
+
+def check_points(x: Float[ndarray, "*s n N"], targets: Int[ndarray, "*s n"]) -> None:
+    """Refuse points that are not numbers, and labels that are not one per point."""
+    if not np.all(np.isfinite(x)):
+        raise InputError("x", "holds NaN or infinite values", "clean the data first")
+    if targets.shape != x.shape[:-1]:
+        raise InputError("targets", f"have shape {targets.shape}", "give one per point")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,15 +118,17 @@ class TwoLayerObjective:
     trainable: Sequence[str] = ("weights", "biases")
 
     def __post_init__(self) -> None:
-        if not np.all(np.isfinite(self.x)):
-            raise InputError("x", "holds NaN or infinite values", "clean the data first")
+        check_points(self.x, self.targets)
         if self.x.shape[-1] != self.net.dimension:
             raise InputError(
                 "x", f"has {self.x.shape[-1]} columns", f"the network reads {self.net.dimension}"
             )
-        if self.targets.shape != self.x.shape[:-1]:
-            raise InputError("targets", f"have shape {self.targets.shape}", "give one a point")
         check_targets(self.targets, self.net.outputs)
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The points and their targets."""
+        return self.x, self.targets
 
     @cached_property
     def blocks(self) -> RowBlocks:
@@ -119,9 +141,7 @@ class TwoLayerObjective:
 
     def net_with(self, params: Params) -> TwoLayer:
         """The network that has these trainable arrays."""
-        parts = {"weights": self.net.weights, "biases": self.net.biases, "head": self.net.head}
-        parts.update(zip(self.trainable, params, strict=True))
-        return TwoLayer(**parts)
+        return self.net.with_arrays(dict(zip(self.trainable, params, strict=True)))
 
     def evaluate(self, params: Params) -> TwoLayerEvaluation:
         """Forward pass."""

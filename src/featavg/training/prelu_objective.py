@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,16 +12,17 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.power_relu import Activation, Shallow
+from featavg.nets.power_relu import DegreeOneActivation, Shallow
 from featavg.progress import Progress
-from featavg.training.controllers import Controller, ErrorControl
+from featavg.training.controllers import Controller
+from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import Exponential, Loss, LossValue, check_targets
-from featavg.training.objective import Params
-from featavg.training.steppers import GradientFlow, Stepper
+from featavg.training.losses import Loss, LossValue, check_targets
+from featavg.training.losses.exponential import Exponential
+from featavg.training.objective import Params, check_points
+from featavg.training.steppers import Stepper
+from featavg.training.steppers.flow import GradientFlow
 from featavg.training.trajectory import Trajectory
-
-NAMES = ("weights", "head")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +67,22 @@ class ShallowObjective:
 
     x: Float[ndarray, "*s n N"]
     y: Int[ndarray, "*s n"]
-    activation: Activation
+    activation: DegreeOneActivation
     loss: Loss = field(default_factory=Exponential)
 
     def __post_init__(self) -> None:
-        if not np.all(np.isfinite(self.x)):
-            raise InputError("x", "holds NaN or infinite values", "clean the data first")
-        if self.y.shape != self.x.shape[:-1]:
-            raise InputError("y", f"has shape {self.y.shape}", "give one label a point")
+        check_points(self.x, self.y)
         check_targets(self.y, 1)
+
+    @property
+    def trainable(self) -> Sequence[str]:
+        """Both layers."""
+        return ("weights", "head")
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The points and their labels."""
+        return self.x, self.y
 
     def net_with(self, params: Params) -> Shallow:
         """The network that has these parameters."""
@@ -95,7 +104,7 @@ def balanced_start(
     if not scale > 0:
         raise InputError("scale", f"is {scale}", "start from weights that are not all zero")
     if unit_weights.shape[-2] < 2:
-        raise InputError("width", f"is {unit_weights.shape[-2]}", "give a neuron of either sign")
+        raise InputError("width", f"is {unit_weights.shape[-2]}", "give a neuron of each sign")
     weights = scale * unit_weights
     signs = np.where(np.arange(weights.shape[-2]) % 2 == 0, 1.0, -1.0)
     return weights, signs * np.linalg.norm(weights, axis=-1)
@@ -120,18 +129,14 @@ def train_shallow(
     if not time > 0:
         raise InputError("time", f"is {time}", "follow the flow for a positive time")
     start = balanced_start(unit_weights, scale)
-    chosen = stepper or GradientFlow(1e-2)
-    found = run(
+    trajectory = run(
         objective,
         start,
-        names=NAMES,
-        stepper=chosen,
+        stepper=stepper or GradientFlow(1e-2),
         controller=controller or ErrorControl(),
         stop=Stop(steps, log_time=math.log(time)),
         save_at=save_at,
         progress=progress,
-        identity=(objective.x, objective.y),
         settings={"activation": objective.activation.name, "scale": scale, "time": time},
     )
-    last = tuple(found.parameters[name][-1] for name in NAMES)
-    return objective.net_with(last), found
+    return trajectory.net, trajectory

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import daqp
 import numpy as np
@@ -20,9 +20,10 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.shapes import PerSeed
+from featavg.training.bogacki_shampine import step
 from featavg.training.deep_objective import DeepEvaluation
 from featavg.training.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal
+from featavg.training.steppers import Proposal, Stepper
 
 OFF, ON, SLIDING = 0.0, 1.0, 2.0
 # A crossing shallower than this is rounding.
@@ -38,7 +39,7 @@ class Kink(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SlidingFlow:
+class SlidingFlow(Stepper):
     """d theta/ds = -(dL/dtheta)/L by the Bogacki-Shampine pair, sliding on kinks (Filippov).
 
     One network at a time: seeds slide on different kinks. The memory is the state of every pair
@@ -54,8 +55,8 @@ class SlidingFlow:
     x: Float[ndarray, "n N"]
     tolerance: float = 1e-6
     layers: str = "both"
-    name: str = "sliding-flow"
-    keeps_rotations: bool = True
+    name: ClassVar[str] = "sliding-flow"
+    estimates_error: ClassVar[bool] = True
 
     @cached_property
     def gram(self) -> Float[ndarray, "n n"]:
@@ -67,7 +68,7 @@ class SlidingFlow:
         """|x_i|."""
         return np.sqrt(np.diag(self.gram))
 
-    def init(self, params: Params) -> Params:
+    def init(self, params: Params, evaluation: Evaluation) -> Params:
         """Every pair is on its side."""
         if len(params) != 2 or params[0].ndim != 2:
             raise InputError("params", "are no single two-layer network", "give weights and head")
@@ -82,38 +83,21 @@ class SlidingFlow:
         log_rate: PerSeed,
     ) -> Proposal:
         """One step on the present kinks, then onto those that it reached."""
-        h = float(np.exp(log_rate + evaluation.log_loss))
+        h = np.exp(log_rate + evaluation.log_loss)
         pattern = self.settle(params, evaluation, state[0])
 
-        def moved(*terms: tuple[float, Params]) -> Params:
-            return tuple(
-                p + h * sum(weight * v[i] for weight, v in terms) for i, p in enumerate(params)
-            )
+        def velocity(params: Params, evaluation: Evaluation) -> Params:
+            return self.velocity(params, evaluation, pattern)
 
-        k1 = self.velocity(params, evaluation, pattern)
-        second = objective.evaluate(moved((1 / 2, k1)))
-        k2 = self.velocity(moved((1 / 2, k1)), second, pattern)
-        third = objective.evaluate(moved((3 / 4, k2)))
-        k3 = self.velocity(moved((3 / 4, k2)), third, pattern)
-        end = moved((2 / 9, k1), (1 / 3, k2), (4 / 9, k3))
-        last = objective.evaluate(end)
-        k4 = self.velocity(end, last, pattern)
+        taken = step(objective, params, evaluation, velocity, h)
         error = max(
-            h
-            * float(np.linalg.norm(-5 / 72 * a + b / 12 + c / 9 - d / 8))
-            / (self.tolerance * float(np.linalg.norm(p)) + 1e-300)
-            for p, a, b, c, d in zip(params, k1, k2, k3, k4, strict=True)
+            float(np.linalg.norm(defect)) / (self.tolerance * float(np.linalg.norm(p)) + 1e-300)
+            for p, defect in zip(params, taken.defects, strict=True)
         )
-        landed, after, overshoot = self.land(params, end, last, pattern)
-        log_elapsed = np.log(h) + np.logaddexp.reduce(
-            [
-                np.log(2 / 9) - evaluation.log_loss,
-                np.log(1 / 3) - second.log_loss,
-                np.log(4 / 9) - third.log_loss,
-            ]
-        )
-        final = last if landed is end else objective.evaluate(landed)
-        return Proposal(landed, final, (after,), log_elapsed, np.asarray(max(error, overshoot)))
+        landed, after, overshoot = self.land(params, taken.params, taken.evaluation, pattern)
+        final = taken.evaluation if landed is taken.params else objective.evaluate(landed)
+        worst = np.asarray(max(error, overshoot))
+        return Proposal(landed, final, (after,), taken.log_elapsed, worst)
 
     def pushes(self, params: Params, evaluation: Evaluation) -> Float[ndarray, "n M"]:
         """u_ri: a point on the active side moves w_r by u_ri x_i."""

@@ -12,17 +12,18 @@ import numpy as np
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, finite, one_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.progress import Progress
+from featavg.registry import CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers import Constant, Controller, ErrorControl
+from featavg.training.controllers import Controller
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import Loss, loss_named
+from featavg.training.losses import Loss
 from featavg.training.objective import TwoLayerObjective
 from featavg.training.state import Recorder
-from featavg.training.steppers import GradientDescent, GradientFlow, Stepper
+from featavg.training.steppers import Stepper
 from featavg.training.trajectory import Trajectory, joined
 
 # What a core's share of the last-level cache usually holds.
@@ -44,8 +45,10 @@ class Recipe:
         steps: the most steps to take.
         time: gradient-flow time to stop at (for the stepper "flow").
         layers: train the "first" layer only, or "both".
-        loss: None for logistic (coarse) and cross-entropy (fine).
-        stepper, controller: None for gradient descent at a constant rate.
+        loss: a loss or its name; None for logistic (coarse) and cross-entropy (fine).
+        stepper: a stepper or its name, such as "momentum:beta=0.5".
+        controller: a controller or its name; None for the constant rate `lr`, or for the control of
+            the error where the stepper estimates one.
     """
 
     labels: str = "coarse"
@@ -58,9 +61,9 @@ class Recipe:
     time: float = math.inf
     target_log_loss: float = -math.inf
     layers: str = "first"
-    loss: str | None = None
-    stepper: Stepper | None = None
-    controller: Controller | None = None
+    loss: Loss | str | None = None
+    stepper: Stepper | str = "gd"
+    controller: Controller | str | None = None
 
     def __post_init__(self) -> None:
         one_of("labels", self.labels, LABELS)
@@ -71,31 +74,39 @@ class Recipe:
         for name in ("sigma_w", "sigma_b"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(name, f"is {getattr(self, name)}", "give zero or more")
-        for name in ("lr", "time"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give a positive number")
+        finite("lr", self.lr, above=0)
+        if not self.time > 0:
+            raise InputError("time", f"is {self.time}", "give a positive number")
+        stepper, controller, loss = self.chosen_stepper, self.chosen_controller, self.chosen_loss
+        if controller.needs_error and not stepper.estimates_error:
+            able = [name for name in STEPPERS if STEPPERS[name].estimates_error]
+            told = f"is {controller.name} with stepper {stepper.name}"
+            raise InputError("controller", told, f"it needs the stepper {' or '.join(able)}")
+        if loss.one_output != (self.labels == "coarse"):
+            fitting = [n for n in LOSSES if LOSSES[n].one_output == (self.labels == "coarse")]
+            told = f"is {loss.name} for {self.labels} labels"
+            raise InputError("loss", told, f"choose {' or '.join(fitting)}")
 
     def neurons(self, k: int) -> int:
-        """M."""
+        """M, the number of hidden neurons of the network for k clusters."""
         return 2 * self.m if self.labels == "coarse" else k * self.h
 
     @property
     def chosen_stepper(self) -> Stepper:
-        """The stepper, gradient descent unless told otherwise."""
-        return self.stepper or GradientDescent()
+        """The stepper as an object."""
+        return STEPPERS.build(self.stepper)
 
     @property
     def chosen_controller(self) -> Controller:
-        """The controller that fits the stepper, unless told otherwise."""
-        if self.controller is not None:
-            return self.controller
-        flow = isinstance(self.chosen_stepper, GradientFlow)
-        return ErrorControl() if flow else Constant(self.lr)
+        """The controller as an object, by default the one that fits the stepper."""
+        fitting = "error" if self.chosen_stepper.estimates_error else "constant"
+        return CONTROLLERS.build(self.controller or fitting, rate=self.lr, steps=self.steps)
 
     @property
     def chosen_loss(self) -> Loss:
-        """The loss that fits the labels, unless told otherwise."""
-        return loss_named(self.loss or ("logistic" if self.labels == "coarse" else "cross-entropy"))
+        """The loss as an object, by default the one that fits the labels."""
+        fitting = "logistic" if self.labels == "coarse" else "cross-entropy"
+        return LOSSES.build(self.loss or fitting)
 
     @property
     def trainable(self) -> tuple[str, ...]:
@@ -142,8 +153,8 @@ def train(
             parts = []
             for i, group in enumerate(groups):
                 few = group[0] if len(group) == 1 else group
-                one = _draw(task, recipe, n, few, coordinates)
-                parts.append(train(one, recipe, save_at=save_at))
+                drawn = _draw(task, recipe, n, few, coordinates)
+                parts.append(train(drawn, recipe, save_at=save_at))
                 if progress is not None:
                     progress((i + 1) / len(groups), f"seed {group[-1]}")
             return joined(parts)
@@ -157,12 +168,9 @@ def train(
     net = initial_net(data, recipe)
     targets = data.y if recipe.labels == "coarse" else data.clusters
     objective = TwoLayerObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
-    trained = dict(zip(recipe.trainable, objective.params_of(net), strict=True))
-    everything = {"weights": net.weights, "biases": net.biases, "head": net.head}
     return run(
         objective,
-        tuple(trained.values()),
-        names=recipe.trainable,
+        objective.params_of(net),
         stepper=recipe.chosen_stepper,
         controller=recipe.chosen_controller,
         stop=Stop(
@@ -174,9 +182,7 @@ def train(
         recorders=recorders,
         checkpoint=checkpoint,
         progress=progress,
-        fixed={name: a for name, a in everything.items() if name not in trained},
         settings=_settings(data, recipe),
-        identity=(data.x, data.clusters),
     )
 
 
@@ -207,10 +213,10 @@ def _groups(
     """Seeds that are best run together.
 
     A batch saves calls, which is what small problems are made of. Of large ones it streams all data
-    through the memory at every step, where a few seeds at a time stay in the cache. Only a constant
-    rate takes the same steps whatever the grouping.
+    through the memory at every step, where a few seeds at a time stay in the cache. Seeds count
+    their own steps, so the grouping changes nothing but the time.
     """
-    if isinstance(seed, int | np.integer) or not isinstance(recipe.chosen_controller, Constant):
+    if isinstance(seed, int | np.integer):
         return []
     frame = coordinates or recipe.coordinates()
     columns = task.d if frame == "ambient" else min(task.k + recipe.neurons(task.k) + n, task.d)
@@ -259,9 +265,9 @@ def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
         "coordinates": data.coordinates,
         "recipe": plain
         | {
-            "loss": recipe.chosen_loss.name,
-            "stepper": repr(recipe.chosen_stepper),
-            "controller": repr(recipe.chosen_controller),
+            "loss": spec(recipe.chosen_loss),
+            "stepper": spec(recipe.chosen_stepper),
+            "controller": spec(recipe.chosen_controller),
         },
     }
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.network import Network, network_of
 from featavg.storage.folders import read_folder, write_folder
 
 
@@ -35,20 +35,20 @@ class Trajectory:
     Leading axes `*s` are the seeds of a batched run; they are absent for a single one.
 
     Attributes:
-        steps: the number of steps taken at each save.
+        steps: the number of steps that each seed had taken at each save.
         log_times: log of the gradient-flow time (the sum of learning rates) at each save.
         parameters: each trained array at each save, the save first.
-        fixed: the arrays that were not trained.
-        log_loss: log L before the first step and after each accepted one.
+        start: the network before training; it knows what was not trained, and its own kind.
+        log_loss: log L before the first step and after each one that the seed accepted.
         log_rate: log of the learning rate of each step.
         outcomes: how the run of each seed ended.
         settings: what is needed to run it again.
     """
 
-    steps: Int[ndarray, " t"]
+    steps: Int[ndarray, "t *s"]
     log_times: Float[ndarray, "t *s"]
     parameters: dict[str, ndarray]
-    fixed: dict[str, ndarray]
+    start: Network
     log_loss: Float[ndarray, "T *s"]
     log_rate: Float[ndarray, "R *s"]
     outcomes: tuple[Outcome, ...]
@@ -61,23 +61,28 @@ class Trajectory:
     def outcome(self) -> Outcome:
         """How the run ended; of a batch, how the first seed that did not finish well did."""
         bad = (Outcome.DIVERGED, Outcome.RATE_UNDERFLOW)
-        return next((one for one in self.outcomes if one in bad), self.outcomes[0])
+        return next((ended for ended in self.outcomes if ended in bad), self.outcomes[0])
 
-    def at(self, save: int) -> TwoLayer:
-        """The network at a save, or the batch of them."""
-        parts = dict(self.fixed)
-        parts.update({name: array[save] for name, array in self.parameters.items()})
-        return TwoLayer(**parts)
+    def at(self, save: int) -> Any:
+        """The network at a save, or the batch of them: of the kind that was trained."""
+        saved = {name: array[save] for name, array in self.parameters.items()}
+        return self.start.with_arrays(saved)
 
     @property
-    def net(self) -> TwoLayer:
+    def net(self) -> Any:
         """The trained network, or the batch of them."""
         return self.at(-1)
 
     @property
-    def initial(self) -> TwoLayer:
-        """The network before training, if it was saved (it is unless `save_at` says otherwise)."""
+    def initial(self) -> Any:
+        """The network before training, or the batch of them."""
         return self.at(0)
+
+    @property
+    def fixed(self) -> dict[str, ndarray]:
+        """The arrays that were not trained."""
+        arrays = self.start.arrays()
+        return {name: array for name, array in arrays.items() if name not in self.parameters}
 
     @property
     def compressed(self) -> bool:
@@ -92,7 +97,8 @@ class Trajectory:
             arrays[name] = getattr(self, name)
         meta = {
             "kind": "featavg trajectory",
-            "outcomes": [one.name for one in self.outcomes],
+            "net": self.start.structure(),
+            "outcomes": [outcome.name for outcome in self.outcomes],
             "settings": self.settings,
         }
         write_folder(Path(folder), arrays, meta)
@@ -104,7 +110,7 @@ def joined(runs: Sequence[Trajectory]) -> Trajectory:
     A seed that ended before the others stays where it ended, as it does inside a batch.
     """
     parts = [run if run.log_loss.ndim > 1 else _as_batch(run) for run in runs]
-    longest = max(parts, key=lambda part: part.steps[-1])
+    first = parts[0]
 
     def along(arrays: Sequence[ndarray], rest: float | None = None) -> ndarray:
         length = max(len(array) for array in arrays)
@@ -117,18 +123,21 @@ def joined(runs: Sequence[Trajectory]) -> Trajectory:
         return np.concatenate([np.concatenate(pair) for pair in pairs], axis=1)
 
     return Trajectory(
-        steps=longest.steps,
+        steps=along([part.steps for part in parts]),
         log_times=along([part.log_times for part in parts]),
         parameters={
-            name: along([part.parameters[name] for part in parts]) for name in longest.parameters
+            name: along([part.parameters[name] for part in parts]) for name in first.parameters
         },
-        fixed={
-            name: np.concatenate([part.fixed[name] for part in parts]) for name in longest.fixed
-        },
+        start=first.start.with_arrays(
+            {
+                name: np.concatenate([part.start.arrays()[name] for part in parts])
+                for name in first.start.arrays()
+            }
+        ),
         log_loss=along([part.log_loss for part in parts]),
         log_rate=along([part.log_rate for part in parts], rest=-np.inf),
         outcomes=tuple(outcome for part in parts for outcome in part.outcomes),
-        settings=longest.settings
+        settings=first.settings
         | {"seeds": [seed for part in parts for seed in part.settings["seeds"]]},
     )
 
@@ -137,9 +146,10 @@ def _as_batch(run: Trajectory) -> Trajectory:
     """A run of one seed with an axis for its seed."""
     return replace(
         run,
+        steps=run.steps[:, None],
         log_times=run.log_times[:, None],
         parameters={name: array[:, None] for name, array in run.parameters.items()},
-        fixed={name: array[None] for name, array in run.fixed.items()},
+        start=run.start.with_arrays({n: array[None] for n, array in run.start.arrays().items()}),
         log_loss=run.log_loss[:, None],
         log_rate=run.log_rate[:, None],
     )
@@ -149,17 +159,28 @@ def load_trajectory(folder: str | Path) -> Trajectory:
     """Read a run back: the same arrays to the last bit."""
     arrays, meta = read_folder(Path(folder))
     try:
+        parameters = _under("parameters/", arrays)
+        first = {name: array[0] for name, array in parameters.items()}
+        # Runs that were saved before there were other networks do not name theirs.
+        structure = meta.get("net", {"kind": "two-layer"})
         return Trajectory(
-            parameters=_under("parameters/", arrays),
-            fixed=_under("fixed/", arrays),
+            parameters=parameters,
+            start=network_of(structure, _under("fixed/", arrays) | first),
             outcomes=tuple(Outcome[name] for name in meta["outcomes"]),
             settings=meta["settings"],
-            **{name: arrays[name] for name in ("steps", "log_times", "log_loss", "log_rate")},
+            steps=_per_seed(arrays["steps"], arrays["log_times"]),
+            **{name: arrays[name] for name in ("log_times", "log_loss", "log_rate")},
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, IndexError) as error:
         raise InputError(
             str(folder), f"is not a saved run ({error} is missing)", "give the folder of a run"
         ) from error
+
+
+def _per_seed(steps: ndarray, log_times: ndarray) -> ndarray:
+    """Steps of each seed; older runs have one count for all of them."""
+    shape = (len(steps), *(1,) * (log_times.ndim - steps.ndim))
+    return np.broadcast_to(steps.reshape(shape), log_times.shape) if steps.ndim == 1 else steps
 
 
 def _under(prefix: str, arrays: Mapping[str, ndarray]) -> dict[str, ndarray]:

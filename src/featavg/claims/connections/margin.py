@@ -14,7 +14,8 @@ from featavg.errors import InputError
 from featavg.figures.figure import Axis, Bar, Bars, Contour, Figure, Plane, Points
 from featavg.figures.marks import Role
 from featavg.measures.best_margin import BestMargin, best_margin, normalized_margin
-from featavg.nets.power_relu import LeakyReLU, Shallow
+from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.power_relu import Shallow
 from featavg.training.prelu_objective import ShallowObjective, train_shallow
 
 AXIS = np.array([[1.0, 0.0], [-1.0, 0.0]])

@@ -13,11 +13,11 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.measures.margin import Margins, margins, parameter_norm
 from featavg.nets.deep import two_sided
-from featavg.training.controllers import ErrorControl
+from featavg.training.controllers.error import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import Exponential
-from featavg.training.steppers import GradientFlow
+from featavg.training.losses.exponential import Exponential
+from featavg.training.steppers.flow import GradientFlow
 
 DEPTHS = (1, 2, 3, 4)
 CLUSTERS, DIMENSION, POINTS, WIDTH = 4, 20, 16, 10
@@ -54,17 +54,16 @@ def flow(depth: int, seeds: tuple[int, ...], scale: float = 0.5, target: float =
     pairs = [class_data(seed) for seed in seeds]
     x, y = (np.stack(part) for part in zip(*pairs, strict=True))
     start = two_sided(x, y, (WIDTH,) * (depth - 1) + (1,), seeds, scale)
-    objective = DeepObjective(x, y, Exponential())
+    objective = DeepObjective(x, y, start, Exponential())
     ran = run(
         objective,
         start.weights,
-        names=[f"layer{number}" for number in range(depth)],
         stepper=GradientFlow(tolerance=1e-6),
         controller=ErrorControl(),
         stop=Stop(steps=20_000, log_loss=target),
         save_at=SaveAt(every=1),
     )
-    weights = tuple(ran.parameters[f"layer{number}"] for number in range(depth))
+    weights = tuple(ran.parameters[name] for name in objective.trainable)
     evaluated = objective.evaluate(weights)
     found = margins(
         evaluated.preactivations[-1],

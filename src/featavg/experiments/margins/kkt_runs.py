@@ -21,10 +21,10 @@ from featavg.experiments.margins.homogeneous_flow import decrease
 from featavg.measures.kkt import kkt
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
-from featavg.training.controllers import ErrorControl
+from featavg.training.controllers.error import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import Exponential
+from featavg.training.losses.exponential import Exponential
 from featavg.training.sliding_flow import SlidingFlow
 
 D, M = 3072, 5
@@ -53,11 +53,10 @@ def reached(k: int, seed: int) -> Reached:
     task = MultiCluster(k=k, d=D)
     data = draw(task, POINTS_A_CLUSTER * k, 2 * M, seed)
     x = data.x / math.sqrt(D)
-    weights = 1e-3 * data.unit_weights / math.sqrt(D)
+    start = Deep((1e-3 * data.unit_weights / math.sqrt(D), binary_head(M)))
     ran = run(
-        DeepObjective(x, data.y, Exponential()),
-        (weights, binary_head(M)),
-        names=("weights", "head"),
+        DeepObjective(x, data.y, start, Exponential()),
+        start.weights,
         stepper=SlidingFlow(x, tolerance=1e-5, layers="first"),
         # Landing on a kink may ask for a step that is very much shorter.
         controller=ErrorControl(least=1e-4),
@@ -66,12 +65,12 @@ def reached(k: int, seed: int) -> Reached:
     )
     depth = -ran.log_loss
     steps = [int(np.argmax(depth >= value)) for value in DEPTHS]
-    seen = [ran.parameters["weights"][step] for step in steps]
-    residuals = [kkt(Deep((w, binary_head(M))), x, data.y, layers="first") for w in seen]
-    norm = np.linalg.norm(ran.parameters["weights"], axis=(1, 2))
+    seen = [ran.at(step) for step in steps]
+    residuals = [kkt(net, x, data.y, layers="first") for net in seen]
+    norm = np.linalg.norm(ran.parameters["weights1"], axis=(1, 2))
     total = -depth + math.log(len(x))
     smoothed = (-total / norm)[:, None]
-    nets = tuple(TwoLayer(w, np.zeros(2 * M), binary_head(M)) for w in seen)
+    nets = tuple(TwoLayer(net.weights[0], np.zeros(2 * M), binary_head(M)) for net in seen)
     last = residuals[-1]
     return Reached(
         task,

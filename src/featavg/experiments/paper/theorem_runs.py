@@ -22,7 +22,7 @@ from featavg.measures.alignment import neuron_signs
 from featavg.measures.decomposition import projected_coefficients
 from featavg.measures.dynamics import Activations, LossBalance
 from featavg.nets.two_layer import TwoLayer
-from featavg.training.steppers import GradientFlow
+from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import Recipe, train
 
 PAPER_D, PAPER_TIME, PAPER_SIGMA_W, PAPER_SIGMA_B = 3072, 0.1, 1e-5, 1e-5

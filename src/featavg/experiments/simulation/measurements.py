@@ -71,7 +71,11 @@ def measure(
     setting: Setting, points: SimulationPoints, labels: str, run: Trajectory
 ) -> list[RunNumbers]:
     """The numbers of each seed's network."""
-    return [_numbers(setting, points, labels, run, index) for index in range(len(setting.seeds))]
+    matrices = cosines_of(points, run)
+    return [
+        _numbers(setting, points, labels, run, index, matrix)
+        for index, matrix in enumerate(matrices)
+    ]
 
 
 def cosines_of(points: SimulationPoints, run: Trajectory) -> Float[ndarray, "s k k"]:
@@ -87,12 +91,16 @@ def net_of(run: Trajectory, index: int) -> TwoLayer:
 
 
 def _numbers(
-    setting: Setting, points: SimulationPoints, labels: str, run: Trajectory, index: int
+    setting: Setting,
+    points: SimulationPoints,
+    labels: str,
+    run: Trajectory,
+    index: int,
+    matrix: Float[ndarray, "k k"],
 ) -> RunNumbers:
     net, seed, task = net_of(run, index), setting.seeds[index], points.task
     x, clusters = points.trained_on(index)
     fresh = points.fresh(seed, setting.n_test)
-    matrix = cosines_of(points, run)[index]
     blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
     spread = averaging_index_of(net, points.features, task.cluster_labels)
     grouped = labels == "fine" and fresh is not None
@@ -100,7 +108,7 @@ def _numbers(
         labels=labels,
         seed=seed,
         outcome=run.outcomes[index].name,
-        steps=int(run.steps[-1]),
+        steps=int(np.atleast_1d(run.steps[-1])[index]),
         log10_loss=_finite(np.atleast_1d(run.log_loss[-1])[index] / math.log(10)),
         log10_time=_finite(np.atleast_1d(run.log_times[-1])[index] / math.log(10)),
         train_right=_right(setting, points, net, x, clusters),

@@ -53,7 +53,7 @@ def compose(preset: str | None = None, config: str | Path | None = None, **given
         raise InputError("preset", f"is {name!r}", f"choose one of {', '.join(PRESETS)}")
     if merged.get("data") is not None:
         if name != "paper":
-            remedy = "it is about a task of its own, leave it away"
+            remedy = "it is about a task of its own, leave it out"
             raise InputError("preset", f"is {name} beside data", remedy)
         return Setting(**merged)
     return Setting(**(preset_values(name, merged) | merged))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +17,7 @@ from featavg.experiments.simulation import toml
 from featavg.experiments.simulation.validation_messages import in_one_sentence
 from featavg.nets.readouts import NAMES as READOUT_NAMES
 from featavg.nets.readouts.registry import READOUTS
-from featavg.training.controllers import Constant, Controller, ErrorControl, LossBased
-from featavg.training.steppers import Adam, GradientDescent, GradientFlow, Momentum, Stepper
+from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.train import LABELS, Recipe
 
 TASK = ("k", "d", "alpha", "sigma", "positive", "cosine", "norms", "probabilities", "gram")
@@ -49,8 +47,9 @@ class Setting(BaseModel):
         seeds: one run each, all in one batched computation.
         gram: a matrix, or a CSV, JSON or npy file that holds one.
         data: an npz file with points of yours, `x` and `clusters`, instead of a task.
-        stepper: "gd", "momentum" (with `beta`), "adam" or "flow" (to `tolerance`, until `time`).
-        controller: "constant" (rate `lr`), "loss-based" (starting at `lr`), or "error" for "flow".
+        loss, stepper, controller: names of `LOSSES`, `STEPPERS`, `CONTROLLERS`, perhaps with options:
+            "momentum:beta=0.5". Not said, the loss follows the labels and the controller the stepper.
+        beta, tolerance, lr: options of every stepper, or every controller (its `rate`), that has them.
         target_loss: stop at this loss.
         readout: from the fine outputs to a class: a name from READOUTS.
         save_every: keep the weights every so many steps, not only the first and the last.
@@ -86,11 +85,11 @@ class Setting(BaseModel):
     sigma_w: float = 1e-5
     sigma_b: float = 1e-5
     layers: Literal["first", "both"] = "first"
-    loss: Literal["logistic", "exponential", "cross-entropy"] | None = None
+    loss: str | None = None
     readout: str = READOUT_NAMES[0]
 
-    stepper: Literal["gd", "momentum", "adam", "flow"] = "gd"
-    controller: Literal["constant", "loss-based", "error"] | None = None
+    stepper: str = "gd"
+    controller: str | None = None
     lr: float = 1e-3
     beta: float = 0.9
     tolerance: float = 1e-3
@@ -137,29 +136,18 @@ class Setting(BaseModel):
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             told = ", ".join(map(str, self.seeds)) or "empty"
             raise InputError("seeds", f"are {told}", "give different numbers, zero or more")
-        for name, allowed in (
-            ("target_loss", (self.target_loss or 0) >= 0),
-            ("beta", 0 <= self.beta < 1),
-            ("tolerance", 0 < self.tolerance < 1),
-        ):
-            if not allowed:
-                remedy = (
-                    "give a share from 0 to below 1" if name != "target_loss" else "give 0 or more"
-                )
-                raise InputError(name, f"is {getattr(self, name)}", remedy)
-        if self.controller == "error" and self.stepper != "flow":
-            remedy = "use it with stepper flow, which knows its error"
-            raise InputError("controller", f"is error with stepper {self.stepper}", remedy)
-        if self.coordinates == "compressed" and not self._stepper().keeps_rotations:
+        if (self.target_loss or 0) < 0:
+            raise InputError("target_loss", f"is {self.target_loss}", "give 0 or more")
+        stepper = STEPPERS.build(self.stepper, beta=self.beta, tolerance=self.tolerance)
+        if self.coordinates == "compressed" and not stepper.keeps_rotations:
             told = f"are compressed with stepper {self.stepper}, which looks at single ones"
             raise InputError("coordinates", told, "use ambient or auto")
-        if self.labels != "both" and self.loss is not None:
-            self._loss_for(self.labels)
-        elif self.loss == "cross-entropy":
-            raise InputError("loss", "is cross-entropy for both", "that is the fine one's anyway")
+        if self.loss and self.labels == "both" and not LOSSES.build(self.loss).one_output:
+            remedy = "with both, it is the loss of the coarse labels"
+            raise InputError("loss", f"is {self.loss} for both", remedy)
         beside = [name for name in _SAID_BY_DATA if name in self.model_fields_set]
         if self.data is not None and beside:
-            remedy = "the data says it already, leave it away"
+            remedy = "the data says it already, leave it out"
             raise InputError(", ".join(beside), "is given beside data", remedy)
         for labels in self.each_labels:
             self.recipe(labels)
@@ -186,38 +174,14 @@ class Setting(BaseModel):
             labels=labels,
             time=math.inf if self.time is None else self.time,
             target_log_loss=math.log(self.target_loss) if self.target_loss else -math.inf,
-            loss=self._loss_for(labels),
-            stepper=self._stepper(),
-            controller=self._controller(),
+            # With both networks the loss is the coarse one's; the fine one has its own.
+            loss=None if self.labels == "both" and labels == "fine" else self.loss,
+            stepper=STEPPERS.build(self.stepper, beta=self.beta, tolerance=self.tolerance),
+            controller=None
+            if self.controller is None
+            else CONTROLLERS.build(self.controller, rate=self.lr, steps=self.steps),
             **{name: getattr(self, name) for name in _NETWORK},
         )
-
-    def _loss_for(self, labels: str) -> str | None:
-        if self.loss is None or (self.labels == "both" and labels == "fine"):
-            return None
-        if (self.loss == "cross-entropy") != (labels == "fine"):
-            choice = "cross-entropy" if labels == "fine" else "logistic or exponential"
-            raise InputError("loss", f"is {self.loss} for {labels} labels", f"choose {choice}")
-        return self.loss
-
-    def _stepper(self) -> Stepper:
-        makers: dict[str, Callable[[], Stepper]] = {
-            "gd": GradientDescent,
-            "momentum": lambda: Momentum(self.beta),
-            "adam": Adam,
-            "flow": lambda: GradientFlow(self.tolerance),
-        }
-        return makers[self.stepper]()
-
-    def _controller(self) -> Controller | None:
-        if self.controller is None:
-            return None
-        makers: dict[str, Callable[[], Controller]] = {
-            "constant": lambda: Constant(self.lr),
-            "loss-based": lambda: LossBased(self.lr),
-            "error": ErrorControl,
-        }
-        return makers[self.controller]()
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Setting:

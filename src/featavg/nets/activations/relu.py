@@ -1,0 +1,36 @@
+"""The rectifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.nets.activations import Activation
+
+
+@dataclass(frozen=True)
+class ReLU(Activation):
+    """phi(z) = max(z, 0), with the derivative 1[z >= 0].
+
+    >>> ReLU().value(np.array([2.0, -1.0])), ReLU().slope(np.array([0.0, -1.0]))
+    (array([2., 0.]), array([1., 0.]))
+    """
+
+    name: ClassVar[str] = "relu"
+
+    @property
+    def negative_slope(self) -> float:
+        """Zero."""
+        return 0.0
+
+    def value(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
+        """max(z, 0)."""
+        return np.maximum(z, 0.0)
+
+    def slope(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
+        """1[z >= 0]."""
+        return (z >= 0.0).astype(float)

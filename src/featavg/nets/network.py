@@ -1,0 +1,60 @@
+"""What every network of the simulator offers to training, measures and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.errors import InputError
+
+# The kinds of networks that a saved run may hold, and where they live.
+KINDS = {
+    "two-layer": ("featavg.nets.two_layer", "TwoLayer"),
+    "deep": ("featavg.nets.deep", "Deep"),
+    "shallow": ("featavg.nets.power_relu", "Shallow"),
+}
+
+
+@runtime_checkable
+class Network(Protocol):
+    """Arrays with names, and how they become outputs; leading axes are independent networks."""
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The leading axes: () for one network."""
+
+    def __call__(self, x: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
+        """The outputs."""
+
+    def __getitem__(self, index: int) -> Any:
+        """One network of a batch."""
+
+    def arrays(self) -> dict[str, ndarray]:
+        """Weights and biases by name."""
+
+    def with_arrays(self, arrays: Mapping[str, ndarray]) -> Any:
+        """The same kind of network with some arrays replaced."""
+
+    def structure(self) -> dict[str, Any]:
+        """All but the arrays, as plain values; `kind` is a key of `KINDS`."""
+
+
+def network_of(structure: Mapping[str, Any], arrays: Mapping[str, ndarray]) -> Network:
+    """The network that has this structure and these arrays: the inverse of its two methods.
+
+    >>> import numpy as np
+    >>> from featavg.nets.deep import Deep
+    >>> net = Deep((np.eye(2), np.ones((1, 2))), activation="leaky-relu:leak=0.5")
+    >>> network_of(net.structure(), net.arrays())(np.array([[1.0, -1.0]]))
+    array([[0.5]])
+    """
+    options = dict(structure)
+    kind = options.pop("kind", None)
+    if kind not in KINDS:
+        raise InputError("net", f"is of the kind {kind!r}", f"known are {', '.join(KINDS)}")
+    module, name = KINDS[kind]
+    return getattr(import_module(module), name).from_arrays(arrays, **options)

@@ -1,0 +1,38 @@
+"""A constant learning rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from featavg.errors import finite
+from featavg.shapes import PerSeed
+from featavg.training.controllers import Controller, Judgement
+from featavg.training.objective import Evaluation
+from featavg.training.steppers import Proposal
+
+
+@dataclass(frozen=True)
+class Constant(Controller):
+    """The same learning rate at every step; every step counts."""
+
+    rate: float
+    name: ClassVar[str] = "constant"
+
+    def __post_init__(self) -> None:
+        finite("rate", self.rate, above=0)
+
+    def init(self, evaluation: Evaluation) -> PerSeed:
+        """The state is log rate, for ever."""
+        return np.full_like(evaluation.log_loss, math.log(self.rate))
+
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
+        """The state itself."""
+        return state
+
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
+        """Always yes."""
+        return Judgement(np.ones(state.shape, dtype=bool), state)

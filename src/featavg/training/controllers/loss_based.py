@@ -1,0 +1,49 @@
+"""A learning rate that follows the loss down."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from featavg.errors import finite
+from featavg.shapes import PerSeed
+from featavg.training.controllers import Controller, Judgement
+from featavg.training.objective import Evaluation
+from featavg.training.steppers import Proposal
+
+
+@dataclass(frozen=True)
+class LossBased(Controller):
+    """Effective rate = rate / loss, grown while the loss falls, taken back when it rises.
+
+    Accepted: rate *= 2^(1/5). The loss rose or is not finite: the step is undone and rate /= 2^(1/10).
+    (Lyu and Li, 2020, used it to reach losses that no fixed rate reaches.)
+    """
+
+    rate: float = 0.1
+    grow: float = 2.0 ** (1 / 5)
+    shrink: float = 2.0 ** (1 / 10)
+    name: ClassVar[str] = "loss-based"
+
+    def __post_init__(self) -> None:
+        finite("rate", self.rate, above=0)
+        finite("grow", self.grow, above=1)
+        finite("shrink", self.shrink, above=1)
+
+    def init(self, evaluation: Evaluation) -> PerSeed:
+        """The state is log rate, before it is divided by the loss."""
+        return np.full_like(evaluation.log_loss, math.log(self.rate))
+
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
+        """log(rate / loss)."""
+        return state - evaluation.log_loss
+
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
+        """Yes if the loss did not rise."""
+        after = proposal.evaluation.log_loss
+        accepted = np.isfinite(after) & (after <= before.log_loss)
+        step = np.where(accepted, math.log(self.grow), -math.log(self.shrink))
+        return Judgement(accepted, state + step)
