@@ -17,7 +17,7 @@ from featavg.measures.averaging import (
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import binary
-from featavg.training.steppers import Adam
+from featavg.training.steppers.adam import Adam
 from featavg.training.train import train
 
 RNG = np.random.default_rng(3)

@@ -6,11 +6,14 @@ import pytest
 import featavg as fa
 from featavg.measures.decomposition import Coefficients
 from featavg.nets.deep import Deep
-from featavg.training.controllers import Constant
+from featavg.training.controllers.constant import Constant
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import CrossEntropy, Logistic
-from featavg.training.steppers import Adam, GradientDescent, Momentum
+from featavg.training.losses.cross_entropy import CrossEntropy
+from featavg.training.losses.logistic import Logistic
+from featavg.training.steppers.adam import Adam
+from featavg.training.steppers.gd import GradientDescent
+from featavg.training.steppers.momentum import Momentum
 from featavg.training.train import initial_net
 
 AGREES = 1e-9
@@ -136,10 +139,10 @@ def test_three_layers_train_as_in_the_package(laboratory, labels):
     middle = np.random.default_rng(0).standard_normal((neurons, neurons)) * np.sqrt(2 / neurons)
     targets = data.y if labels == "coarse" else data.clusters
     loss = Logistic() if labels == "coarse" else CrossEntropy()
+    start = Deep((net.weights, middle, net.head))
     truth = run(
-        DeepObjective(data.x, targets, loss),
-        (net.weights, middle, net.head),
-        names=("first", "middle", "head"),
+        DeepObjective(data.x, targets, start, loss),
+        start.weights,
         stepper=GradientDescent(),
         controller=Constant(2e-3),
         stop=Stop(STEPS),
@@ -151,8 +154,8 @@ def test_three_layers_train_as_in_the_package(laboratory, labels):
     np.testing.assert_allclose(page["losses"], truth.log_loss, rtol=AGREES, atol=AGREES)
 
     # The effective weight of a cluster: the mean gradient of the decision over its points.
-    deep = Deep(tuple(array[-1] for array in truth.parameters.values()))
-    first, second = (z >= 0 for z in deep.layers(data.x)[:2])
+    deep = truth.net
+    first, second = deep.pattern(data.x)
     effective = []
     for j in range(task.k):
         sign, output = (task.cluster_labels[j], 0) if labels == "coarse" else (1, j)
