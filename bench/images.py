@@ -29,11 +29,12 @@ def curve(images: int = 100) -> list[Row]:
     from featavg.experiments.images.curves import minimal, wrapped
     from featavg.nets.torch.architecture import architecture
     from featavg.robustness.curve import curve_of, pgd_curve
-    from featavg.training.torch.fit import Recipe, fit
+    from featavg.training.torch.module import train_module
+    from featavg.training.torch.recipe import ImageRecipe
 
     task = load("digits")
     net = architecture("convnet", task, "fine", 16).build()
-    fit(net, task, "fine", Recipe(epochs=10, batch=64, rate=0.05, crop=1))
+    train_module(net, task, "fine", ImageRecipe(epochs=10, batch=64, rate=0.05, crop=1))
     x, y = task.test.unit[:images], task.targets(task.test, "coarse")[:images]
     own = task.test.fine[:images]
     seconds = {}
@@ -77,7 +78,8 @@ def throughput(images: int = 1024, width: int = 8, repeats: int = 3) -> Row:
 
     from featavg.data.images import Images, ImageTask, partition
     from featavg.nets.torch.architecture import architecture
-    from featavg.training.torch.fit import Recipe, fit
+    from featavg.training.torch.module import train_module
+    from featavg.training.torch.recipe import ImageRecipe
 
     rng = np.random.default_rng(0)
     pixels = rng.integers(0, 256, (images, 3, 32, 32)).astype(np.uint8)
@@ -99,7 +101,7 @@ def throughput(images: int = 1024, width: int = 8, repeats: int = 3) -> Row:
 
     def ours() -> None:
         net = architecture("resnet18", task, "fine", width).build()
-        fit(net, task, "fine", Recipe(epochs=1, batch=128, rate=0.1))
+        train_module(net, task, "fine", ImageRecipe(epochs=1, batch=128, rate=0.1))
 
     # Turn by turn, and processor time: other programs on the machine then weigh on both alike.
     best = {"bare": np.inf, "ours": np.inf}

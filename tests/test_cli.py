@@ -15,9 +15,9 @@ import featavg
 from featavg import cli
 from featavg.cli import GROUPS, main, make_app
 from featavg.commands.claims import last_verdict
-from featavg.commands.doctor import examine
 from featavg.experiments.simulation.presets import PRESETS, compose
 from featavg.experiments.simulation.setting import Setting
+from featavg.report.installation import doctor
 
 COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
 SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]
@@ -158,8 +158,8 @@ def test_doctor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["core"]["numpy"] is not None
-    assert report["data"]["MNIST"] == str(tmp_path / "mnist")
-    assert report["data"]["CIFAR-10"] is None
+    # An empty folder of the right name is no data: the loader would refuse it too.
+    assert report["data"] == dict.fromkeys(("mnist", "cifar10", "cifar100"), "not here")
     assert report["out_problem"] is None
     assert not (tmp_path / "new").exists()
 
@@ -168,7 +168,7 @@ def test_doctor_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path:
     (tmp_path / "file").write_text("")
     assert main(["doctor", "--out", str(tmp_path / "file" / "results")]) == 1
     assert "Not ready" in capsys.readouterr().out
-    assert examine(None, tmp_path / "file")["out_problem"] is not None
+    assert doctor(None, tmp_path / "file").out_problem is not None
 
 
 def test_simulate_prints_and_writes(

@@ -9,6 +9,9 @@ from featavg.data.clusters import Sample as Sample
 from featavg.data.compress import TrainingSet as TrainingSet
 from featavg.data.compress import draw as draw
 from featavg.data.compress import draw_many as draw_many
+from featavg.data.images import Images as Images
+from featavg.data.images import ImageTask as ImageTask
+from featavg.data.published import load_images as load_images
 
 # parts that are chosen by name
 from featavg.registry import ACTIVATIONS as ACTIVATIONS
@@ -42,6 +45,14 @@ from featavg.training.controllers.constant import Constant as Constant
 from featavg.training.controllers.error import ErrorControl as ErrorControl
 from featavg.training.controllers.loss_based import LossBased as LossBased
 from featavg.training.checkpoint import Checkpoint as Checkpoint
+from featavg.training.heads import HeadRecipe as HeadRecipe
+from featavg.training.heads import train_head as train_head
+from featavg.training.torch.recipe import ImagePreset as ImagePreset
+from featavg.training.torch.recipe import ImageRecipe as ImageRecipe
+from featavg.training.torch.recipe import image_presets as image_presets
+from featavg.training.torch.image_network import ImageNetwork as ImageNetwork
+from featavg.training.torch.image_network import load_trained as load_trained
+from featavg.training.torch.image_network import train_images as train_images
 from featavg.training.trajectory import Trajectory as Trajectory
 from featavg.training.trajectory import load_trajectory as load_trajectory
 from featavg.experiments.simulation.setting import Setting as Setting
@@ -82,12 +93,27 @@ from featavg.robustness.attacks.suite import attack_suite as attack_suite
 from featavg.robustness.curve import curve as curve
 from featavg.robustness.curve import pgd_curve as pgd_curve
 
+# experiments on images
+from featavg.experiments.images.features import FeatureSet as FeatureSet
+from featavg.experiments.images.features import embed as embed
+from featavg.experiments.images.heads import HeadRadii as HeadRadii
+from featavg.experiments.images.heads import HeadStudy as HeadStudy
+from featavg.experiments.images.heads import head_radii as head_radii
+from featavg.experiments.images.heads import study_heads as study_heads
+from featavg.experiments.images.superclasses import SuperclassStudy as SuperclassStudy
+from featavg.experiments.images.superclasses import study_superclasses as study_superclasses
+from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
+from featavg.experiments.images.curves import CurveSettings as CurveSettings
+from featavg.experiments.images.curves import image_curve as image_curve
+
 # claims and report
 from featavg.claims.ledger import Check as Check
 from featavg.claims.ledger import Claim as Claim
 from featavg.claims.ledger import Evidence as Evidence
 from featavg.claims.ledger import ClaimSettings as ClaimSettings
 from featavg.claims.registry import all_claims as all_claims
+from featavg.report.installation import Installation as Installation
+from featavg.report.installation import doctor as doctor
 from featavg.report.reproduce import reproduce as reproduce
 
 __version__: str

@@ -81,3 +81,11 @@ def whole(argument: str, value: Any, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(argument, f"is {value}", f"give a whole number, {least} or more")
     return int(value)
+
+
+def torch_needed() -> None:
+    """Say how to get PyTorch if it is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise InputError("torch", "is not installed", "pip install 'featavg[torch]'")

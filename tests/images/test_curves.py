@@ -12,10 +12,16 @@ from featavg.commands.images import register as register_images  # noqa: E402
 from featavg.data.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.images import curves  # noqa: E402
-from featavg.experiments.images.curves import CurveSettings, adaptive, as_published, compare  # noqa: E402
+from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS  # noqa: E402
+from featavg.experiments.images.curves import (  # noqa: E402
+    CurveSettings,
+    adaptive,
+    image_curve,
+    own_loss_pgd,
+)
 from featavg.experiments.images.foolbox_comparison import against_foolbox  # noqa: E402
-from featavg.training.torch.fit import Recipe  # noqa: E402
-from featavg.training.torch.images import train_images  # noqa: E402
+from featavg.training.torch.image_network import train_images  # noqa: E402
+from featavg.training.torch.recipe import ImageRecipe  # noqa: E402
 
 torch.set_num_threads(1)
 SETTINGS = CurveSettings(
@@ -33,7 +39,7 @@ SETTINGS = CurveSettings(
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     task, folder = load("digits"), tmp_path_factory.mktemp("nets")
-    recipe = Recipe(epochs=6, batch=64, rate=0.05, crop=1)
+    recipe = ImageRecipe(epochs=6, batch=64, rate=0.05, crop=1)
     nets = {
         labels: train_images(task, labels, folder / f"digits-{labels}", "convnet", 8, recipe).net
         for labels in ("coarse", "fine")
@@ -45,10 +51,10 @@ def test_the_adaptive_attack_is_nowhere_weaker_than_the_published_one(trained):
     task, nets, _ = trained
     for labels in nets:
         strong = adaptive(nets[labels], task, labels, "probability", "l2", SETTINGS)
-        weak = as_published(nets[labels], task, labels, "probability", "l2", SETTINGS)
-        assert np.all(np.asarray(strong["accuracy"]) <= np.asarray(weak["accuracy"]) + 1e-9)
-        assert strong["unit"] == "l2, pixels in [0,1]"
-        assert strong["accuracy"][0] > 0.85
+        weak = own_loss_pgd(nets[labels], task, labels, "probability", "l2", SETTINGS)
+        assert np.all(strong.curve.accuracy <= weak.curve.accuracy + 1e-9)
+        assert strong.curve.unit == "l2, pixels in [0,1]"
+        assert strong.curve.accuracy[0] > 0.85
 
 
 @pytest.mark.parametrize("labels", ["coarse", "fine"])
@@ -64,25 +70,26 @@ def test_the_attack_is_no_weaker_than_foolbox_at_the_same_budget(trained, labels
 
 def test_own_loss_pgd_may_end_in_another_class_of_the_same_side(trained):
     task, nets, _ = trained
-    ends = curves.same_side(nets["fine"], task, SETTINGS)
-    stay = as_published(nets["fine"], task, "fine", "probability", "l2", SETTINGS)["accuracy"][-1]
-    assert ends["radius"] == 1.0
-    assert 0.0 < ends["kept"] <= stay + 1e-9
-    assert ends["kept"] <= ends["fooled"] <= 1.0
-    assert ends["fooled"] > 0.8
+    ends = curves.pgd_ends(nets["fine"], task, SETTINGS)
+    curve = own_loss_pgd(nets["fine"], task, "fine", "probability", "l2", SETTINGS).curve
+    assert ends.radius == 1.0
+    assert 0.0 < ends.kept <= curve.accuracy[-1] + 1e-9
+    assert ends.kept <= ends.fooled <= 1.0
+    assert ends.fooled > 0.8
 
 
 def test_finished_parts_are_not_run_again(trained, tmp_path, monkeypatch):
     task, nets, _ = trained
     quick = CurveSettings(**(vars(SETTINGS) | {"images": 10, "pgd_images": 10, "budget": 20}))
-    first = compare(nets, task, quick, tmp_path)
-    assert len(first["adaptive"]) == 3
-    assert len(first["published"]) == 2
+    first = image_curve(nets, task, quick, tmp_path)
+    assert set(first.by_name(ADAPTIVE)) == {"coarse", "fine, probability", "fine, max"}
+    assert set(first.by_name(OWN_LOSS)) == {"coarse", "fine, probability"}
     assert len(list(tmp_path.glob("*.json"))) == 5
-    assert json.dumps(first)
+    assert json.dumps(first.to_json(), allow_nan=False)
+    assert len(first.figure().panels) == 2
     monkeypatch.setattr(curves, "adaptive", None)
-    monkeypatch.setattr(curves, "as_published", None)
-    assert compare(nets, task, quick, tmp_path) == first
+    monkeypatch.setattr(curves, "own_loss_pgd", None)
+    assert image_curve(nets, task, quick, tmp_path).to_json() == first.to_json()
 
 
 def test_more_images_than_there_are_is_refused(trained):
@@ -96,6 +103,39 @@ def test_a_network_with_another_number_of_outputs_is_refused(trained):
     task, nets, _ = trained
     with pytest.raises(InputError, match="outputs"):
         adaptive(nets["fine"], task, "coarse", "max", "l2", SETTINGS)
+
+
+def cells(text):
+    """The rows of all tables, split into words."""
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_every_share_stands_under_its_own_radius(trained):
+    """PGD is read at six radii, the adaptive attack at eleven: one header cannot serve both."""
+    _, _, folder = trained
+    words = ("--images", 10, "--budget", 20, "--pgd-steps", 2, "--runs", folder, "--threads", 1)
+    shown = run("images", "curve", "digits", *words)
+    assert shown.exit_code == 0, shown.output
+    parts = {}
+    for file in (folder / "digits-curves").glob("*.json"):
+        described = json.loads(file.read_text())
+        parts[described["protocol"], described["labels"], described["readout"]] = described
+    header, checked = [], 0
+    for row in cells(shown.output):
+        if row[:2] == ["labels", "read-out"]:
+            header = [float(word) for word in row[2:]]
+        elif header and row[0] in ("coarse", "fine"):
+            shares = [int(word) for word in row if word.isdigit()]
+            assert len(shares) == len(header), row
+            protocol = OWN_LOSS if len(header) == 6 else ADAPTIVE
+            readout = row[1] if row[0] == "fine" else "probability"
+            part = parts[protocol, row[0], readout]
+            expected = dict(zip(part["radii"], part["accuracy"], strict=True))
+            for radius, share in zip(header, shares, strict=True):
+                assert share == pytest.approx(100 * expected[radius], abs=0.51)
+            checked += 1
+    assert checked == len(parts) == 6
+    assert (folder / "digits-curves" / "digits-curves.png").exists()
 
 
 def run(*words):
@@ -137,9 +177,22 @@ def test_the_commands(trained, tmp_path):
         ("images", "curve", "digits", "--runs", "/nowhere"),
         ("images", "heads", "digits", "--features", "/nowhere.th"),
         ("data", "get", "imagenet"),
+        ("data", "get", "digits"),
+        ("images", "train", "digits", "fine", "--width", "0"),
+        ("images", "train", "digits", "fine", "--epochs", "0"),
+        ("images", "train", "digits", "fine", "--seed", "-1"),
+        ("images", "train", "digits", "fine", "--threads", "-1"),
+        ("images", "train", "digits", "fine", "--device", "cuda:99"),
+        ("images", "train", "digits", "fine", "--preset", "huge"),
+        ("images", "train", "x" * 300, "fine"),
+        ("images", "heads", "digits", "--seeds", "0"),
+        ("images", "heads", "digits", "--points", "0"),
+        ("images", "curve", "digits", "--pgd-steps", "-1"),
     ],
-    ids=" ".join,
+    ids=lambda words: " ".join(words)[:60],
 )
-def test_bad_input_is_one_sentence(words):
+def test_bad_input_is_one_sentence(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     result = run(*words)
     assert isinstance(result.exception, InputError)
+    assert not list(tmp_path.iterdir())

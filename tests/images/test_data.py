@@ -2,16 +2,21 @@
 
 import gzip
 import hashlib
+import os
 import struct
+import sys
+import types
+import zipfile
 
 import numpy as np
 import pytest
 
-from featavg.data import archives
-from featavg.data.archives import Archive, Published, checked, download
+from featavg.data.archives import DAMAGED, HERE, MISSING, checked, download, state
 from featavg.data.formats import read_cifar, read_idx
-from featavg.data.images import Images, ImageTask, partition
-from featavg.data.published import load, split
+from featavg.data.image_sets import registry
+from featavg.data.image_sets.image_set import Archive, ImageSet
+from featavg.data.images import Images, ImageTask, partition, split
+from featavg.data.published import load, load_images
 from featavg.data.user_images import own_images
 from featavg.errors import InputError
 
@@ -51,9 +56,69 @@ def published(monkeypatch, tmp_path):
     (tmp_path / "server" / "a.gz").write_bytes(packed)
     md5 = hashlib.md5(packed).hexdigest()
     archive = Archive((tmp_path / "server" / "a.gz").as_uri(), md5, ("a",))
-    entry = Published("toy", {"a": hashlib.md5(raw).hexdigest()}, (archive,))
-    monkeypatch.setitem(archives.FILES, "toy", entry)
+
+    def read(files, seed):
+        images = Images(read_idx(files["a"])[:, None, None], np.arange(2))
+        return ImageTask("toy", images, images, np.array([0, 1]), ("u", "v"), ("u", "v"))
+
+    entry = ImageSet(
+        name="toy",
+        title="Toy",
+        read=read,
+        folder="toy",
+        md5={"a": hashlib.md5(raw).hexdigest()},
+        archives=(archive,),
+        presets={
+            "toy": {
+                "network": "convnet",
+                "width": 4,
+                "recipe": {"epochs": 1},
+                "minutes": 0.1,
+                "about": "a toy",
+            }
+        },
+    )
+    # What a contributor does: a module with SET in the folder, and its name in MODULES.
+    module = types.ModuleType("featavg.data.image_sets.toy")
+    module.SET = entry
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "toy"))
     return entry
+
+
+def test_a_new_data_set_is_one_file_and_one_name(monkeypatch, tmp_path):
+    from featavg.report.installation import doctor
+    from featavg.training.torch.recipe import image_presets
+
+    entry = published(monkeypatch, tmp_path)
+    local_retrieve(monkeypatch)
+    assert registry.named(downloads=True).endswith("toy")
+    assert doctor(tmp_path / "data").data["toy"] == MISSING
+    download("toy", tmp_path / "data", progress=False)
+    assert state(entry, tmp_path / "data") == HERE
+    assert doctor(tmp_path / "data").data["toy"] == HERE
+    assert load_images("toy", data_dir=tmp_path / "data").name == "toy"
+    assert image_presets()["toy"].recipe.epochs == 1
+    with pytest.raises(InputError, match=r"cifar100, toy"):
+        load_images("nothing of the kind")
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100"])
+def test_doctor_believes_only_what_the_loader_reads(name, tmp_path):
+    """Folders of other names or layouts, or with other files, are no data."""
+    from featavg.report.installation import doctor
+
+    entry = registry.image_set(name)
+    for folder in (name, name.upper(), "cifar-10", "cifar-10-batches-py", "cifar-100-python"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "data_batch_1").write_bytes(b"x")
+    assert doctor(tmp_path).data[name] == MISSING
+    (tmp_path / entry.folder).mkdir(exist_ok=True)
+    for file in entry.md5:
+        (tmp_path / entry.folder / file).write_bytes(b"no such data")
+    assert doctor(tmp_path).data[name] == DAMAGED
+    with pytest.raises(InputError, match="damaged"):
+        load(name, tmp_path)
 
 
 def local_retrieve(monkeypatch):
@@ -96,11 +161,11 @@ def test_a_download_that_arrives_damaged_is_refused(monkeypatch, tmp_path):
 def test_a_damaged_and_a_missing_file_are_named(monkeypatch, tmp_path):
     entry = published(monkeypatch, tmp_path)
     with pytest.raises(InputError, match=r"is not there.*featavg data get toy"):
-        checked("toy", tmp_path)
+        checked(entry, tmp_path)
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "a").write_bytes(b"broken")
     with pytest.raises(InputError, match="md5 is not the published one"):
-        checked("toy", tmp_path)
+        checked(entry, tmp_path)
     assert entry.folder == "toy"
 
 
@@ -180,7 +245,9 @@ def test_an_npz_of_the_users(tmp_path):
         ({"fine": 2 * (np.arange(40) % 4), "coarse": np.arange(40) % 2}, "skips class"),
         ({"images": np.zeros((40, 6, 6, 5))}, "channels"),
         ({"images": np.full((40, 6, 6), 2.0)}, "outside"),
-        ({"fine": np.array([object()] * 40)}, "cannot be read"),
+        ({"fine": np.array([object()] * 40)}, "not an npz file of plain arrays"),
+        ({"fine": np.r_[np.arange(39) % 4, 10**9]}, "holds 1000000000 for 40 images"),
+        ({"coarse": np.r_[np.arange(39) % 2, 10**9]}, "holds 1000000000 for 40 images"),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
 )
@@ -205,3 +272,40 @@ def test_a_folder_of_pictures(tmp_path):
         own_images(tmp_path / "pictures")
     with pytest.raises(InputError, match="laid out"):
         own_images(tmp_path / "pictures", "halves")
+
+
+def bomb(path, shape):
+    """An npz of a few kilobytes whose header announces much more."""
+    header = np.lib.format.header_data_from_array_1_0(np.zeros(0, dtype=np.uint8))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("images", "fine", "coarse", "x", "clusters"):
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array_header_1_0(file, header | {"shape": shape})
+                file.write(b"0" * 1000)
+
+
+@pytest.mark.parametrize("shape", [(10**15,), (10**9, 10**9)], ids=str)
+def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, shape):
+    from featavg.data.user_points import own_points
+
+    bomb(tmp_path / "bomb.npz", shape)
+    for read in (own_images, own_points):
+        with pytest.raises(InputError, match="of memory"):
+            read(tmp_path / "bomb.npz")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PK", b"PK\x05\x06" + bytes(18)], ids=["no bytes", "two", "no arrays"]
+)
+def test_an_empty_npz_is_refused(tmp_path, content):
+    (tmp_path / "empty.npz").write_bytes(content)
+    with pytest.raises(InputError, match=r"empty\.npz"):
+        own_images(tmp_path / "empty.npz")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(InputError):
+        load_images(tmp_path / "pipe.npz")
+    with pytest.raises(InputError, match="is not a file"):
+        own_images(tmp_path / "pipe.npz")

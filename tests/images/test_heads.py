@@ -1,10 +1,13 @@
 """Heads on frozen features: no class is lost, averages are found, radii are exact."""
 
+import json
+
 import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.experiments.images.heads import Features, head_radii, study_heads
+from featavg.experiments.images.features import FeatureSet
+from featavg.experiments.images.heads import head_radii, study_heads
 from featavg.training.heads import (
     HeadRecipe,
     class_features,
@@ -25,7 +28,7 @@ def features():
         return np.maximum(mu[classes] + 0.3 * rng.standard_normal((n, 40)), 0.0), classes
 
     groups = (np.arange(10) < 5).astype(int)
-    return Features(*draw(600), *draw(200), groups, "made up")
+    return FeatureSet(*draw(600), *draw(200), groups, "made up")
 
 
 def test_class_features_are_means(features):
@@ -70,8 +73,13 @@ def test_class_labels_average_and_fine_labels_do_not(features):
         name: head_radii(result.nets[0], features, "max", points=30)
         for name, result in (("coarse", coarse), ("fine", fine))
     }
-    assert radii["fine"]["median"][0] > radii["coarse"]["median"][1]
-    assert radii["fine"]["largest_gap"] < 1e-6
+    assert radii["fine"].median[0] > radii["coarse"].median[1]
+    assert radii["fine"].largest_gap < 1e-6
+    for result in (coarse, fine, radii["fine"]):
+        assert json.dumps(result.to_json(), allow_nan=False)
+        assert result.figure().panels
+        assert "feature" in radii["fine"]._repr_html_()
+        assert len(repr(result).splitlines()) < 20
 
 
 def test_the_scale_of_activations_does_not_matter(features):
@@ -98,7 +106,7 @@ def test_bad_recipes_are_refused(change):
 
 def test_features_that_do_not_fit_are_refused(features):
     with pytest.raises(InputError, match="one network for both"):
-        Features(
+        FeatureSet(
             features.train,
             features.train_classes,
             features.test[:, :5],
@@ -107,7 +115,7 @@ def test_features_that_do_not_fit_are_refused(features):
             "x",
         )
     with pytest.raises(InputError, match="do not match the partition"):
-        Features(
+        FeatureSet(
             features.train,
             features.train_classes,
             features.test,
@@ -121,8 +129,17 @@ def test_superclasses(features):
     from featavg.experiments.images.superclasses import study_superclasses
 
     groups = np.repeat(np.arange(5), 2)
-    five = Features(**(vars(features) | {"groups": groups}))
-    found = study_superclasses(five, (0,), points=40, budget=30)
-    assert found["accuracy"]["coarse"] > 0.9
-    assert found["index"]["coarse"] > found["index"]["fine"]
-    assert found["lost_classes"] == [[0, 0]]
+    five = FeatureSet(**(vars(features) | {"groups": groups}))
+    study = study_superclasses(five, (0,), points=40, budget=30)
+    assert study.accuracy["coarse"] > 0.9
+    assert study.index["coarse"] > study.index["fine"]
+    assert study.lost_classes == [[0, 0]]
+    assert json.dumps(study.to_json(), allow_nan=False)
+    assert study.figure().panels
+    with pytest.raises(InputError, match="seeds are none"):
+        study_superclasses(five, ())
+
+
+def test_no_seeds_are_refused(features):
+    with pytest.raises(InputError, match="seeds are none"):
+        study_heads(features, "fine", range(0))

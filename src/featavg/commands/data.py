@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from featavg.data.image_sets.registry import named
+
 Dir = Annotated[
     Path | None, typer.Option("--data-dir", envvar="FEATAVG_DATA", help="Folder with data sets.")
 ]
@@ -19,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def _data(
     action: Annotated[str, typer.Argument(help="list, or get to download.")] = "list",
-    name: Annotated[str, typer.Argument(help="mnist, cifar10 or cifar100.")] = "",
+    name: Annotated[str, typer.Argument(help=f"One of {named(downloads=True)}.")] = "",
     data_dir: Dir = None,
 ) -> None:
     """List image data sets and whether each file is whole, or `get` one and check it by its hash."""
@@ -35,21 +37,18 @@ def _list(data_dir: Path | None) -> None:
     from rich.markup import escape
 
     from featavg.commands.tables import console, table
-    from featavg.data.archives import FILES, checked
+    from featavg.data.archives import state
+    from featavg.data.image_sets.registry import image_sets
     from featavg.data.published import data_folder
-    from featavg.errors import InputError
 
     folder = data_folder(data_dir)
-    shown = table("data", "state", "where")
-    shown.add_row("digits", "here", "scikit-learn, no download")
-    for name, published in FILES.items():
-        try:
-            files = checked(name, folder, optional=("train.bin",))
-            state = "here, checked" if len(files) == len(published.md5) else "here in part, checked"
-        except InputError as error:
-            state = "damaged" if "damaged" in error.problem else "not here"
-        shown.add_row(name, state, escape(str(folder / published.folder)))
-    console().print(shown)
+    rows = table("data", "state", "where")
+    for name, image_set in image_sets().items():
+        if image_set.md5:
+            rows.add_row(name, state(image_set, folder), escape(str(folder / image_set.folder)))
+        else:
+            rows.add_row(name, "here", "comes with a package, no download")
+    console().print(rows)
     console().print(
         "`featavg data get NAME` downloads one; --data-dir or $FEATAVG_DATA says where."
     )

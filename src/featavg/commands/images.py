@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from featavg.data.images import ImageTask
+from featavg.data.image_sets.registry import named
 
 Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
-Data = Annotated[
-    str, typer.Argument(help="digits, mnist, cifar10, cifar100, an npz file or a folder of yours.")
-]
+Data = Annotated[str, typer.Argument(help=f"{named()}, an npz file or a folder of yours.")]
 Groups = Annotated[
     str | None,
     typer.Option(help="Coarse classes: parity, halves, or fine classes as 0,1,2/3,4,5."),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the networks and results.")]
-Threads = Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")]
-Preset = Annotated[
-    str | None, typer.Option(help="digits, mnist, cifar10, mnist-paper, cifar10-paper.")
+Threads = Annotated[
+    int, typer.Option(help="Threads of torch; 0 leaves its own choice. The last bits depend on it.")
+]
+PresetName = Annotated[
+    str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")
 ]
 RUNS = Path("featavg-images")
 
@@ -32,6 +30,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="Deep networks on images, with coarse and with fine labels.")
     for name, command in (
+        ("presets", _presets),
         ("train", _train),
         ("heads", _heads),
         ("curve", _curve),
@@ -41,35 +40,36 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="images")
 
 
-def _task(data: str, data_dir: Path | None, groups: str | None) -> ImageTask:
-    from featavg.data.published import TASKS, load
-    from featavg.data.user_images import own_images
-    from featavg.errors import InputError
+def use_torch(threads: int) -> None:
+    """Say how to get torch if it is missing, and set its threads."""
+    from featavg.errors import InputError, torch_needed
 
-    if data in TASKS:
-        task = load(data, data_dir)
-        return task.with_partition(groups) if groups else task
-    if not Path(data).exists():
-        raise InputError("data", f"is {data!r}", f"give {', '.join(TASKS)}, a file or a folder")
-    return own_images(Path(data), groups)
-
-
-def _torch(threads: int) -> None:
-    from featavg.errors import InputError
-
-    if importlib.util.find_spec("torch") is None:
-        raise InputError("torch", "is not installed", "pip install 'featavg[torch]'")
+    if threads < 0:
+        raise InputError("threads", f"is {threads}", "give a number, or 0 for torch's own choice")
+    torch_needed()
     if threads:
         import torch
 
         torch.set_num_threads(threads)
 
 
+def _presets() -> None:
+    """List the networks and recipes that data sets are trained with."""
+    from featavg.commands.tables import console, table
+    from featavg.training.torch.recipe import image_presets
+
+    rows = table("preset", "data", "network", "width", "epochs", "minutes", "about")
+    for name, preset in image_presets().items():
+        numbers = (str(preset.width), str(preset.recipe.epochs), f"{preset.minutes:g}")
+        rows.add_row(name, preset.data, preset.network, *numbers, preset.about)
+    console().print(rows)
+
+
 def _train(
     data: Data,
     labels: Annotated[str, typer.Argument(help="coarse or fine.")],
     out: Out = RUNS,
-    preset: Preset = None,
+    preset: PresetName = None,
     network: Annotated[str | None, typer.Option(help="resnet18 or convnet.")] = None,
     width: Annotated[int | None, typer.Option(help="Channels of the first stage.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training images.")] = None,
@@ -81,41 +81,34 @@ def _train(
     data_dir: Dir = None,
 ) -> None:
     """Train a network; after a kill the same command goes on where it was."""
+    from featavg.commands import Interrupted
+    from featavg.data.published import load_images
     from featavg.errors import one_of
+    from featavg.progress import ProgressBar
+    from featavg.training.torch.recipe import image_preset, preset_for
 
     one_of("labels", labels, ("coarse", "fine"))
-    one_of("device", device.split(":")[0], ("cpu", "cuda"))
-    task = _task(data, data_dir, groups)
-    _torch(threads)
-    from featavg.commands import Interrupted
-    from featavg.progress import ProgressBar
-    from featavg.training.torch.images import train_images
-    from featavg.training.torch.presets import PRESETS
-    from featavg.training.torch.presets import preset as named
+    use_torch(threads)
+    from featavg.training.torch.image_network import train_images
 
-    chosen = named(preset or (task.name if task.name in PRESETS else "digits"))
+    task = load_images(data, groups, data_dir)
+    chosen = image_preset(preset) if preset is not None else preset_for(task.name)
     changes: dict[str, Any] = {"seed": seed}
     changes |= {"epochs": epochs} if epochs is not None else {}
     changes |= {"precision": precision} if precision is not None else {}
+    recipe = replace(chosen.recipe, **changes)
     folder = out / f"{preset or task.name}-{labels}"
     typer.echo(f"{folder}: about {chosen.minutes:g} min on two quiet cores with the preset's size.")
     try:
         with ProgressBar() as progress:
             trained = train_images(
-                task,
-                labels,
-                folder,
-                network or chosen.network,
-                width or chosen.width,
-                replace(chosen.recipe, **changes),
-                progress,
-                device,
+                task, labels, folder, network, width, recipe, progress, device, preset=chosen.name
             )
     except KeyboardInterrupt as error:
         raise Interrupted(
             f"Interrupted; the same command goes on from {folder}.partial."
         ) from error
-    for kind, share in trained.about["test_accuracy"].items():
+    for kind, share in trained.test_accuracy.items():
         typer.echo(f"test accuracy, {kind} classes: {100 * share:.2f}%")
 
 
@@ -135,58 +128,42 @@ def _heads(
     import numpy as np
 
     from featavg.commands.tables import console, table
+    from featavg.data.published import load_images
+    from featavg.errors import InputError
+    from featavg.experiments.images.features import embed
     from featavg.experiments.images.heads import head_radii, study_heads
 
-    found = _features(_task(data, data_dir, groups), features, threads)
-    shown = table("labels", "read-out", "accuracy", "averaging index", "median radius", "lost")
+    if seeds < 1:
+        raise InputError("seeds", f"is {seeds}", "give at least one")
+    if points < 1:
+        raise InputError("points", f"is {points}", "give at least one")
+    if features != "pixels":
+        use_torch(threads)
+    vectors = embed(features, load_images(data, groups, data_dir))
+    rows = table("labels", "read-out", "accuracy", "averaging index", "median radius", "lost")
     for labels in ("coarse", "fine"):
-        result = study_heads(found, labels, range(seeds))
+        study = study_heads(vectors, labels, range(seeds))
         for readout in ("max", "sum", "probability") if labels == "fine" else ("max",):
-            radius = head_radii(result.nets[0], found, readout, points)
-            shown.add_row(
+            radii = head_radii(study.nets[0], vectors, readout, points)
+            rows.add_row(
                 labels,
                 readout if labels == "fine" else "",
-                f"{100 * float(np.mean(result.accuracy)):.1f}%",
-                f"{result.index:.2f} (random {result.null:.2f})",
-                f"{radius['median'][0]:.3f}",
-                str(sum(result.lost)),
+                f"{100 * float(np.mean(study.accuracy)):.1f}%",
+                f"{study.index:.2f} (random {study.null:.2f})",
+                f"{radii.median[0]:.3f}",
+                str(sum(study.lost)),
             )
-    console().print(shown)
+    console().print(rows)
     console().print("Radii: exact l2 in units of the length of a feature vector, first seed.")
-
-
-def _features(task: ImageTask, source: str, threads: int) -> Any:
-    from featavg.experiments.images.heads import Features
-
-    if source == "pixels":
-        flat = [part.unit.reshape(len(part), -1).astype(float) for part in (task.train, task.test)]
-        return Features(
-            flat[0], task.train.fine, flat[1], task.test.fine, task.groups, f"pixels of {task.name}"
-        )
-    _torch(threads)
-    from featavg.experiments.images.features import features_of
-    from featavg.nets.torch.embedding import clip, efficientnet_lite0, penultimate
-    from featavg.nets.torch.pretrained import public_cifar_resnet
-    from featavg.training.torch.images import load_trained
-
-    if source == "efficientnet":
-        embedding = efficientnet_lite0()
-    elif source == "clip":
-        embedding = clip()
-    elif Path(source).is_dir():
-        embedding = penultimate(load_trained(Path(source)).net, Path(source).name)
-    else:
-        embedding = penultimate(public_cifar_resnet(Path(source)), Path(source).stem)
-    return features_of(task, embedding)
 
 
 def _curve(
     data: Data,
     runs: Annotated[Path, typer.Option(help="Folder that `train` wrote into.")] = RUNS,
     images: Annotated[int, typer.Option(help="Test images.")] = 1000,
-    budget: Annotated[int, typer.Option(help="Gradients an image.")] = 60,
+    budget: Annotated[int, typer.Option(help="Gradients per image.")] = 60,
     pgd_steps: Annotated[
-        int, typer.Option(help="Of the published protocol; 0 leaves it out.")
+        int, typer.Option(help="Of PGD on each network's own loss; 0 leaves it out.")
     ] = 40,
     norms: Annotated[str, typer.Option(help="l2, linf, or both with a comma.")] = "l2",
     preset: Annotated[str | None, typer.Option(help="That the networks were trained with.")] = None,
@@ -194,36 +171,39 @@ def _curve(
     threads: Threads = 0,
     data_dir: Dir = None,
 ) -> None:
-    """Robust accuracy of two trained networks, as published and adaptively (Figure 3)."""
-    task = _task(data, data_dir, groups)
-    _torch(threads)
+    """Robust accuracy of two trained networks, by PGD on their own losses and adaptively (Figure 3)."""
     from featavg.commands.tables import console, table
+    from featavg.data.published import load_images
     from featavg.errors import one_of
-    from featavg.experiments.images.curves import CurveSettings, compare
     from featavg.progress import ProgressBar
-    from featavg.training.torch.images import load_trained
 
-    wanted = tuple(one_of("norms", norm, ("l2", "linf")) for norm in norms.split(","))
-    name = preset or task.name
-    nets = {labels: load_trained(runs / f"{name}-{labels}").net for labels in ("coarse", "fine")}
-    how = CurveSettings(
-        images=min(images, len(task.test)),
-        norms=wanted,
+    use_torch(threads)
+    from featavg.experiments.images.curves import CurveSettings, image_curve
+    from featavg.figures.matplotlib_figure import save
+    from featavg.training.torch.image_network import load_trained
+
+    task = load_images(data, groups, data_dir)
+    name, count = preset or task.name, min(images, len(task.test))
+    nets = {labels: load_trained(runs / f"{name}-{labels}") for labels in ("coarse", "fine")}
+    settings = CurveSettings(
+        images=count,
+        norms=tuple(one_of("norms", norm, ("l2", "linf")) for norm in norms.split(",")),
         budget=budget,
-        pgd_images=images,
+        pgd_images=count,
         pgd_steps=pgd_steps,
     )
+    folder = runs / f"{name}-curves"
     with ProgressBar() as progress:
-        found = compare(nets, task, how, runs / f"{name}-curves", progress)
-    for norm in wanted:
-        at = how.radii[norm]
-        shown = table("protocol", "labels", "read-out", *(f"{r:g}" for r in at))
-        for protocol, rows in found.items():
-            for row in (r for r in rows if r["norm"] == norm):
-                shares = (f"{100 * v:.0f}" for v in row["accuracy"])
-                shown.add_row(protocol, row["model"], row["readout"], *shares)
-        console().print(shown)
-        console().print(f"Robust accuracy in percent at each radius ({norm}, pixels in [0,1]).")
+        curves = image_curve(nets, task, settings, folder, progress)
+    for title, radii, members in curves.tables():
+        rows = table("labels", "read-out", *(f"{r:g}" for r in radii))
+        for labels, readout, shares in members:
+            rows.add_row(labels, readout, *(f"{100 * share:.0f}" for share in shares))
+        console().print(rows)
+        console().print(f"Robust accuracy in percent at each radius ({title}).")
+    for figure in curves.figures():
+        save(figure, folder, figure.name)
+    console().print(f"Figures: {folder}", markup=False)
 
 
 def _report(
@@ -234,8 +214,8 @@ def _report(
     data_dir: Dir = None,
 ) -> None:
     """The claims on real data as one HTML page, from recorded results unless --full."""
-    from featavg.claims.images.digits import CLAIMS
+    from featavg.claims.registry import all_claims
     from featavg.report.reproduce import exit_code, reproduce
 
-    outcomes = reproduce(claims=CLAIMS, full=full, out=out, data_dir=data_dir)
-    raise typer.Exit(exit_code(outcomes))
+    claims = tuple(claim for claim in all_claims() if claim.theme == "Real data")
+    raise typer.Exit(exit_code(reproduce(claims=claims, full=full, out=out, data_dir=data_dir)))

@@ -1,113 +1,53 @@
-"""Where the published files come from and how they are told from damaged ones."""
+"""Whether the files of a data set are here and whole, and how they are downloaded."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import tarfile
-from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from featavg.errors import InputError, one_of
+from featavg.data.image_sets.image_set import ImageSet
+from featavg.data.image_sets.registry import image_sets, named
+from featavg.errors import InputError
+
+HERE, IN_PART, DAMAGED, MISSING = "here", "here in part", "damaged", "not here"
 
 
-@dataclass(frozen=True)
-class Archive:
-    """Something to download: one compressed file, or a tar file of several."""
-
-    url: str
-    md5: str
-    files: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Published:
-    """The folder of a data set, the md5 of each file in it, and what to download for them."""
-
-    folder: str
-    md5: dict[str, str]
-    archives: tuple[Archive, ...]
-
-
-_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_CIFAR = "https://www.cs.toronto.edu/~kriz/"
-_CIFAR10_MD5 = {
-    "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
-    "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
-    "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
-    "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
-    "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
-    "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
-}
-FILES = {
-    "mnist": Published(
-        "mnist",
-        {
-            "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-            "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-            "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-            "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-        },
-        tuple(
-            Archive(f"{_MNIST}{name}.gz", md5, (name,))
-            for name, md5 in (
-                ("train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-                ("train-labels-idx1-ubyte", "d53e105ee54ea40749a09fcbcd1e9432"),
-                ("t10k-images-idx3-ubyte", "9fb629c4189551a2d022fa330f9573f3"),
-                ("t10k-labels-idx1-ubyte", "ec29112dd5afa0611ce80d1b7f02629c"),
-            )
-        ),
-    ),
-    "cifar10": Published(
-        "cifar-10-batches-bin",
-        _CIFAR10_MD5,
-        (
-            Archive(
-                _CIFAR + "cifar-10-binary.tar.gz",
-                "c32a1d4ab5d03f1284b67883e8d87530",
-                tuple(_CIFAR10_MD5),
-            ),
-        ),
-    ),
-    "cifar100": Published(
-        "cifar-100-binary",
-        # The archive has an md5 that is published; those of the files in it follow from it.
-        {"train.bin": "", "test.bin": "4499cfba6c016c1be1438163640a0898"},
-        (
-            Archive(
-                _CIFAR + "cifar-100-binary.tar.gz",
-                "03b5dce01913d631647c71ecec9e9cb8",
-                ("train.bin", "test.bin", "fine_label_names.txt", "coarse_label_names.txt"),
-            ),
-        ),
-    ),
-}
-
-
-def checked(name: str, folder: Path, optional: Collection[str] = ()) -> dict[str, Path]:
-    """The files of a data set by name, each there and whole; `optional` ones may be missing."""
-    published = FILES[name]
-    found = {}
-    for file, md5 in published.md5.items():
-        path = folder / published.folder / file
+def checked(image_set: ImageSet, folder: Path) -> dict[str, Path]:
+    """The files of a data set by name, each there and whole; optional ones may be missing."""
+    files = {}
+    for name, md5 in image_set.md5.items():
+        path = folder / image_set.folder / name
         if not path.exists():
-            if file in optional:
+            if name in image_set.optional:
                 continue
             raise InputError(
                 str(path),
                 "is not there",
-                f"give --data-dir (or $FEATAVG_DATA) the folder that holds {published.folder}, "
-                f"or run `featavg data get {name}`",
+                f"give --data-dir (or $FEATAVG_DATA) the folder that holds {image_set.folder}, "
+                f"or run `featavg data get {image_set.name}`",
             )
         if md5 and _md5(path, path.stat().st_mtime_ns) != md5:
             raise InputError(
                 str(path), "is damaged: its md5 is not the published one", "delete it, get it again"
             )
-        found[file] = path
-    return found
+        files[name] = path
+    return files
+
+
+def state(image_set: ImageSet, folder: Path) -> str:
+    """`HERE`, `IN_PART` (an optional file is missing), `DAMAGED` or `MISSING`.
+
+    What the loader would make of it: `featavg data` and `featavg doctor` say nothing else.
+    """
+    try:
+        files = checked(image_set, folder)
+    except InputError as error:
+        return DAMAGED if "damaged" in error.problem else MISSING
+    return HERE if len(files) == len(image_set.md5) else IN_PART
 
 
 @cache
@@ -124,10 +64,12 @@ def download(name: str, folder: Path, progress: bool = True) -> list[Path]:
     """Get what is missing of a data set with pooch, check it and lay it out as published."""
     import pooch
 
-    published = FILES[one_of("data", name, FILES)]
-    target = folder / published.folder
+    image_set = image_sets().get(name)
+    if image_set is None or not image_set.archives:
+        raise InputError("data", f"is {name!r}", f"choose one of {named(downloads=True)}")
+    target = folder / image_set.folder
     target.mkdir(parents=True, exist_ok=True)
-    for archive in published.archives:
+    for archive in image_set.archives:
         if all((target / file).exists() for file in archive.files):
             continue
         try:
@@ -151,7 +93,7 @@ def download(name: str, folder: Path, progress: bool = True) -> list[Path]:
                 f"get it yourself and unpack it as {target}",
             ) from error
         _unpack(path, archive.files, target)
-    return list(checked(name, folder, optional=()).values())
+    return list(checked(image_set, folder).values())
 
 
 def _unpack(path: Path, files: tuple[str, ...], target: Path) -> None:
@@ -188,16 +130,16 @@ class _Bar:
         self.total = 0
 
     def update(self, amount: int) -> None:
-        """So many more bytes have come."""
+        """Count `amount` more bytes."""
         if not self._bar.live.is_started:
             self._bar.start()
             self._bar.update(self._task, total=self.total)
         self._bar.advance(self._task, amount)
 
     def reset(self) -> None:
-        """Back to nothing."""
+        """Begin to count again."""
         self._bar.reset(self._task, total=self.total)
 
     def close(self) -> None:
-        """The end."""
+        """Take the bar off the screen."""
         self._bar.stop()

@@ -43,10 +43,8 @@ def read_cifar(path: Path, label_bytes: int) -> tuple[UInt8[ndarray, "n b"], nda
     return rows[:, :label_bytes], rows[:, label_bytes:].reshape(-1, 3, 32, 32)
 
 
-def read_names(path: Path) -> tuple[str, ...] | None:
-    """The names of classes, one a line, if the file is there."""
-    if not path.exists():
-        return None
+def read_names(path: Path) -> tuple[str, ...]:
+    """The names of classes, one per line."""
     return tuple(path.read_text(encoding="utf-8").split())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 
 LABELS = ("coarse", "fine")
@@ -32,7 +33,7 @@ class Images:
                 "images", f"have shape {self.pixels.shape}", "give n x channels x height x width"
             )
         if self.fine.shape != self.pixels.shape[:1]:
-            raise InputError("labels", f"have shape {self.fine.shape}", "give one an image")
+            raise InputError("labels", f"have shape {self.fine.shape}", "give one per image")
         if self.pixels.dtype != np.uint8:
             check_bounds(self.pixels)
 
@@ -126,6 +127,14 @@ class ImageTask:
         """How many outputs a network with these labels has."""
         return self.coarse if one_of("labels", labels, LABELS) == "coarse" else self.fine
 
+    def __repr__(self) -> str:
+        channels, height, width = self.shape
+        return (
+            f"{self.name}: {len(self.train)} training and {len(self.test)} test images of "
+            f"{channels} x {height} x {width}, {self.fine} fine classes in {self.coarse} coarse ones "
+            f"({', '.join(self.coarse_names)})"
+        )
+
     def with_partition(self, text: str) -> ImageTask:
         """The same images under another partition, see `partition`."""
         groups = partition(text, self.fine)
@@ -162,6 +171,18 @@ def partition(text: str, classes: int) -> Int[ndarray, " k"]:
     for number, part in zip(order, parts, strict=True):
         groups[part] = number
     return groups
+
+
+def split(images: Images, share: float, seed: int) -> tuple[Images, Images]:
+    """A training share and the rest, the same share of every class."""
+    rng = stream(seed, "split")
+    first = np.zeros(len(images), dtype=bool)
+    for j in np.unique(images.fine):
+        members = rng.permutation(np.flatnonzero(images.fine == j))
+        first[members[: round(share * len(members))]] = True
+    if first.all() or not first.any():
+        raise InputError("share", f"is {share}", "leave images for training and for testing")
+    return images[np.flatnonzero(first)], images[np.flatnonzero(~first)]
 
 
 def _names_of(names: Sequence[str], mask: ndarray) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from featavg.data.images import Images, ImageTask, partition
-from featavg.data.published import split
+from featavg.data.images import Images, ImageTask, partition, split
+from featavg.data.npz import read_npz
 from featavg.errors import InputError
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -38,40 +37,39 @@ def own_images(
 
 
 def _npz(path: Path, groups: str | None, share: float, seed: int) -> ImageTask:
-    try:
-        # Never a pickle: an npz of objects could run code.
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(str(path), "cannot be read", "write it with numpy.savez") from error
+    arrays = read_npz(path, "images=..., fine=..., coarse=...")
     for name in ("images", "fine"):
-        if name not in found:
+        if name not in arrays:
             raise InputError(str(path), f"has no {name!r}", "give images and fine labels")
-    pixels, fine = _channel_first(found["images"]), _classes(found["fine"], "fine")
+    pixels, fine = _channel_first(arrays["images"]), _classes(arrays["fine"], "fine")
     k = int(fine.max()) + 1
     if groups is not None:
-        chosen = partition(groups, k)
-    elif "coarse" in found:
-        chosen = _derived(fine, _classes(found["coarse"], "coarse"), k)
+        coarse_of = partition(groups, k)
+    elif "coarse" in arrays:
+        coarse_of = _derived(fine, _classes(arrays["coarse"], "coarse"), k)
     else:
         raise InputError(str(path), "has no 'coarse'", "add it, or give a partition")
-    whole = Images(pixels, fine)
-    if "images_test" in found and "fine_test" in found:
+    train = Images(pixels, fine)
+    if "images_test" in arrays and "fine_test" in arrays:
         test = Images(
-            _channel_first(found["images_test"]), _classes(found["fine_test"], "fine_test")
+            _channel_first(arrays["images_test"]), _classes(arrays["fine_test"], "fine_test", k)
         )
-        train = whole
     else:
-        train, test = split(whole, share, seed)
-    coarse = tuple(str(g) for g in range(int(chosen.max()) + 1))
-    return ImageTask(path.stem, train, test, chosen, tuple(map(str, range(k))), coarse)
+        train, test = split(train, share, seed)
+    names = tuple(str(g) for g in range(int(coarse_of.max()) + 1))
+    return ImageTask(path.stem, train, test, coarse_of, tuple(map(str, range(k))), names)
 
 
-def _classes(labels: ndarray, name: str) -> Int[ndarray, " n"]:
+def _classes(labels: ndarray, name: str, most: int | None = None) -> Int[ndarray, " n"]:
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or not len(labels):
-        raise InputError(name, "is not a list of whole numbers", "give one an image")
+        raise InputError(name, "is not a list of whole numbers", "give one per image")
     if labels.min() < 0:
         raise InputError(name, f"holds {labels.min()}", "number classes from 0")
+    # Nothing may be sized by a label before this: n images have at most n classes.
+    if labels.max() >= (len(labels) if most is None else most):
+        raise InputError(
+            name, f"holds {labels.max()} for {len(labels)} images", "number classes 0, 1, 2, ..."
+        )
     return labels.astype(int)
 
 
@@ -108,14 +106,14 @@ def _folder(path: Path, groups: str | None, share: float, seed: int) -> ImageTas
     folders = sorted({f.parent.relative_to(path) for f in files})
     fine = np.array([folders.index(f.parent.relative_to(path)) for f in files])
     if groups is not None:
-        chosen = partition(groups, len(folders))
-        coarse = tuple(str(g) for g in range(int(chosen.max()) + 1))
+        coarse_of = partition(groups, len(folders))
+        coarse = tuple(str(g) for g in range(int(coarse_of.max()) + 1))
     else:
         coarse = tuple(sorted({folder.parts[0] for folder in folders}))
-        chosen = np.array([coarse.index(folder.parts[0]) for folder in folders])
+        coarse_of = np.array([coarse.index(folder.parts[0]) for folder in folders])
     train, test = split(Images(_pictures(files), fine), share, seed)
     names = tuple(folder.name for folder in folders)
-    return ImageTask(path.name, train, test, chosen, names, coarse, flips=True)
+    return ImageTask(path.name, train, test, coarse_of, names, coarse, flips=True)
 
 
 def _pictures(files: list[Path]) -> ndarray:

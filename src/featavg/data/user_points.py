@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
+from featavg.data.npz import read_npz
 from featavg.errors import InputError
 
 
@@ -44,7 +44,7 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
             values) and `x_test`, `clusters_test`.
         positive: the positive clusters, where the file does not say.
     """
-    arrays = _npz(path)
+    arrays = read_npz(path, "x=..., clusters=...")
     for name in ("x", "clusters"):
         if name not in arrays:
             raise _bad(path, f"has no array {name}", "save it with x and clusters")
@@ -57,8 +57,8 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
     means = np.stack([x[clusters == j].mean(axis=0) for j in range(k)])
     lengths = np.linalg.norm(means, axis=1)
     if not lengths.all():
-        told = f"has a cluster ({int(np.argmin(lengths))}) whose points average to zero"
-        raise _bad(path, told, "a feature needs a direction, shift or split the cluster")
+        problem = f"has a cluster ({int(np.argmin(lengths))}) whose points average to zero"
+        raise _bad(path, problem, "a feature needs a direction, shift or split the cluster")
     gram = means @ means.T
     task = MultiCluster(
         k=k,
@@ -71,8 +71,8 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
         return OwnPoints(x, clusters, means, task)
     x_test = _points(path, arrays, "x_test")
     if x_test.shape[1] != x.shape[1]:
-        told = f"has {x_test.shape[1]} columns in x_test and {x.shape[1]} in x"
-        raise _bad(path, told, "give both the same")
+        problem = f"has {x_test.shape[1]} columns in x_test and {x.shape[1]} in x"
+        raise _bad(path, problem, "give both the same")
     clusters_test = _labels(path, arrays, "clusters_test", len(x_test), k)
     return OwnPoints(x, clusters, means, task, x_test, clusters_test)
 
@@ -98,37 +98,24 @@ def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
     except InputError:
         raise
     except (ValueError, TypeError, EOFError):
-        told = f"({path}) does not hold a matrix of numbers"
-        raise InputError(argument, told, "give rows of equal length") from None
+        problem = f"({path}) does not hold a matrix of numbers"
+        raise InputError(argument, problem, "give rows of equal length") from None
     if matrix.ndim != 2:
         remedy = "give a matrix, one row for each feature"
         raise InputError(argument, f"({path}) has {matrix.ndim} axes", remedy)
     return matrix
 
 
-def _npz(path: Path) -> dict[str, ndarray]:
-    try:
-        # Opened here, because np.load leaves a file that is not what it seems open.
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        cause = (error.strerror or "damaged").lower()
-        raise _bad(path, f"cannot be read ({cause})", "name an npz file") from None
-    except (ValueError, AttributeError, TypeError, EOFError, KeyError, zipfile.BadZipFile):
-        remedy = "write it with numpy.savez(file, x=..., clusters=...)"
-        raise _bad(path, "is not an npz file of plain arrays", remedy) from None
-
-
 def _points(path: Path, arrays: dict[str, ndarray], name: str) -> Float[ndarray, "n d"]:
     x = arrays[name]
     if x.ndim != 2 or 0 in x.shape or x.dtype.kind not in "fiub":
-        told = f"has {name} of shape {x.shape} and type {x.dtype}"
-        raise _bad(path, told, "give numbers, one row a point")
+        problem = f"has {name} of shape {x.shape} and type {x.dtype}"
+        raise _bad(path, problem, "give numbers, one row per point")
     x = np.ascontiguousarray(x, dtype=float)
     finite = np.isfinite(x).all(axis=1)
     if not finite.all():
-        told = f"has NaN or infinity in row {int(np.argmin(finite))} of {name}"
-        raise _bad(path, told, f"repair or drop such rows ({int((~finite).sum())} of {len(x)})")
+        problem = f"has NaN or infinity in row {int(np.argmin(finite))} of {name}"
+        raise _bad(path, problem, f"repair or drop such rows ({int((~finite).sum())} of {len(x)})")
     return x
 
 
@@ -137,13 +124,13 @@ def _labels(
 ) -> Int[ndarray, " n"]:
     given = arrays.get(name, np.zeros(0))
     if given.shape != (n,) or given.dtype.kind not in "iuf" or np.any(given != np.round(given)):
-        told = f"has {name} of shape {given.shape} and type {given.dtype}"
-        raise _bad(path, told, f"give one whole number for each of the {n} points")
+        problem = f"has {name} of shape {given.shape} and type {given.dtype}"
+        raise _bad(path, problem, f"give one whole number for each of the {n} points")
     # n points cannot have more than n clusters; said here, before anything is sized by k.
     if given.min() < 0 or given.max() >= (n if k is None else k):
-        told = f"has label {given.min() if given.min() < 0 else given.max()} in {name}"
+        problem = f"has label {given.min() if given.min() < 0 else given.max()} in {name}"
         last = "without a gap" if k is None else f"up to {k - 1}, as in clusters"
-        raise _bad(path, told, f"number the clusters 0, 1, 2, ... {last}")
+        raise _bad(path, problem, f"number the clusters 0, 1, 2, ... {last}")
     return given.astype(np.int64)
 
 
@@ -157,8 +144,8 @@ def _positive(
         return [int(j) for j in np.flatnonzero(stored)]
     if stored.dtype.kind in "iu" and stored.ndim == 1:
         return [int(j) for j in stored]
-    told = f"has positive of shape {stored.shape} and type {stored.dtype}"
-    raise _bad(path, told, f"give indices of clusters, or {k} truth values")
+    problem = f"has positive of shape {stored.shape} and type {stored.dtype}"
+    raise _bad(path, problem, f"give indices of clusters, or {k} truth values")
 
 
 def _bad(path: Path, problem: str, remedy: str) -> InputError:

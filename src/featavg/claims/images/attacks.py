@@ -38,7 +38,7 @@ def attacks(settings: ClaimSettings) -> Evidence:
 
 
 def _network(place: Path) -> Any:
-    from featavg.training.torch.images import load_trained
+    from featavg.training.torch.image_network import load_trained
 
     if not place.exists():
         raise NotRun(
@@ -53,7 +53,7 @@ def _compared(net: Any, task: Any, labels: str, place: Path) -> dict[str, Any]:
     from featavg.experiments.images.foolbox_comparison import against_foolbox
     from featavg.storage.folders import write_text
     from featavg.training.checkpoint import fingerprint
-    from featavg.training.torch.fit import arrays_of
+    from featavg.training.torch.module import arrays_of
 
     key = fingerprint(list(arrays_of(net).values()), IMAGES, BUDGET)
     kept = place.with_name(f"{place.name}-foolbox.json")

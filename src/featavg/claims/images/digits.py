@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.data.images import Images
-from featavg.data.published import load
-from featavg.experiments.images.heads import Features, HeadResult, study_heads
+from featavg.data.published import load_images
+from featavg.experiments.images.features import FeatureSet, pixels_of
+from featavg.experiments.images.heads import HeadStudy, study_heads
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
 from featavg.robustness.exact.budget import Budget
@@ -21,26 +21,9 @@ POINTS, NODES, GAP = 30, 200, 0.05
 GRID = np.linspace(0.0, 2.0, 41)
 
 
-def digits_features(seed: int = 0) -> Features:
-    """The pixels of scikit-learn's digits themselves, as features: no network below the head."""
-    task = load("digits", seed=seed)
-
-    def flat(images: Images) -> np.ndarray:
-        return images.unit.reshape(len(images), -1).astype(np.float64)
-
-    return Features(
-        flat(task.train),
-        task.train.fine,
-        flat(task.test),
-        task.test.fine,
-        task.groups,
-        "pixels of digits",
-    )
-
-
 def digits(settings: ClaimSettings) -> Evidence:
     """Parity of digits with two-layer networks: coarse against fine labels, exact radii."""
-    features = digits_features()
+    features = pixels_of(load_images("digits"))
     recipe = HeadRecipe(steps=500, rate=2.0)
     results = {}
     for i, labels in enumerate(("coarse", "fine")):
@@ -115,17 +98,17 @@ def digits(settings: ClaimSettings) -> Evidence:
     )
 
 
-def _radii(result: HeadResult, features: Features, readout: str) -> tuple[np.ndarray, np.ndarray]:
+def _radii(result: HeadStudy, features: FeatureSet, readout: str) -> tuple[np.ndarray, np.ndarray]:
     """Certified and attacked ends of the radii of the first test points, all seeds together."""
     y = np.where(features.groups[features.test_classes[:POINTS]] == 1, 1, -1)
     low, high = [], []
     for net in result.nets:
         positive = features.groups == 1 if net.outputs > 1 else None
-        found = radii(
+        exact = radii(
             net, features.test[:POINTS], y, readout, positive, Budget(nodes=NODES), GAP, jobs=1
         )
-        low.append(found.certified)
-        high.append(found.attack)
+        low.append(exact.certified)
+        high.append(exact.attack)
     return np.concatenate(low), np.concatenate(high)
 
 

@@ -9,33 +9,31 @@ import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.images.heads import Features, HeadResult, head_radii, study_heads
+from featavg.experiments.images.features import FeatureSet, embed
+from featavg.experiments.images.heads import HeadStudy, head_radii, study_heads
 from featavg.experiments.images.superclasses import study_superclasses
-from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Series
+from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
 from featavg.progress import part
 from featavg.training.heads import HeadRecipe
 
-# Read off the published figure by eye (reference/figures.json), good to about 0.015.
+# Read off the published figure by eye (reference/figures.json), good to about 0.015. They are those of
+# the paper's ResNet-18, whose weights are not public; ours are of a ResNet-20, so they are notes.
 PUBLISHED_SAME, PUBLISHED_OTHER = (-0.08, 0.30), (-0.06, -0.01)
 PUBLISHED_DIAGONAL, PUBLISHED_OFF = (0.28, 0.66), 0.05
+OTHER_NETWORK = "range of the paper's ResNet-18; measured on a public ResNet-20"
 NAMES = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RADIUS_POINTS = 100
 # A head has 64 x 30 weights: ten thousand images determine it, and take a fifth of the time.
 HEAD_IMAGES = 10_000
 
 
-def resnet20_features(settings: ClaimSettings) -> Features:
+def resnet20_features(settings: ClaimSettings) -> FeatureSet:
     """Penultimate activations of the public ResNet-20 on CIFAR-10."""
     torch_needed()
     task = data_needed("cifar10", settings)
     weights = data_needed("weights", settings) / "resnet20-12fca82f.th"
-    from featavg.experiments.images.features import features_of
-    from featavg.nets.torch.embedding import penultimate
-    from featavg.nets.torch.pretrained import public_cifar_resnet
-
     settings.progress(0.02, "penultimate activations of ResNet-20")
-    embedding = penultimate(public_cifar_resnet(weights), "resnet20")
-    whole = features_of(task, embedding, run_folder(settings) / "features-cifar10-resnet20")
+    whole = embed(weights, task, folder=run_folder(settings) / "features-cifar10-resnet20")
     some = slice(0, HEAD_IMAGES)
     return replace(whole, train=whole.train[some], train_classes=whole.train_classes[some])
 
@@ -74,21 +72,33 @@ def figure2(settings: ClaimSettings) -> Evidence:
                 0.1,
             ),
             Check(
-                "fine labels: mean diagonal cosine", diagonal.mean(), "within", PUBLISHED_DIAGONAL
+                "fine labels: mean cosine on the diagonal minus off it",
+                diagonal.mean() - rest.mean(),
+                ">=",
+                0.1,
+            ),
+            Check(
+                "fine labels: mean diagonal cosine",
+                diagonal.mean(),
+                "within",
+                PUBLISHED_DIAGONAL,
+                note=OTHER_NETWORK,
+                essential=False,
             ),
             Check(
                 "class labels: mean cosine inside a class",
                 inside.mean(),
                 "within",
                 PUBLISHED_SAME,
-                note="published range",
+                note=OTHER_NETWORK,
+                essential=False,
             ),
             Check(
                 "class labels: mean cosine across classes",
                 outside.mean(),
                 "within",
                 PUBLISHED_OTHER,
-                note="published range",
+                note=OTHER_NETWORK,
                 essential=False,
             ),
             Check(
@@ -96,7 +106,7 @@ def figure2(settings: ClaimSettings) -> Evidence:
                 np.abs(rest).max(),
                 "<=",
                 PUBLISHED_OFF,
-                note="published: 0.05",
+                note=OTHER_NETWORK,
                 essential=False,
             ),
             Check(
@@ -110,7 +120,8 @@ def figure2(settings: ClaimSettings) -> Evidence:
         figures=(_matrices(coarse, fine),),
         numbers=_numbers(coarse, fine, features) | {"recipe": HeadRecipe().to_json()},
         finding=(
-            f"Heads on ResNet-20's features: averaging index {coarse.index:.2f} "
+            f"Heads on the features of a ResNet-20 (the paper's is a ResNet-18), itself trained on the ten "
+            f"fine labels: averaging index {coarse.index:.2f} "
             f"with class labels and {fine.index:.2f} with fine ones (random directions "
             f"{coarse.null:.2f}). Cosines are {inside.mean():.2f} inside a class and "
             f"{outside.mean():.2f} across, {diagonal.mean():.2f} on the diagonal with fine labels. "
@@ -139,12 +150,12 @@ def feature_radii(settings: ClaimSettings) -> Evidence:
         "fine, max": (fine, "max"),
         "fine, sum": (fine, "sum"),
     }
-    found = {
+    radii = {
         name: [head_radii(net, features, readout, RADIUS_POINTS) for net in result.nets]
         for name, (result, readout) in decisions.items()
     }
-    low = {name: float(np.mean([r["median"][0] for r in rows])) for name, rows in found.items()}
-    high = {name: float(np.mean([r["median"][1] for r in rows])) for name, rows in found.items()}
+    low = {name: float(np.mean([r.median[0] for r in rows])) for name, rows in radii.items()}
+    high = {name: float(np.mean([r.median[1] for r in rows])) for name, rows in radii.items()}
     gains = {name: low[name] / high["class labels"] for name in low if name != "class labels"}
     bars = Bar(
         "median radius", list(low.values()), "decoupled", list(low.values()), list(high.values())
@@ -154,7 +165,7 @@ def feature_radii(settings: ClaimSettings) -> Evidence:
         "CIFAR-10 in feature space: how far to the other class",
         "Median exact l2 distance to the decision boundary of heads on ResNet-20's features, in units "
         "of the length of a feature vector: class labels against fine labels and three read-outs.",
-        (Bars(tuple(found), (bars,), Axis("median radius", "feature lengths")),),
+        (Bars(tuple(radii), (bars,), Axis("median radius", "feature lengths")),),
     )
     return Evidence(
         checks=(
@@ -163,11 +174,16 @@ def feature_radii(settings: ClaimSettings) -> Evidence:
             Check("gain of fine labels, sum", gains["fine, sum"], ">=", 1.0, essential=False),
         ),
         figures=(figure,),
-        numbers={"radii": found, "gains": gains, "accuracy": _accuracies(coarse, fine)},
+        numbers={
+            "radii": {name: [each.to_json() for each in rows] for name, rows in radii.items()},
+            "gains": gains,
+            "accuracy": _accuracies(coarse, fine),
+        },
         finding=(
             f"In feature space the boundary of the fine head is {gains['fine, probability']:.2f} "
             f"(probability), {gains['fine, max']:.2f} (max) and {gains['fine, sum']:.2f} (sum) times as "
-            "far away as that of the head with class labels, exactly."
+            "far away as that of the head with class labels, exactly. The frozen ResNet-20 was itself "
+            "trained on the ten fine labels; radii in feature space say nothing about pixels."
         ),
         headlines=(
             Headline(
@@ -192,45 +208,46 @@ def superclasses(settings: ClaimSettings) -> Evidence:
         raise NotRun(str(error)) from error
     folder = run_folder(settings) / "features-cifar100-efficientnet"
     features = features_of(task, embedding, folder, progress=part(settings.progress, 0.0, 0.5))
-    found = study_superclasses(
+    study = study_superclasses(
         features, settings.seeds[:2], h=1, progress=part(settings.progress, 0.5, 1.0)
     )
-    gain = found["gain"]
     return Evidence(
         checks=(
             Check(
                 "averaging index over the 5 classes of a superclass, 20 labels minus 100 labels",
-                found["index"]["coarse"] - found["index"]["fine"],
+                study.index["coarse"] - study.index["fine"],
                 ">=",
                 0.1,
-                note=f"random directions: {found['index']['null']:.2f}",
+                note=f"random directions: {study.index['null']:.2f}",
             ),
-            Check("gain in median attacked radius, max", gain["max"], ">=", 1.05),
-            Check("gain in median attacked radius, probability", gain["probability"], ">=", 1.05),
+            Check("gain in median attacked radius, max", study.gain["max"], ">=", 1.05),
+            Check(
+                "gain in median attacked radius, probability", study.gain["probability"], ">=", 1.05
+            ),
             Check(
                 "accuracy of superclasses, 100 labels minus 20 labels",
-                found["accuracy"]["fine"] - found["accuracy"]["coarse"],
+                study.accuracy["fine"] - study.accuracy["coarse"],
                 ">=",
                 -0.02,
                 essential=False,
             ),
         ),
-        figures=(_superclass_figure(found),),
-        numbers=found,
+        figures=(study.figure(),),
+        numbers=study.to_json(),
         finding=(
             f"On embeddings of CIFAR-100, heads told the 20 superclasses have averaging index "
-            f"{found['index']['coarse']:.2f}, heads told the 100 classes {found['index']['fine']:.2f}; "
-            f"median attacked radii grow by a factor {gain['max']:.2f} (max), "
-            f"{gain['probability']:.2f} (probability), {gain['sum']:.2f} (sum)."
+            f"{study.index['coarse']:.2f}, heads told the 100 classes {study.index['fine']:.2f}; "
+            f"median attacked radii grow by a factor {study.gain['max']:.2f} (max), "
+            f"{study.gain['probability']:.2f} (probability), {study.gain['sum']:.2f} (sum)."
         ),
     )
 
 
-def _accuracies(coarse: HeadResult, fine: HeadResult) -> dict[str, list[float]]:
+def _accuracies(coarse: HeadStudy, fine: HeadStudy) -> dict[str, list[float]]:
     return {"coarse": coarse.accuracy, "fine": fine.accuracy, "ten_classes": fine.fine_accuracy}
 
 
-def _numbers(coarse: HeadResult, fine: HeadResult, features: Features) -> dict[str, Any]:
+def _numbers(coarse: HeadStudy, fine: HeadStudy, features: FeatureSet) -> dict[str, Any]:
     return {
         "source": features.source,
         "matrix": {
@@ -244,7 +261,7 @@ def _numbers(coarse: HeadResult, fine: HeadResult, features: Features) -> dict[s
     }
 
 
-def _matrices(coarse: HeadResult, fine: HeadResult) -> Figure:
+def _matrices(coarse: HeadStudy, fine: HeadStudy) -> Figure:
     panels = tuple(
         Heatmap(
             result.cosines.mean(axis=0),
@@ -267,24 +284,6 @@ def _matrices(coarse: HeadResult, fine: HeadResult) -> Figure:
     )
 
 
-def _superclass_figure(found: dict[str, Any]) -> Figure:
-    series = (
-        Series("20 labels", found["grid"], found["curves"]["coarse"], "averaged"),
-        Series(
-            "100 labels, probability", found["grid"], found["curves"]["probability"], "decoupled"
-        ),
-        Series("100 labels, max", found["grid"], found["curves"]["max"], "decoupled", "dashed"),
-        Series("100 labels, sum", found["grid"], found["curves"]["sum"], "decoupled", "dotted"),
-    )
-    return Figure(
-        "cifar100-superclasses",
-        "CIFAR-100 superclasses on embeddings",
-        "Share of test embeddings whose superclass the attack does not change within a radius, for "
-        "heads trained with 20 and with 100 labels; the same attack on the same decision.",
-        (Lines(Axis("radius", "feature lengths"), Axis("robust accuracy", "%"), series),),
-    )
-
-
 CLAIMS = (
     Claim(
         id="figure-2-cifar10",
@@ -292,7 +291,7 @@ CLAIMS = (
         theme="Real data",
         statement=(
             "On frozen penultimate features of CIFAR-10, a binary head (15 + 15 neurons) learns averages "
-            "of the class means, and a grouped head (3 neurons a class) learns each class mean apart."
+            "of the class means, and a grouped head (3 neurons per class) learns each class mean apart."
         ),
         source="Paper, Figure 2 (c) and (d)",
         measured="cosines of class means with equivalent weights; averaging index with its null",
@@ -306,7 +305,10 @@ CLAIMS = (
         title="Fine heads are farther from the boundary in feature space",
         theme="Real data",
         statement="The decoupled head has larger exact l2 radii in feature space than the averaged one.",
-        source="Paper, Theorem 2 and Figure 3, in feature space (ours)",
+        source=(
+            "Lecture on arXiv 2410.10322, Theorems 3 and 5 (averaged features: not robust; decoupled: "
+            "robust), carried over to feature space by us"
+        ),
         measured="median exact l2 radius of 100 test images, three seeds, three read-outs",
         run=feature_radii,
         tier="full",

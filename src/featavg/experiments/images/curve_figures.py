@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,87 +11,97 @@ from featavg.experiments.images.published_curves import PUBLISHED
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.accuracy import wilson_interval
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from featavg.experiments.images.curve_result import DecisionCurve
+
+Curves = Mapping[str, "DecisionCurve"]
 ACCURACY = Axis("robust accuracy", "%", range=(0.0, 100.0))
 STYLES: dict[str, Any] = {"coarse": "solid", "fine, max": "dashed", "fine, sum": "dotted"}
 
 
-def label_of(row: Row) -> str:
-    """Labels and read-out; with class labels there is only one read-out."""
-    return "coarse" if row["model"] == "coarse" else f"fine, {row['readout']}"
-
-
-def l2_figure(name: str, published: dict[str, Row], adaptive: dict[str, Row]) -> Figure:
+def l2_figure(data: str, own_loss: Curves, adaptive: Curves) -> Figure:
     """Both protocols side by side, the published curves beside ours."""
     x = Axis("radius", "l2, pixels in [0,1]")
-    paper = tuple(
-        Series(
-            f"paper, {'class' if m == 'coarse' else 'fine'} labels",
-            PUBLISHED[name]["radii"],
-            PUBLISHED[name][m],
-            "published",
-            "line+markers" if m == "coarse" else "dashed",
-        )
-        for m in ("coarse", "fine")
+    right = Lines(x, ACCURACY, _attacked(adaptive), "adaptive")
+    caption = (
+        "Robust accuracy of the coarse decision against the l2 radius: the same minimal-norm attack on "
+        "the decision itself, for the network with class labels and the read-outs of the one with fine "
+        "labels."
     )
-    ours = tuple(
-        Series(
-            "class labels" if m == "coarse" else "fine labels",
-            published[m]["radii"],
-            [100 * share for share in published[m]["accuracy"]],
-            "averaged" if m == "coarse" else "decoupled",
+    panels: tuple[Lines, ...] = (right,)
+    if own_loss:
+        ours = tuple(
+            Series(
+                "class labels" if each.labels == "coarse" else "fine labels",
+                each.curve.radii.tolist(),
+                (100 * each.curve.accuracy).tolist(),
+                "averaged" if each.labels == "coarse" else "decoupled",
+            )
+            for each in own_loss.values()
         )
-        for m in ("coarse", "fine")
-    )
+        left = Lines(x, ACCURACY, (*ours, *_paper(data)), "PGD on each network's own loss")
+        panels = (left, right)
+        caption = (
+            "Robust accuracy of the coarse decision against the l2 radius. Left: PGD on each network's "
+            "own loss, which is how we read the paper, beside the published curves. Right: the same "
+            "minimal-norm attack on the decision itself, for the network with class labels and three "
+            "read-outs of the one with fine labels."
+        )
     return Figure(
-        f"{name}-curves",
-        f"{name}: robust accuracy, two protocols",
-        "Robust accuracy of the coarse decision against the l2 radius. Left: PGD on each model's own "
-        "loss, beside the published curves. Right: the same minimal-norm attack on the decision itself, "
-        "for the network with class labels and three read-outs of the one with fine labels.",
-        (
-            Lines(x, ACCURACY, (*ours, *paper), "as published"),
-            Lines(x, ACCURACY, _attacked(list(adaptive.values())), "adaptive"),
-        ),
-        headline=True,
+        f"{data}-curves", f"{data}: robust accuracy, two protocols", caption, panels, headline=True
     )
 
 
-def linf_figure(name: str, adaptive: list[Row]) -> Figure:
+def linf_figure(data: str, adaptive: Curves) -> Figure:
     """The same question in l_inf."""
-    rows = [row for row in adaptive if row["norm"] == "linf"]
     return Figure(
-        f"{name}-linf",
-        f"{name}: robust accuracy in l_inf",
+        f"{data}-linf",
+        f"{data}: robust accuracy in l_inf",
         "Robust accuracy of the coarse decision against the l_inf radius, minimal-norm attack on the "
         "decision itself.",
-        (Lines(Axis("radius", "l_inf, pixels in [0,1]"), ACCURACY, _attacked(rows)),),
+        (Lines(Axis("radius", "l_inf, pixels in [0,1]"), ACCURACY, _attacked(adaptive)),),
     )
 
 
-def _attacked(rows: list[Row]) -> tuple[Series, ...]:
+def _paper(data: str) -> tuple[Series, ...]:
+    if data not in PUBLISHED:
+        return ()
+    return tuple(
+        Series(
+            f"paper, {'class' if labels == 'coarse' else 'fine'} labels",
+            PUBLISHED[data]["radii"],
+            PUBLISHED[data][labels],
+            "published",
+            "line+markers" if labels == "coarse" else "dashed",
+        )
+        for labels in ("coarse", "fine")
+    )
+
+
+def _attacked(curves: Curves) -> tuple[Series, ...]:
     """Curves from the radius of each image, out to where next to nothing is left."""
-    each = [_radii(row) for row in rows]
-    last = max((float(np.quantile(radii, 0.99, method="lower")) for radii in each), default=1.0)
+    radii = {name: _radii(each) for name, each in curves.items()}
+    last = max(
+        (float(np.quantile(each, 0.99, method="lower")) for each in radii.values()), default=1.0
+    )
     grid = np.linspace(0.0, last if 0.0 < last < np.inf else 1.0, 41)
-    return tuple(_series(row, radii, grid) for row, radii in zip(rows, each, strict=True))
+    return tuple(_series(name, each, grid) for name, each in radii.items())
 
 
-def _radii(row: Row) -> np.ndarray:
-    radii = np.array(row["each"])
-    return np.where(radii < 0, np.inf, radii)
+def _radii(curve: DecisionCurve) -> np.ndarray:
+    assert curve.radii is not None  # an adaptive attack has a radius for each image
+    return curve.radii
 
 
-def _series(row: Row, radii: np.ndarray, grid: np.ndarray) -> Series:
+def _series(name: str, radii: np.ndarray, grid: np.ndarray) -> Series:
     count = (radii[None, :] > grid[:, None]).sum(axis=1)
     low, high = wilson_interval(count, len(radii), 0.95)
-    label = label_of(row)
     return Series(
-        "class labels" if label == "coarse" else f"fine labels, {label[6:]}",
+        "class labels" if name == "coarse" else f"fine labels, {name[6:]}",
         grid.tolist(),
         (100 * count / len(radii)).tolist(),
-        "averaged" if label == "coarse" else "decoupled",
-        STYLES.get(label, "solid"),
+        "averaged" if name == "coarse" else "decoupled",
+        STYLES.get(name, "solid"),
         (100 * low).tolist(),
         (100 * high).tolist(),
     )

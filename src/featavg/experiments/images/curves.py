@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from torch import nn
 
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS, DecisionCurve, ImageCurves
 from featavg.nets.readouts.registry import READOUTS
-from featavg.nets.torch.inference import frozen
 from featavg.progress import Progress
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.line_search import shorten
@@ -27,9 +28,12 @@ from featavg.robustness.models.norms import length
 from featavg.robustness.models.torch_model import TorchModel, torch_model
 from featavg.storage.folders import write_text
 from featavg.training.checkpoint import fingerprint
-from featavg.training.torch.fit import arrays_of
 
-ADAPTIVE = "DDN on the decision"
+if TYPE_CHECKING:
+    from torch import nn
+
+    from featavg.training.torch.image_network import ImageNetwork
+
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]
 
@@ -42,9 +46,9 @@ class CurveSettings:
         images: test images, drawn at random.
         norms: "l2", "linf".
         readouts: of the network with fine labels.
-        budget: gradients an image for the minimal-norm attack.
-        pgd_images, pgd_steps, pgd_radii: the published protocol, which is much dearer; its radii
-            are l2.
+        budget: gradients per image for the minimal-norm attack.
+        pgd_images, pgd_steps, pgd_radii: PGD on each network's own loss, which is much dearer; its
+            radii are l2. 0 steps leave it out.
         radii: where the curves are read, by norm.
     """
 
@@ -63,21 +67,33 @@ class CurveSettings:
     )
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("images", "budget", "pgd_images"):
+            if getattr(self, name) < 1:
+                raise InputError(name, f"is {getattr(self, name)}", "give at least one")
+        if self.pgd_steps < 0:
+            raise InputError("pgd_steps", f"is {self.pgd_steps}", "give zero or more")
+
 
 def wrapped(net: nn.Module, task: ImageTask, labels: str, readout: str = "max") -> TorchModel:
     """A trained network as a model with bounds, unit and coarse decision."""
+    import torch
+
+    from featavg.nets.torch.inference import frozen
+
     groups = np.arange(task.coarse) if labels == "coarse" else task.groups
     model = torch_model(frozen(net), readout=readout, groups=groups, batch=250)
-    width = int(model.shaped(task.test.unit[:1]).outputs(_flat(task.test.unit[:1])).shape[1])
-    if width != task.outputs(labels):
+    first = task.test.unit[:1]
+    # Before the model checks its own outputs: this sentence knows the task.
+    with torch.no_grad():
+        outputs = model.module(torch.from_numpy(first).to(model.mean))
+    if outputs.shape[1] != task.outputs(labels):
         raise InputError(
-            "net", f"has {width} outputs", f"{labels} labels of {task.name} need {len(groups)}"
+            "net",
+            f"has {outputs.shape[1]} outputs",
+            f"{labels} labels of {task.name} need {task.outputs(labels)}",
         )
     return model
-
-
-def _flat(pixels: ndarray) -> ndarray:
-    return pixels.reshape(len(pixels), -1)
 
 
 def sample(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"]:
@@ -95,17 +111,13 @@ def adaptive(
     norm: str,
     settings: CurveSettings,
     block: int = 250,
-) -> dict[str, Any]:
+) -> DecisionCurve:
     """A minimal-norm attack on the decision that is compared, the same for every model.
 
     All steps go to the decision itself. Sharing them out among the rivals of a fine decision, as
-    suits two-layer networks, leaves each too few on a deep one: with 60 gradients an image on
+    suits two-layer networks, leaves each too few on a deep one: with 60 gradients per image on
     MNIST, radii came out 9% longer than plain DDN's for fine labels and not for class labels, and
     that alone would have looked like robustness.
-
-    Returns:
-        plain values; `each` has the smallest flip of each image, 0 where it is decided wrongly
-        anyway, and -1 where none was found, to five digits: more than an attack can promise.
     """
     rows = sample(task, settings.images, settings.seed)
     pixels = task.test.unit[rows]
@@ -114,15 +126,12 @@ def adaptive(
     model = wrapped(net, task, labels, readout).shaped(pixels)
     parts = [slice(start, start + block) for start in range(0, len(rows), block)]
     radii = np.concatenate([minimal(model, pixels[p], y[p], norm, settings.budget) for p in parts])
-    curve = curve_of(radii, model.unit(norm), settings.radii[norm], label=ADAPTIVE)
-    return {
-        "model": labels,
-        "readout": readout,
-        "norm": norm,
-        "median": float(np.median(np.minimum(radii, 1e9))),
-        "gradients_an_image": model.cost.gradients / len(rows),
-        "each": [float(f"{r:.5g}") if np.isfinite(r) else -1.0 for r in radii],
-    } | curve.to_json()
+    # More digits than an attack can promise would only swell the files.
+    radii = np.array([float(f"{radius:.5g}") for radius in radii])
+    curve = curve_of(radii, model.unit(norm), settings.radii[norm], label="DDN on the decision")
+    return DecisionCurve(
+        ADAPTIVE, labels, readout, norm, curve, radii, model.cost.gradients / len(rows)
+    )
 
 
 def minimal(
@@ -136,23 +145,26 @@ def minimal(
     if len(right) == 0:
         return radii
     every = np.full(len(right), ALL)
-    found = ddn(model, x[right], label[right], every, norm, budget)
-    point, flipped = shorten(model, x[right], label[right], found.point, margin[right], insist=True)
+    flips = ddn(model, x[right], label[right], every, norm, budget)
+    point, flipped = shorten(model, x[right], label[right], flips.point, margin[right], insist=True)
     # Not taken on trust: what counts is the plain evaluation of the shortened point.
-    flipped &= found.flipped & (model.margins(point, label[right]) <= 0)
+    flipped &= flips.flipped & (model.margins(point, label[right]) <= 0)
     radii[right] = np.where(flipped, length(point - x[right], norm), np.inf)
     return radii
 
 
-def as_published(
+def own_loss_pgd(
     net: nn.Module,
     task: ImageTask,
     labels: str,
     readout: str,
     norm: str,
     settings: CurveSettings,
-) -> dict[str, Any]:
-    """PGD on the loss that each model was trained with, radius by radius."""
+) -> DecisionCurve:
+    """PGD on the loss that each network was trained with, radius by radius.
+
+    The paper says "PGD" and no more; that it attacked each network's own loss is our reading.
+    """
     rows = sample(task, settings.images, settings.seed)[: settings.pgd_images]
     curve = pgd_curve(
         wrapped(net, task, labels, readout),
@@ -164,24 +176,37 @@ def as_published(
         steps=settings.pgd_steps,
         seed=settings.seed,
     )
-    return {"model": labels, "readout": readout, "norm": norm} | curve.to_json()
+    return DecisionCurve(OWN_LOSS, labels, readout, norm, curve)
 
 
-def same_side(net: nn.Module, task: ImageTask, settings: CurveSettings) -> dict[str, float]:
-    """Where PGD on the loss of fine labels ends, at the largest radius of the published protocol.
+@dataclass(frozen=True)
+class PgdEnds:
+    """Where PGD on the loss of fine labels ends.
 
-    Returns:
+    Attributes:
         radius: of the attack, l2.
         fooled: share of the images that end in another fine class, or began in one.
         kept: share that is in another fine class and still decided rightly: the attack has reached
             its own goal, and that goal was not to flip the coarse decision.
     """
+
+    radius: float
+    fooled: float
+    kept: float
+
+    def to_json(self) -> dict[str, float]:
+        """Plain values."""
+        return asdict(self)
+
+
+def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> PgdEnds:
+    """Where it ends at the largest radius that PGD is run at."""
     rows = sample(task, settings.images, settings.seed)[: settings.pgd_images]
     pixels, own = task.test.unit[rows], task.targets(task.test, "fine")[rows]
     model = wrapped(net, task, "fine", "probability").shaped(pixels)
     x, label = model.rows(pixels), model.decision.labels(task.targets(task.test, "coarse")[rows])
     radius = max(settings.pgd_radii)
-    found = pgd(
+    attacked = pgd(
         model,
         x,
         label,
@@ -191,74 +216,84 @@ def same_side(net: nn.Module, task: ImageTask, settings: CurveSettings) -> dict[
         own=own,
         seed=settings.seed,
     )
-    other = model.outputs(found.point).argmax(axis=1) != own
-    right = model.margins(found.point, label) > 0
-    return {
-        "radius": radius,
-        "fooled": float(np.mean(other)),
-        "kept": float(np.mean(other & right)),
-    }
+    other = model.outputs(attacked.point).argmax(axis=1) != own
+    right = model.margins(attacked.point, label) > 0
+    return PgdEnds(radius, float(np.mean(other)), float(np.mean(other & right)))
 
 
-def compare(
-    nets: dict[str, nn.Module],
+def image_curve(
+    nets: Mapping[str, nn.Module | ImageNetwork],
     task: ImageTask,
-    settings: CurveSettings,
-    folder: Path | None = None,
+    settings: CurveSettings | None = None,
+    folder: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, list[dict[str, Any]]]:
-    """Both models, both protocols, all norms and read-outs, as plain values.
+) -> ImageCurves:
+    """Robust accuracy of the coarse decision: all networks, both protocols, all norms and read-outs.
 
     Args:
         nets: by labels, "coarse" and "fine"; one of them may be missing.
         folder: where each finished part is kept, so that a killed run goes on.
     """
+    from featavg.training.torch.image_network import ImageNetwork
+
+    settings = settings or CurveSettings()
     jobs = parts(tuple(nets), settings)
-    done: dict[str, list[dict[str, Any]]] = {"adaptive": [], "published": []}
+    curves = []
     for i, job in enumerate(jobs):
         protocol, labels, readout, norm = job
         if progress is not None:
             progress(i / len(jobs), f"{protocol}: {norm}, {labels} labels, {readout}")
-        done[protocol].append(run_part(nets[labels], task, job, settings, folder))
-    return done
+        given = nets[labels]
+        net: nn.Module = given.net if isinstance(given, ImageNetwork) else given
+        place = None if folder is None else Path(folder)
+        curves.append(run_part(net, task, job, settings, place))
+    return ImageCurves(task.name, tuple(curves))
 
 
 def run_part(
     net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings, folder: Path | None
-) -> dict[str, Any]:
+) -> DecisionCurve:
     """One part, taken from `folder` if it is there for the same weights and settings."""
+    from featavg.training.torch.module import arrays_of
+
     protocol, labels, readout, norm = job
-    call = adaptive if protocol == "adaptive" else as_published
+    call = adaptive if protocol == ADAPTIVE else own_loss_pgd
     key = fingerprint(list(arrays_of(net).values()), asdict(settings), job)
-    path = None if folder is None else folder / f"{protocol}-{labels}-{readout}-{norm}.json"
-    found = _kept(path, key)
-    if found is None:
-        found = call(net, task, labels, readout, norm, settings) | {"key": key}
+    file = f"{protocol.replace(' ', '-')}-{labels}-{readout}-{norm}.json"
+    path = None if folder is None else folder / file
+    curve = _kept(path, key)
+    if curve is None:
+        started = perf_counter()
+        curve = call(net, task, labels, readout, norm, settings)
+        curve = replace(curve, seconds=perf_counter() - started)
         if path is not None:
-            write_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
-    return found
+            described = curve.to_json() | {"key": key}
+            write_text(path, json.dumps(described, indent=1, allow_nan=False) + "\n")
+    return curve
 
 
 def parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
     """Protocol, labels, read-out and norm of each part, what the paper shows first.
 
-    The published protocol has the read-out `probability`; with one output a class all are alike.
+    PGD goes with the read-out `probability`; with one output per class all are alike.
     """
     jobs: list[Part] = []
     for norm in settings.norms:
         for labels in models:
             if norm == "l2" and settings.pgd_steps:
-                jobs.append(("published", labels, "probability", norm))
+                jobs.append((OWN_LOSS, labels, "probability", norm))
             # In l_inf the question is asked again for the paper's read-out only: it costs as much.
             several = labels == "fine" and norm == "l2"
             readouts = settings.readouts if several else ("probability",)
-            jobs += [("adaptive", labels, readout, norm) for readout in readouts]
+            jobs += [(ADAPTIVE, labels, readout, norm) for readout in readouts]
     return jobs
 
 
-def _kept(path: Path | None, key: str) -> dict[str, Any] | None:
+def _kept(path: Path | None, key: str) -> DecisionCurve | None:
     try:
-        found = json.loads(path.read_text()) if path is not None and path.exists() else None
+        described = json.loads(path.read_text()) if path is not None and path.exists() else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) and found.get("key") == key else None
+    if not isinstance(described, dict) or described.pop("key", None) != key:
+        return None
+    return DecisionCurve.from_json(described)

@@ -1,18 +1,131 @@
-"""Frozen features of a task, computed once and kept on disk (torch)."""
+"""Frozen features of a task: pixels, or what a network makes of them; computed once and kept on disk."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.images import ImageTask
-from featavg.experiments.images.heads import Features
-from featavg.nets.torch.embedding import Embedding
+from featavg.errors import InputError, torch_needed
 from featavg.progress import Progress, part
 from featavg.storage.folders import read_folder, write_folder
 from featavg.training.checkpoint import fingerprint
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from featavg.nets.torch.embedding import Embedding
+
+NAMED = ("pixels", "efficientnet", "clip")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureSet:
+    """Frozen features of training and test images, with their fine classes.
+
+    Attributes:
+        groups: the coarse class of each fine one.
+        source: which network and data they come from.
+    """
+
+    train: Float[ndarray, "n N"]
+    train_classes: Int[ndarray, " n"]
+    test: Float[ndarray, "t F"]
+    test_classes: Int[ndarray, " t"]
+    groups: Int[ndarray, " k"]
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.train.shape[1] != self.test.shape[1]:
+            raise InputError(
+                "test", f"has {self.test.shape[1]} features", "use one network for both"
+            )
+        for classes in (self.train_classes, self.test_classes):
+            if classes.max() >= len(self.groups) or classes.min() < 0:
+                raise InputError(
+                    "classes", "do not match the partition", "give one entry per class"
+                )
+
+    @property
+    def length(self) -> float:
+        """The root mean square length of a training feature vector, the unit of radii."""
+        return float(np.sqrt(np.mean(np.einsum("ij,ij->i", self.train, self.train))))
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.source}: {self.train.shape[1]} features of {len(self.train)} training and "
+            f"{len(self.test)} test images, {len(self.groups)} fine classes"
+        )
+
+
+def embed(
+    source: str | Path | nn.Module,
+    task: ImageTask,
+    size: int = 0,
+    mean: tuple[float, ...] = (0.0,),
+    deviation: tuple[float, ...] = (1.0,),
+    folder: str | Path | None = None,
+    train: int | None = None,
+    progress: Progress | None = None,
+) -> FeatureSet:
+    """The features of a task's images.
+
+    Args:
+        source: `pixels`; `efficientnet` or `clip` (packages of others); the folder of a network that
+            `train_images` wrote or a file with the weights of a CIFAR ResNet (both: the activations
+            before the last layer); or a module that turns a batch of images into a batch of vectors.
+        size, mean, deviation: what a module of yours expects: images scaled to this height and
+            width (0: as they are), then shifted and divided by channel.
+        folder: keep the features there, and take them from there if they are the same.
+        train: at most so many training images, the first ones.
+
+    >>> from featavg.data.published import load_images
+    >>> embed("pixels", load_images("digits"))
+    pixels of digits: 64 features of 1258 training and 539 test images, 10 fine classes
+    """
+    if isinstance(source, str) and source == "pixels":
+        return pixels_of(task, train)
+    torch_needed()
+    from featavg.nets.torch.embedding import of_module
+
+    embedding: Embedding
+    if not isinstance(source, str | Path):
+        embedding = of_module(source, size, mean, deviation)
+    else:
+        embedding = _named(source)
+    return features_of(task, embedding, None if folder is None else Path(folder), train, progress)
+
+
+def pixels_of(task: ImageTask, train: int | None = None) -> FeatureSet:
+    """The pixels themselves, in [0, 1], as features: no network below a head."""
+    some = task.train if train is None else task.train[slice(0, train)]
+    flat = [part.unit.reshape(len(part), -1).astype(float) for part in (some, task.test)]
+    return FeatureSet(
+        flat[0], some.fine, flat[1], task.test.fine, task.groups, f"pixels of {task.name}"
+    )
+
+
+def _named(source: str | Path) -> Embedding:
+    from featavg.nets.torch.embedding import clip, efficientnet_lite0, penultimate
+    from featavg.nets.torch.pretrained import public_cifar_resnet
+    from featavg.training.torch.image_network import load_trained
+
+    if str(source) == "efficientnet":
+        return efficientnet_lite0()
+    if str(source) == "clip":
+        return clip()
+    path = Path(source)
+    if path.is_dir():
+        return penultimate(load_trained(path).net, path.name)
+    if path.is_file():
+        return penultimate(public_cifar_resnet(path), path.stem)
+    known = ", ".join(NAMED)
+    raise InputError("features", f"is {str(source)!r}", f"give {known}, a folder or a weights file")
 
 
 def features_of(
@@ -21,35 +134,30 @@ def features_of(
     folder: Path | None = None,
     train: int | None = None,
     progress: Progress | None = None,
-) -> Features:
-    """The features of the training and the test images.
-
-    Args:
-        folder: keep them there, and take them from there if they are of the same images and
-            network.
-        train: at most so many training images, the first ones.
-    """
+) -> FeatureSet:
+    """The same for an `Embedding` made elsewhere."""
     some = task.train if train is None else task.train[slice(0, train)]
     parts = {"train": some, "test": task.test}
+    # Of the images themselves only a few: what they are made of is known by their labels and name.
     name = fingerprint(
         [embedding(task.test.pixels[:4]).round(3), some.fine, task.test.fine],
         task.name,
         embedding.name,
     )
-    found = _kept(folder, name)
-    if found is None:
-        found = {
+    arrays = _kept(folder, name)
+    if arrays is None:
+        arrays = {
             name_of_part: embedding(
                 images.pixels, progress=part(progress, i / 2, (i + 1) / 2)
             ).astype(np.float32)
             for i, (name_of_part, images) in enumerate(parts.items())
         }
         if folder is not None:
-            write_folder(folder, found, {"kind": "features", "run": name})
-    return Features(
-        found["train"].astype(np.float64),
+            write_folder(folder, arrays, {"kind": "features", "run": name})
+    return FeatureSet(
+        arrays["train"].astype(np.float64),
         some.fine,
-        found["test"].astype(np.float64),
+        arrays["test"].astype(np.float64),
         task.test.fine,
         task.groups,
         f"{embedding.name} on {task.name}",

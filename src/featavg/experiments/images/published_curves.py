@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
+
+from featavg.robustness.curve import Curve
 
 # Read off the published figure by eye (reference/figures.json): percent, good to about 1.5.
 PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
@@ -24,7 +26,7 @@ BETWEEN = {"mnist": (0.4, 1.6), "cifar10": (0.08, 0.8)}
 CLOSE = 8.0
 
 
-def stretch_to_published(name: str, curves: dict[str, dict[str, Any]]) -> tuple[float, float]:
+def stretch_to_published(name: str, curves: Mapping[str, Curve]) -> tuple[float, float]:
     """One factor on all of our radii that brings both curves nearest to the published ones.
 
     Returns:
@@ -36,9 +38,9 @@ def stretch_to_published(name: str, curves: dict[str, dict[str, Any]]) -> tuple[
     factors = np.exp(np.linspace(np.log(0.5), np.log(10.0), 601))
     worst = np.zeros(len(factors))
     for model, curve in curves.items():
-        ours, paper = 100 * np.array(curve["accuracy"]), np.array(PUBLISHED[name][model])[inside]
+        ours, paper = 100 * curve.accuracy, np.array(PUBLISHED[name][model])[inside]
         for i, factor in enumerate(factors):
-            moved = np.interp(paper_radii[inside], factor * np.array(curve["radii"]), ours)
+            moved = np.interp(paper_radii[inside], factor * curve.radii, ours)
             worst[i] = max(worst[i], float(np.abs(moved - paper).max()))
     best = int(worst.argmin())
     return float(factors[best]), float(worst[best])
@@ -49,7 +51,7 @@ def distance_in_words(far: dict[str, float], stretch: float, left: float) -> str
     if max(far.values()) <= CLOSE:
         return ""
     return (
-        f" Under the published protocol the curves are up to {far['coarse']:.0f} (class labels) and "
+        f" Under PGD on each network's own loss the curves are up to {far['coarse']:.0f} (class labels) and "
         f"{far['fine']:.0f} points (fine labels) from the published ones. One factor of {stretch:.2f} on "
         f"all radii leaves {left:.0f}: {_meaning(left)}"
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,11 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
-from featavg.experiments.images.heads import Features
+from featavg.errors import InputError
+from featavg.experiments.images.features import FeatureSet
+from featavg.experiments.images.heads import UNIT
+from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.result import Result
 from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
@@ -21,47 +26,109 @@ from featavg.robustness.models.model import TwoLayerModel
 from featavg.training.heads import HeadRecipe, class_features, lost_classes, train_head
 
 
+@dataclass(frozen=True, repr=False)
+class SuperclassStudy(Result):
+    """Heads told coarse classes against heads told fine ones; means over seeds.
+
+    Attributes:
+        source: of the features.
+        index: averaging index over the fine classes of a coarse one, by labels; `null` is that of
+            random directions.
+        accuracy: of the coarse classes by labels, and of the `fine_classes`.
+        median: median attacked radius of the coarse decision, with coarse labels and by read-out.
+        gain: how many times as far fine labels push the boundary, by read-out.
+        grid, curves: robust accuracy in percent at each radius.
+        lost_classes: of both heads, for each seed.
+        neurons: of each head.
+    """
+
+    source: str
+    index: Mapping[str, float]
+    accuracy: Mapping[str, float]
+    median: Mapping[str, float]
+    gain: Mapping[str, float]
+    grid: list[float]
+    curves: Mapping[str, list[float]]
+    lost_classes: list[list[int]]
+    points: int
+    seeds: list[int]
+    neurons: int
+    unit: str = UNIT
+
+    def figure(self) -> Figure:
+        """Robust accuracy of the coarse decision."""
+        styles = {"probability": "solid", "max": "dashed", "sum": "dotted"}
+        fine = (
+            Series(f"fine labels, {name}", self.grid, self.curves[name], "decoupled", style)  # type: ignore[arg-type]
+            for name, style in styles.items()
+        )
+        series = (Series("coarse labels", self.grid, self.curves["coarse"], "averaged"), *fine)
+        return Figure(
+            "superclasses",
+            f"Superclasses on {self.source}",
+            "Share of test embeddings whose superclass the attack does not change within a radius, for "
+            "heads trained with coarse and with fine labels; the same attack on the same decision.",
+            (Lines(Axis("radius", "feature lengths"), Axis("robust accuracy", "%"), series),),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def summary(self) -> str:
+        """Indices and gains."""
+        gains = ", ".join(f"{self.gain[name]:.2f} ({name})" for name in READOUTS)
+        return (
+            f"Heads on {self.source}: averaging index {self.index['coarse']:.2f} with coarse and "
+            f"{self.index['fine']:.2f} with fine labels (random directions {self.index['null']:.2f}); "
+            f"fine labels multiply the median attacked radius by {gains}."
+        )
+
+
 def study_superclasses(
-    features: Features,
-    seeds: Sequence[int],
+    features: FeatureSet,
+    seeds: Sequence[int] = (0, 1),
     h: int = 3,
     points: int = 500,
     budget: int = 60,
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Heads with as many neurons each, told the coarse or the fine classes, as plain values.
+) -> SuperclassStudy:
+    """Heads with as many neurons each, told the coarse or the fine classes.
 
     Radii are upper bounds by the same attack on the same coarse decision, l2 in feature space in
     units of the length of a feature vector.
 
     Args:
-        h: neurons a fine class; a coarse class has those of all its fine ones together.
+        h: neurons per fine class; a coarse class has those of all its fine ones together.
         points: test points attacked.
     """
+    if len(seeds) == 0:
+        raise InputError("seeds", "are none", "give at least one")
     groups = features.groups
     coarse, fine = int(groups.max()) + 1, len(groups)
     wide = HeadRecipe(h=h * fine // coarse)
     mu = class_features(features.train, features.train_classes, fine)
-    unit = float(np.sqrt(np.mean(np.einsum("ij,ij->i", features.train, features.train))))
+    unit = features.length
     rows = stream(0, "attacked").choice(
         len(features.test), min(points, len(features.test)), replace=False
     )
     x, y = features.test[rows], groups[features.test_classes[rows]]
     index: dict[str, list[float]] = {"coarse": [], "fine": []}
     accuracy: dict[str, list[float]] = {"coarse": [], "fine": [], "fine_classes": []}
-    found: dict[str, list[ndarray]] = {name: [] for name in ("coarse", *READOUTS)}
+    attacked: dict[str, list[ndarray]] = {name: [] for name in ("coarse", *READOUTS)}
     lost = []
     for i, seed in enumerate(seeds):
         if progress is not None:
             progress(i / len(seeds), f"superclasses, seed {seed}")
-        told = groups[features.train_classes]
-        few = train_head(features.train, told, np.zeros(coarse, dtype=int), "fine", wide, seed)
+        coarse_classes = groups[features.train_classes]
+        no_groups = np.zeros(coarse, dtype=int)
+        few = train_head(features.train, coarse_classes, no_groups, "fine", wide, seed)
         many = train_head(
             features.train, features.train_classes, groups, "fine", HeadRecipe(h=h), seed
         )
         lost.append(
             [
-                len(lost_classes(few, features.train, told)),
+                len(lost_classes(few, features.train, coarse_classes)),
                 len(lost_classes(many, features.train, features.train_classes)),
             ]
         )
@@ -73,29 +140,28 @@ def study_superclasses(
         accuracy["coarse"].append(float(np.mean(few(features.test).argmax(axis=1) == truth)))
         accuracy["fine"].append(float(np.mean(groups[best] == truth)))
         accuracy["fine_classes"].append(float(np.mean(best == features.test_classes)))
-        found["coarse"].append(_attacked(few, np.arange(coarse), "max", x, y, budget) / unit)
+        attacked["coarse"].append(_attacked(few, np.arange(coarse), "max", x, y, budget) / unit)
         for readout in READOUTS:
-            found[readout].append(_attacked(many, groups, readout, x, y, budget) / unit)
-    radii = {name: np.concatenate(parts) for name, parts in found.items()}
+            attacked[readout].append(_attacked(many, groups, readout, x, y, budget) / unit)
+    radii = {name: np.concatenate(parts) for name, parts in attacked.items()}
     medians = {name: float(np.median(values)) for name, values in radii.items()}
     grid = np.linspace(0.0, 4 * max(medians.values()) or 1.0, 33)
-    return {
-        "source": features.source,
-        "index": {name: float(np.mean(values)) for name, values in index.items()}
+    return SuperclassStudy(
+        source=features.source,
+        index={name: float(np.mean(values)) for name, values in index.items()}
         | {"null": _null(mu, groups)},
-        "accuracy": {name: float(np.mean(values)) for name, values in accuracy.items()},
-        "median": medians,
-        "gain": {name: medians[name] / max(medians["coarse"], 1e-12) for name in READOUTS},
-        "grid": grid.tolist(),
-        "curves": {
+        accuracy={name: float(np.mean(values)) for name, values in accuracy.items()},
+        median=medians,
+        gain={name: medians[name] / max(medians["coarse"], 1e-12) for name in READOUTS},
+        grid=grid.tolist(),
+        curves={
             name: [100 * float(np.mean(values > r)) for r in grid] for name, values in radii.items()
         },
-        "lost_classes": lost,
-        "points": len(rows),
-        "seeds": list(seeds),
-        "neurons": int(fine * h),
-        "unit": "l2 in feature space / root mean square length of a feature vector",
-    }
+        lost_classes=lost,
+        points=len(rows),
+        seeds=list(seeds),
+        neurons=int(fine * h),
+    )
 
 
 def _index(

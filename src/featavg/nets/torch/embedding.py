@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from featavg.errors import InputError
-from featavg.nets.torch.inference import frozen
+from featavg.nets.torch.inference import frozen, unchanged
 from featavg.progress import Progress
 
 # The pixels that ImageNet models and CLIP were trained on, by channel.
@@ -59,15 +59,15 @@ class Embedding:
                 out = self.call(x)
             if out.ndim != 2 or len(out) != len(part):
                 raise InputError(
-                    "module", f"returned shape {tuple(out.shape)}", "return one vector an image"
+                    "module", f"returned shape {tuple(out.shape)}", "return one vector per image"
                 )
             parts.append(out.double().cpu().numpy())
             if progress is not None:
                 progress(min(1.0, (start + batch) / len(pixels)), f"{self.name} features")
-        found = np.concatenate(parts)
-        if not np.all(np.isfinite(found)):
+        features = np.concatenate(parts)
+        if not np.all(np.isfinite(features)):
             raise InputError("module", "returned a NaN or an infinity", "check its weights")
-        return found
+        return features
 
     def prepared(self, x: Tensor) -> Tensor:
         """Scaled, normalised, grey made colour if the model wants three channels."""
@@ -95,10 +95,23 @@ def of_module(
     deviation: tuple[float, ...] = (1.0,),
     name: str = "module",
 ) -> Embedding:
-    """Any torch module of the user's that turns a batch of images into a batch of vectors."""
+    """Any torch module that turns a batch of images into a batch of vectors; it is left as it was.
+
+    >>> embedding = of_module(nn.Flatten(), mean=(0.5,))
+    >>> embedding(np.zeros((2, 1, 2, 2), dtype=np.uint8))
+    array([[-0.5, -0.5, -0.5, -0.5],
+           [-0.5, -0.5, -0.5, -0.5]])
+    """
     if not isinstance(module, nn.Module):
         raise InputError("module", f"is a {type(module).__name__}", "give a torch.nn.Module")
-    return Embedding(name, module.eval(), size, mean, deviation)
+
+    def call(x: Tensor) -> Tensor:
+        like = next(module.parameters(), x)
+        with unchanged(module):
+            vectors: Tensor = module(x.to(like.device))
+        return vectors
+
+    return Embedding(name, call, size, mean, deviation)
 
 
 def efficientnet_lite0(size: int = 224) -> Embedding:

@@ -1,12 +1,14 @@
-"""A network that is only read (torch): batch norm folded away, no gradients for weights.
+"""Networks that are only read (torch): a fast copy of ours, and a user's left as it was.
 
-Attacks and features ask a trained network thousands of times; this asks less of it for the same
-answer, up to rounding.
+Attacks and features ask a trained network thousands of times; the copy asks less of it for the same
+answer, up to rounding: batch norm is folded away, and weights have no gradients.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -45,3 +47,16 @@ def frozen(net: nn.Module) -> Frozen:
         parameter.requires_grad_(False)
     twin = twin.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return Frozen(twin)
+
+
+@contextlib.contextmanager
+def unchanged(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards every mode and torch's random state are as before."""
+    modes = [(part, part.training) for part in module.modules()]
+    with torch.random.fork_rng():
+        module.eval()
+        try:
+            yield
+        finally:
+            for part, training in modes:
+                part.training = training

@@ -14,9 +14,6 @@ from torch import Tensor, nn
 from featavg.errors import InputError
 from featavg.nets.torch.resnet import ResNet, cifar_resnet
 
-# What the two files of the public CIFAR-10 ResNets are called.
-PUBLIC = {20: "resnet20-12fca82f.th", 32: "resnet32-d509ac18.th"}
-
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file or of a torch file that holds nothing but tensors.
@@ -31,7 +28,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickles of an unusual kind: refused below
-            found: Any = torch.load(path, map_location="cpu", weights_only=True)
+            content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, AttributeError, ModuleNotFoundError) as error:
         raise InputError(
             str(path),
@@ -42,11 +39,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise InputError(
             str(path), f"is damaged ({type(error).__name__})", "get it again"
         ) from error
-    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
-        found = found["state_dict"]
-    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
         raise InputError(str(path), "holds no table of tensors", "save a state dict")
-    return {str(name): value for name, value in found.items()}
+    return {str(name): value for name, value in content.items()}
 
 
 def _safetensors(path: Path) -> dict[str, Tensor]:
@@ -84,4 +81,4 @@ def public_cifar_resnet(path: Path) -> ResNet:
 
 def _renamed(name: str) -> str:
     name = name.removeprefix("module.")
-    return re.sub(r"^layer(\d)\.", lambda found: f"stages.{int(found[1]) - 1}.", name)
+    return re.sub(r"^layer(\d)\.", lambda match: f"stages.{int(match[1]) - 1}.", name)

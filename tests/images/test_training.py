@@ -14,11 +14,12 @@ from featavg.nets.torch.inference import frozen  # noqa: E402
 from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors  # noqa: E402
 from featavg.training.checkpoint import Checkpoint  # noqa: E402
 from featavg.training.torch.batches import Batches  # noqa: E402
-from featavg.training.torch.fit import Recipe, arrays_of, fit  # noqa: E402
-from featavg.training.torch.images import load_trained, train_images  # noqa: E402
+from featavg.training.torch.image_network import load_trained, train_images  # noqa: E402
+from featavg.training.torch.module import arrays_of, train_module  # noqa: E402
+from featavg.training.torch.recipe import ImageRecipe, image_presets, preset_for  # noqa: E402
 
 torch.set_num_threads(1)
-RECIPE = Recipe(epochs=2, batch=64, rate=0.05, crop=1)
+RECIPE = ImageRecipe(epochs=2, batch=64, rate=0.05, crop=1)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,12 @@ def network(task, labels="fine", name="convnet"):
 @pytest.mark.parametrize("labels", ["coarse", "fine"])
 def test_training_learns_with_either_label(task, labels, tmp_path):
     trained = train_images(
-        task, labels, tmp_path / "net", "convnet", 8, Recipe(epochs=8, batch=64, rate=0.05, crop=1)
+        task,
+        labels,
+        tmp_path / "net",
+        "convnet",
+        8,
+        ImageRecipe(epochs=8, batch=64, rate=0.05, crop=1),
     )
     assert trained.about["test_accuracy"][labels] > 0.85
     again = load_trained(tmp_path / "net")
@@ -56,11 +62,13 @@ def test_a_killed_run_ends_in_the_same_bits(task, tmp_path, name, stop):
     small = task.train[slice(0, 640)]
     few = type(task)(**(vars(task) | {"train": small}))
     small_size = 6 if name == "resnet18" else 0
-    recipe = Recipe(epochs=3, batch=64, rate=0.05, crop=1, small=small_size)
-    whole = fit(network(task, name=name), few, "fine", recipe)
+    recipe = ImageRecipe(epochs=3, batch=64, rate=0.05, crop=1, small=small_size)
+    whole = train_module(network(task, name=name), few, "fine", recipe)
     kept = Checkpoint(tmp_path / "state", seconds=0.0)
-    fit(network(task, name=name), few, "fine", recipe, kept, stop_after=stop)
-    resumed = fit(network(task, name=name), few, "fine", recipe, Checkpoint(tmp_path / "state"))
+    train_module(network(task, name=name), few, "fine", recipe, kept, stop_after=stop)
+    resumed = train_module(
+        network(task, name=name), few, "fine", recipe, Checkpoint(tmp_path / "state")
+    )
     for key, value in arrays_of(whole.net).items():
         assert np.array_equal(value, arrays_of(resumed.net)[key]), key
     losses = [[row["loss"] for row in one.history] for one in (whole, resumed)]
@@ -69,9 +77,15 @@ def test_a_killed_run_ends_in_the_same_bits(task, tmp_path, name, stop):
 
 def test_the_checkpoint_of_another_run_is_refused(task, tmp_path):
     kept = Checkpoint(tmp_path / "state", seconds=0.0)
-    fit(network(task), task, "fine", RECIPE, kept, stop_after=3)
+    train_module(network(task), task, "fine", RECIPE, kept, stop_after=3)
     with pytest.raises(InputError, match="another run"):
-        fit(network(task), task, "fine", Recipe(epochs=5, batch=64), Checkpoint(tmp_path / "state"))
+        train_module(
+            network(task),
+            task,
+            "fine",
+            ImageRecipe(epochs=5, batch=64),
+            Checkpoint(tmp_path / "state"),
+        )
 
 
 def test_same_seed_same_batches_and_another_seed_others(task):
@@ -95,12 +109,12 @@ def test_without_augmentation_a_batch_is_the_images_themselves(task):
 
 def test_a_network_of_another_width_is_refused(task):
     with pytest.raises(InputError, match="need 2 outputs"):
-        fit(network(task, "fine"), task, "coarse", RECIPE)
+        train_module(network(task, "fine"), task, "coarse", RECIPE)
 
 
 def test_a_size_that_the_network_cannot_take_is_refused(task):
     with pytest.raises(InputError, match="small is 6"):
-        fit(network(task), task, "fine", Recipe(small=6))
+        train_module(network(task), task, "fine", ImageRecipe(small=6))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +122,7 @@ def test_a_size_that_the_network_cannot_take_is_refused(task):
 )
 def test_bad_recipes_are_refused(change):
     with pytest.raises(InputError):
-        Recipe(**change)
+        ImageRecipe(**change)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "convnet", "resnet20"])
@@ -176,3 +190,58 @@ def _one_up(name):
     import re
 
     return re.sub(r"layer(\d)", lambda found: f"layer{int(found[1]) + 1}", name)
+
+
+def test_every_data_set_brings_its_presets(task):
+    assert {preset.data for preset in image_presets().values()} == {"digits", "mnist", "cifar10"}
+    assert preset_for("cifar10").width == 16
+    assert preset_for("a folder of mine").name == "digits"
+
+
+def test_the_preset_of_the_data_set_is_the_default(task):
+    trained = train_images(task, "coarse", recipe=RECIPE)
+    assert trained.about["architecture"]["name"] == "convnet"
+    assert trained.about["architecture"]["width"] == image_presets()["digits"].width
+    assert trained.about["threads"] == torch.get_num_threads()
+    assert "convnet of width 16 on digits, coarse labels" in repr(trained)
+
+
+def test_networks_of_recipes_with_a_retired_field_are_still_good(task, tmp_path):
+    import json
+
+    train_images(task, "fine", tmp_path / "net", "convnet", 4, RECIPE)
+    path = tmp_path / "net" / "meta.json"
+    about = json.loads(path.read_text())
+    for smoothing, good in ((0.0, True), (0.1, False)):
+        about["recipe"]["smoothing"] = smoothing
+        path.write_text(json.dumps(about))
+        if good:
+            train_images(task, "fine", tmp_path / "net", "convnet", 4, RECIPE)
+        else:
+            with pytest.raises(InputError, match="another recipe"):
+                train_images(task, "fine", tmp_path / "net", "convnet", 4, RECIPE)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:7", "tpu", ""])
+def test_a_device_that_is_not_here_is_refused(task, device):
+    if torch.cuda.is_available() and device.startswith("cuda"):
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(InputError, match="device is"):
+        train_module(network(task), task, "fine", RECIPE, device=device)
+
+
+def test_a_module_of_the_users_is_embedded_and_left_as_it_was(task):
+    from featavg.experiments.images.features import embed
+
+    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    module[1].eval()
+    before = torch.get_rng_state()
+    features = embed(module, task, train=20)
+    x = torch.from_numpy(task.train.unit[:20])
+    assert np.allclose(features.train, module[2](x.flatten(1)).detach().numpy(), atol=1e-6)
+    assert [part.training for part in module] == [True, False, True]
+    assert torch.equal(before, torch.get_rng_state())
+    with pytest.raises(InputError, match="one vector per image"):
+        embed(torch.nn.Identity(), task)
+    with pytest.raises(InputError, match="features is 'nothing'"):
+        embed("nothing", task)

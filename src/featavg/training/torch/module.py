@@ -1,6 +1,7 @@
 """Mini-batch training of deep networks (torch): one code and one budget for coarse and fine labels.
 
-Imported only by those who have torch. A run that was killed goes on to the same bits.
+Imported only by those who have torch. A run that was killed goes on to the same bits, given as many
+threads: torch sums in another order on another number of them.
 """
 
 from __future__ import annotations
@@ -20,62 +21,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from featavg.data.images import ImageTask
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError
 from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
-
-PRECISIONS = ("float32", "bfloat16")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train: SGD with Nesterov momentum, the rate up to `rate` and down to zero again.
-
-    Attributes:
-        epochs: passes over the training images.
-        batch: images a step.
-        rate: the peak of the learning rate, reached after `warmup` of all steps.
-        decay: weight decay, on the weights of convolutions and linear layers only.
-        smoothing: of labels; off by default, as it is a kind of finer label itself.
-        crop: shifts of up to so many pixels.
-        small: if not 0, the first `small_share` of all steps sees images scaled to so many pixels:
-            twice the speed at 20 instead of 32, for next to no accuracy.
-        precision: bfloat16 is autocast, about twice as fast on CPUs that have it.
-    """
-
-    epochs: int = 16
-    batch: int = 128
-    rate: float = 0.15
-    warmup: float = 0.25
-    momentum: float = 0.9
-    decay: float = 5e-4
-    smoothing: float = 0.0
-    crop: int = 4
-    small: int = 0
-    small_share: float = 0.5
-    precision: str = "float32"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        one_of("precision", self.precision, PRECISIONS)
-        for name in ("epochs", "batch", "rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
-        if not 0.0 < self.warmup < 1.0:
-            raise InputError("warmup", f"is {self.warmup}", "give a share between 0 and 1")
-
-    def rate_at(self, share: float) -> float:
-        """The rate when `share` of all steps is done: a straight line up, half a cosine down."""
-        if share < self.warmup:
-            return self.rate * max(share / self.warmup, 0.01)
-        return (
-            self.rate * 0.5 * (1.0 + math.cos(math.pi * (share - self.warmup) / (1 - self.warmup)))
-        )
+from featavg.training.torch.recipe import ImageRecipe
 
 
 @dataclass(frozen=True)
-class Fitted:
+class TrainedModule:
     """A trained network and what is known about its training."""
 
     net: nn.Module
@@ -83,16 +37,16 @@ class Fitted:
     seconds: float = 0.0
 
 
-def fit(
+def train_module(
     net: nn.Module,
     task: ImageTask,
     labels: str,
-    recipe: Recipe,
+    recipe: ImageRecipe,
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
     device: str = "cpu",
     stop_after: int | None = None,
-) -> Fitted:
+) -> TrainedModule:
     """Train `net` on the coarse or the fine labels of `task`.
 
     Args:
@@ -102,29 +56,43 @@ def fit(
         device: cpu, or cuda.
         stop_after: leave after so many steps in all, as if killed there (for tests).
     """
+    check_device(device)
     run = _Run(net, task, labels, recipe, device)
     if checkpoint is not None:
         run.restore(checkpoint)
-    told = time.monotonic()
+    spoken = time.monotonic()
     with _own_randomness(recipe.seed, run):
         while run.step < run.steps:
             for x, y in run.batches.epoch(run.epoch, run.step % len(run.batches)):
                 run.advance(x, y)
                 now = time.monotonic()
-                if progress is not None and now - told > 5.0:
+                if progress is not None and now - spoken > 5.0:
                     progress(run.share, run.line())
-                    told = now
+                    spoken = now
                 if checkpoint is not None and checkpoint.due():
                     run.save(checkpoint)
                 if stop_after is not None and run.step >= stop_after:
-                    return Fitted(net, run.history, run.seconds)
+                    return TrainedModule(net, run.history, run.seconds)
             run.close_epoch()
     if checkpoint is not None:
         run.save(checkpoint)
     if progress is not None:
         progress(1.0, run.line())
     net.eval()
-    return Fitted(net, run.history, run.seconds)
+    return TrainedModule(net, run.history, run.seconds)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch cannot use here, before anything is sent to it."""
+    kind = device.split(":", maxsplit=1)[0]
+    if kind not in ("cpu", "cuda"):
+        raise InputError("device", f"is {device!r}", "choose cpu or cuda")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # how builds without CUDA say it
+        raise InputError(
+            "device", f"is {device}, which torch cannot use here", "use cpu"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -142,7 +110,7 @@ class _Run:
     """The state of a fit: everything that a checkpoint holds."""
 
     def __init__(
-        self, net: nn.Module, task: ImageTask, labels: str, recipe: Recipe, device: str
+        self, net: nn.Module, task: ImageTask, labels: str, recipe: ImageRecipe, device: str
     ) -> None:
         targets = task.targets(task.train, labels)
         flips = task.flips
@@ -190,7 +158,7 @@ class _Run:
         mixed = self.recipe.precision == "bfloat16"
         with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=mixed):
             logits = self.net(x).float()
-            loss = functional.cross_entropy(logits, y, label_smoothing=self.recipe.smoothing)
+            loss = functional.cross_entropy(logits, y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -256,10 +224,10 @@ class _Run:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on where a checkpoint of this very run stopped, if there is one."""
-        found = checkpoint.read(self.name)
-        if found is None:
+        saved = checkpoint.read(self.name)
+        if saved is None:
             return
-        arrays, meta = found
+        arrays, meta = saved
         weights = {n[4:]: a for n, a in arrays.items() if n.startswith("net.")}
         load_arrays(self.net, weights)
         for i, parameter in enumerate(self._parameters()):
@@ -278,7 +246,7 @@ class _Run:
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
 
-def _groups(net: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
+def _groups(net: nn.Module, recipe: ImageRecipe) -> list[dict[str, Any]]:
     """Decay for weights only: decaying batch norm's scales buys nothing and costs accuracy."""
     parameters = [p for p in net.parameters() if p.requires_grad]
     weights = [p for p in parameters if p.ndim > 1]

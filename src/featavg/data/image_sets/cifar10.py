@@ -1,0 +1,99 @@
+"""CIFAR-10 in its binary files: 60,000 images of 32 x 32 pixels, first five classes against last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from featavg.data.image_sets.image_set import Archive, ImageSet
+
+if TYPE_CHECKING:
+    from featavg.data.images import ImageTask
+
+NAMES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+_MD5 = {
+    "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+    "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+    "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+    "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+    "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+    "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+}
+
+
+def read(files: Mapping[str, Path], seed: int) -> ImageTask:
+    """The published 50,000 for training and 10,000 for testing."""
+    import numpy as np
+
+    from featavg.data.formats import read_cifar
+    from featavg.data.images import Images, ImageTask, partition
+
+    batches = {name: read_cifar(path, 1) for name, path in files.items()}
+    test_labels, test_pixels = batches.pop("test_batch.bin")
+    labels, pixels = (np.concatenate([batch[i] for batch in batches.values()]) for i in (0, 1))
+    return ImageTask(
+        "cifar10",
+        Images(pixels, labels[:, 0].astype(int)),
+        Images(test_pixels, test_labels[:, 0].astype(int)),
+        partition("halves", 10),
+        NAMES,
+        ("last five", "first five"),
+        flips=True,
+    )
+
+
+SET = ImageSet(
+    name="cifar10",
+    title="CIFAR-10",
+    read=read,
+    folder="cifar-10-batches-bin",
+    md5=_MD5,
+    archives=(
+        Archive(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "c32a1d4ab5d03f1284b67883e8d87530",
+            tuple(_MD5),
+        ),
+    ),
+    presets={
+        "cifar10": {
+            "network": "resnet18",
+            "width": 16,
+            "recipe": {
+                "epochs": 30,
+                "batch": 128,
+                "rate": 0.15,
+                "small": 20,
+                "small_share": 0.4,
+                "precision": "bfloat16",
+            },
+            "minutes": 25.0,
+            "about": "a narrow ResNet-18; the first 40% of the steps at 20 x 20 pixels",
+        },
+        "cifar10-small": {
+            "network": "resnet18",
+            "width": 8,
+            "recipe": {
+                "epochs": 6,
+                "batch": 128,
+                "rate": 0.15,
+                "small": 20,
+                "small_share": 0.6,
+                "precision": "bfloat16",
+            },
+            "minutes": 3.0,
+            "about": "a very narrow ResNet-18: minutes, about 78% of ten classes",
+        },
+        "cifar10-paper": {
+            "network": "resnet18",
+            "width": 64,
+            "recipe": {"epochs": 100, "batch": 128, "rate": 0.1},
+            "minutes": 60.0,
+            "about": "the paper's width, for a GPU",
+        },
+    },
+)

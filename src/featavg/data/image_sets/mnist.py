@@ -1,0 +1,81 @@
+"""MNIST in its idx files: 70,000 images of 28 x 28 pixels, even against odd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from featavg.data.image_sets.image_set import Archive, ImageSet
+
+if TYPE_CHECKING:
+    from featavg.data.images import Images, ImageTask
+
+_ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+# Of each file, unpacked and as it is downloaded.
+_MD5 = {
+    "train-images-idx3-ubyte": (
+        "6bbc9ace898e44ae57da46a324031adb",
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    ),
+    "train-labels-idx1-ubyte": (
+        "a25bea736e30d166cdddb491f175f624",
+        "d53e105ee54ea40749a09fcbcd1e9432",
+    ),
+    "t10k-images-idx3-ubyte": (
+        "2646ac647ad5339dbf082846283269ea",
+        "9fb629c4189551a2d022fa330f9573f3",
+    ),
+    "t10k-labels-idx1-ubyte": (
+        "27ae3e4e09519cfbb04c329615203637",
+        "ec29112dd5afa0611ce80d1b7f02629c",
+    ),
+}
+
+
+def read(files: Mapping[str, Path], seed: int) -> ImageTask:
+    """The published 60,000 for training and 10,000 for testing."""
+    from featavg.data.formats import read_idx
+    from featavg.data.images import Images, ImageTask, partition
+
+    def images(part: str) -> Images:
+        pixels = read_idx(files[f"{part}-images-idx3-ubyte"])[:, None]
+        return Images(pixels, read_idx(files[f"{part}-labels-idx1-ubyte"]).astype(int))
+
+    train, test = images("train"), images("t10k")
+    names = tuple("0123456789")
+    return ImageTask("mnist", train, test, partition("parity", 10), names, ("even", "odd"))
+
+
+SET = ImageSet(
+    name="mnist",
+    title="MNIST",
+    read=read,
+    folder="mnist",
+    md5={name: whole for name, (whole, _) in _MD5.items()},
+    archives=tuple(
+        Archive(f"{_ADDRESS}{name}.gz", packed, (name,)) for name, (_, packed) in _MD5.items()
+    ),
+    presets={
+        "mnist": {
+            "network": "resnet18",
+            "width": 8,
+            "recipe": {
+                "epochs": 3,
+                "batch": 128,
+                "rate": 0.1,
+                "crop": 0,
+                "precision": "bfloat16",
+            },
+            "minutes": 2.0,
+            "about": "a narrow ResNet-18: minutes",
+        },
+        "mnist-paper": {
+            "network": "resnet18",
+            "width": 64,
+            "recipe": {"epochs": 20, "batch": 128, "rate": 0.1, "crop": 0},
+            "minutes": 20.0,
+            "about": "the paper's width, for a GPU",
+        },
+    },
+)

@@ -1,0 +1,155 @@
+"""What is installed, what this machine has, which data are found: whether featavg can work here."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import featavg
+
+CORE = (
+    *("numpy", "scipy", "daqp", "scikit-learn", "matplotlib", "typer", "rich", "pydantic"),
+    *("jinja2", "joblib", "pooch", "pillow", "safetensors", "jaxtyping"),
+)
+EXTRAS = {"torch": "pip install 'featavg[torch]'", "foolbox": "pip install 'featavg[foolbox]'"}
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The findings of `doctor`.
+
+    Attributes:
+        core, extras: the version of each package, None where it is missing.
+        data: of each data set, whether its files are here, as the loader would find them.
+        out_problem: why nothing can be written below `out`, or None.
+    """
+
+    featavg: str
+    python: str
+    machine: str
+    cores: int
+    memory_bytes: int | None
+    blas: str | None
+    core: Mapping[str, str | None]
+    extras: Mapping[str, str | None]
+    data_dir: str
+    data: Mapping[str, str]
+    out: str
+    out_problem: str | None
+
+    @property
+    def ready(self) -> bool:
+        """Whether featavg can work here."""
+        return None not in self.core.values() and self.out_problem is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"ready": self.ready}
+
+    def rows(self) -> dict[str, str]:
+        """Every finding as a name and a few words."""
+        from featavg.data.memory import readable
+
+        rows = {
+            "featavg": self.featavg,
+            "Python": f"{self.python}, {self.machine}",
+            "cores": str(self.cores),
+            "free memory": readable(self.memory_bytes) if self.memory_bytes else "unknown",
+            "BLAS": self.blas or "unknown",
+        }
+        rows |= {
+            name: version or "missing: pip install featavg" for name, version in self.core.items()
+        }
+        for name, version in self.extras.items():
+            rows[f"{name} (extra)"] = version or f"not installed: {EXTRAS[name]}"
+        rows |= {name: f"{state} ({self.data_dir})" for name, state in self.data.items()}
+        rows["digits"] = "here (scikit-learn)"
+        problem = f"({self.out_problem})" if self.out_problem else "can be written"
+        rows["results"] = f"{self.out} {problem}"
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"{name:18} {text}" for name, text in self.rows().items()]
+        return "\n".join([*lines, "Ready." if self.ready else "Not ready: see above."])
+
+    def _repr_html_(self) -> str:
+        cells = (
+            f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>"
+            for name, text in self.rows().items()
+        )
+        return f"<table>{''.join(cells)}</table>"
+
+
+def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Installation:
+    """Say what is installed, what this machine has and which data are found.
+
+    Args:
+        data_dir: the folder with data sets; $FEATAVG_DATA or pooch's unless given.
+        out: the folder that results would go to; nothing is left in it.
+
+    >>> doctor().ready
+    True
+    """
+    from featavg.data.archives import state
+    from featavg.data.image_sets.registry import image_sets
+    from featavg.data.memory import available_bytes
+    from featavg.data.published import data_folder
+
+    folder = data_folder(None if data_dir is None else Path(data_dir))
+    target = Path(out).absolute()
+    downloads = {name: each for name, each in image_sets().items() if each.md5}
+    return Installation(
+        featavg=featavg.__version__,
+        python=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+        cores=_cores(),
+        memory_bytes=available_bytes(),
+        blas=_blas(),
+        core={name: _version(name) for name in CORE},
+        extras={name: _version(name) for name in EXTRAS},
+        data_dir=str(folder),
+        data={name: state(each, folder) for name, each in downloads.items()},
+        out=str(target),
+        out_problem=_write_problem(target),
+    )
+
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cores() -> int:
+    # A container may have fewer than the machine.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _blas() -> str | None:
+    try:
+        import numpy as np
+
+        blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        return f"{blas['name']} {blas['version']}"
+    except (ImportError, KeyError, TypeError):
+        return None
+
+
+def _write_problem(out: Path) -> str | None:
+    """Why nothing can be written below `out`, or None; nothing is left behind."""
+    from tempfile import mkdtemp
+
+    try:
+        folder = next(each for each in (out, *out.parents) if each.exists())
+        Path(mkdtemp(dir=folder, prefix=".featavg-")).rmdir()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

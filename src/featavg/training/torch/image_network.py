@@ -1,0 +1,186 @@
+"""From a name to a trained network on disk: what `featavg images train` does (torch)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from featavg.data.images import ImageTask, as_json
+from featavg.errors import InputError
+from featavg.nets.torch.architecture import Architecture, architecture
+from featavg.progress import Progress
+from featavg.storage.folders import check_writable, read_folder, write_folder
+from featavg.training.checkpoint import Checkpoint
+from featavg.training.torch.module import (
+    arrays_of,
+    check_device,
+    load_arrays,
+    save_folder,
+    train_module,
+)
+from featavg.training.torch.recipe import ImageRecipe, image_preset, preset_for
+
+# Fields that recipes once had, and the only value they ever took: such networks are still good.
+_RETIRED = {"smoothing": 0.0}
+
+
+@dataclass(frozen=True, repr=False)
+class ImageNetwork:
+    """A trained network, with everything that was known when it was written.
+
+    Attributes:
+        net: takes pixels in [0, 1] and returns a logit for each class.
+        labels: "coarse" or "fine".
+        about: architecture, recipe, task, test accuracy, history of the training, seconds, and the
+            version and threads of torch, on which the last bits depend.
+    """
+
+    net: nn.Module
+    labels: str
+    about: dict[str, Any]
+
+    @property
+    def test_accuracy(self) -> dict[str, float]:
+        """Of the labels trained on, and of the coarse ones."""
+        return dict(self.about["test_accuracy"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the weights, as plain values."""
+        return self.about
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{100 * v:.2f}% ({kind})" for kind, v in self.test_accuracy.items())
+        drawn = self.about["architecture"]
+        return (
+            f"{drawn['name']} of width {drawn['width']} on {self.about['task']['data']}, "
+            f"{self.labels} labels, test accuracy {shares}"
+        )
+
+
+def train_images(
+    task: ImageTask,
+    labels: str,
+    folder: str | Path | None = None,
+    network: str | None = None,
+    width: int | None = None,
+    recipe: ImageRecipe | None = None,
+    progress: Progress | None = None,
+    device: str = "cpu",
+    every: float = 60.0,
+    preset: str | None = None,
+) -> ImageNetwork:
+    """Train a network on the coarse or the fine labels, measure it on the test images, and keep it.
+
+    A finished run is not repeated; one that was killed is in `folder.partial` and goes on from
+    there. The same seed gives the same bits on the same machine with as many threads of torch.
+
+    Args:
+        folder: where the network is written; None keeps it in memory only.
+        network, width, recipe: instead of the preset's.
+        every: seconds between two checkpoints.
+        preset: a name of `image_presets`; that of the data set unless given.
+    """
+    chosen = preset_for(task.name) if preset is None else image_preset(preset)
+    recipe = recipe or chosen.recipe
+    described = architecture(
+        network or chosen.network, task, labels, chosen.width if width is None else width
+    )
+    wanted = {
+        "kind": "image network",
+        "architecture": described.to_json(),
+        "labels": labels,
+        "recipe": asdict(recipe),
+        "task": dict(as_json(task)),
+    }
+    path = None if folder is None else Path(folder)
+    if path is not None and path.exists():
+        return _the_same(load_trained(path), wanted, path)
+    check_device(device)
+    if path is not None:
+        check_writable(path)
+    net = described.build(recipe.seed)
+    checkpoint = None if path is None else Checkpoint(save_folder(path), every)
+    trained = train_module(net, task, labels, recipe, checkpoint, progress, device)
+    logits = outputs(net, task.test.unit, device)
+    about = wanted | {
+        "test_accuracy": accuracy(logits, task, labels),
+        "history": trained.history,
+        "seconds": round(trained.seconds, 1),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
+    if path is not None:
+        write_folder(path, arrays_of(net), about)
+        shutil.rmtree(save_folder(path), ignore_errors=True)
+    return ImageNetwork(net, labels, about)
+
+
+def load_trained(folder: str | Path) -> ImageNetwork:
+    """Read a network that `train_images` wrote: tensors and plain values, never code."""
+    arrays, about = read_folder(Path(folder))
+    if about.get("kind") != "image network":
+        raise InputError(
+            str(folder), "holds no image network", "give what `featavg images train` wrote"
+        )
+    net = Architecture.from_json(about["architecture"]).build()
+    load_arrays(net, arrays)
+    # Attacks and features run in this layout too: it is several times faster on a CPU.
+    return ImageNetwork(
+        net.to(memory_format=torch.channels_last).eval(),  # type: ignore[call-overload]
+        about["labels"],
+        about,
+    )
+
+
+def outputs(
+    net: nn.Module, pixels: np.ndarray, device: str = "cpu", batch: int = 500
+) -> np.ndarray:
+    """The logits of images, float64."""
+    net.eval()
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(pixels), batch):
+            x = torch.from_numpy(pixels[start : start + batch]).to(device)
+            parts.append(
+                net(x.contiguous(memory_format=torch.channels_last)).double().cpu().numpy()
+            )
+    return np.concatenate(parts)
+
+
+def accuracy(logits: np.ndarray, task: ImageTask, labels: str) -> dict[str, float]:
+    """On the test images, of the labels trained on and (by the best output) of the coarse ones."""
+    best = logits.argmax(axis=1)
+    right = float(np.mean(best == task.targets(task.test, labels)))
+    if labels == "coarse":
+        return {"coarse": right}
+    coarse = float(np.mean(task.groups[best] == task.targets(task.test, "coarse")))
+    return {"fine": right, "coarse": coarse}
+
+
+def _the_same(network: ImageNetwork, wanted: dict[str, Any], folder: Path) -> ImageNetwork:
+    changed = [key for key, value in wanted.items() if _kept(network, key) != _plain(value)]
+    if changed:
+        raise InputError(
+            str(folder),
+            f"holds a network with another {changed[0]}",
+            "choose another folder, or delete this one if you do not need it",
+        )
+    return network
+
+
+def _kept(network: ImageNetwork, key: str) -> Any:
+    value = network.about.get(key)
+    if key != "recipe" or not isinstance(value, dict):
+        return value
+    return {name: v for name, v in value.items() if _RETIRED.get(name) != v}
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
