@@ -90,6 +90,17 @@ from featavg.robustness.certify import certify as certify
 from featavg.robustness.models.model import network_model as network_model
 from featavg.robustness.models.torch_model import torch_model as torch_model
 from featavg.robustness.attacks.suite import attack_suite as attack_suite
+from featavg.robustness.attacks.result import AttackEnd as AttackEnd
+from featavg.robustness.attacks.result import AttackResult as AttackResult
+from featavg.robustness.attacks.attack import Attack as Attack
+from featavg.robustness.attacks.attack import AttackProblem as AttackProblem
+from featavg.robustness.attacks.attack import FeatureDirections as FeatureDirections
+from featavg.robustness.attacks.targeted_ddn import DDN as DDN
+from featavg.robustness.attacks.deepfool import DeepFool as DeepFool
+from featavg.robustness.attacks.directions import Directions as Directions
+from featavg.robustness.attacks.pgd import PGD as PGD
+from featavg.robustness.attacks.polish import Polish as Polish
+from featavg.robustness.attacks.foolbox_bridge import Foolbox as Foolbox
 from featavg.robustness.curve import curve as curve
 from featavg.robustness.curve import pgd_curve as pgd_curve
 

@@ -9,9 +9,11 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.directions import Features, smallest_margin_direction
+from featavg.robustness.attacks.attack import FeatureDirections
+from featavg.robustness.attacks.directions import smallest_margin_direction
 from featavg.robustness.attacks.line_search import shorten
-from featavg.robustness.attacks.suite import AttackResult, attack_suite
+from featavg.robustness.attacks.result import AttackResult
+from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model, TwoLayerModel, network_model
 from featavg.robustness.models.norms import length, to_halfspace
 
@@ -114,7 +116,7 @@ def test_linear_model(attack: str, wrapper: str, setting: Setting, norm: str) ->
         with pytest.raises(InputError, match="polish"):
             attack_suite(model, x, y, norm, [attack])
         return
-    features = Features(np.array([-w, w]), np.array([0, 1]))
+    features = FeatureDirections(np.array([-w, w]), np.array([0, 1]))
     found = attack_suite(model, x, y, norm, [attack], features=features)
     truth = analytic(w, b, x, y, setting, norm)
     assert strength(found, truth) < ATTACKS[attack]
@@ -154,7 +156,7 @@ def test_a_broken_attack_would_be_noticed(attack: str) -> None:
     model = numpy_linear(w, b, setting)
     assert isinstance(model, TwoLayerModel)
     broken = Scrambled(model.decision, model.bounds, model.space, net=model.net)
-    elsewhere = Features(np.random.default_rng(9).normal(size=(2, D)), np.array([0, 1]))
+    elsewhere = FeatureDirections(np.random.default_rng(9).normal(size=(2, D)), np.array([0, 1]))
     found = attack_suite(broken, x, y, "l2", [attack], features=elsewhere)
     assert strength(found, analytic(w, b, x, y, setting, "l2")) > 1e-2
 

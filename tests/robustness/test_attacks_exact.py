@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from featavg.data.clusters import MultiCluster
-from featavg.robustness.attacks.directions import Features
+from featavg.robustness.attacks.attack import FeatureDirections
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import network_model
 from featavg.robustness.radii import radii
@@ -51,7 +51,9 @@ def test_within_half_a_percent(
 def test_the_theory_names_the_directions(runs: dict[str, Trajectory], readout: str) -> None:
     net = runs["fine"].net
     points = TASK.sample(50, seed=1)
-    features = Features(TASK.features_in(net.dimension), TASK.positive_clusters.astype(int))
+    features = FeatureDirections(
+        TASK.features_in(net.dimension), TASK.positive_clusters.astype(int)
+    )
     model = network_model(net, TASK.positive_clusters, readout)
     x = points.coordinates(net.dimension)
     found = attack_suite(model, x, points.y, attacks=["directions"], features=features)

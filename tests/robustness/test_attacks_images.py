@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.robustness.attacks.directions import Features
+from featavg.robustness.attacks.attack import FeatureDirections
 from featavg.robustness.attacks.foolbox_comparison import outside_opinion
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
@@ -155,7 +155,7 @@ def test_normalisation_leaves_the_unit_alone(digits: Any) -> None:
 def test_class_means_as_directions(digits: Any) -> None:
     net, x, y, digit = digits
     means = np.stack([x[digit == j].mean(axis=0).reshape(-1) for j in range(10)])
-    features = Features(means.astype(float), EVEN.astype(int))
+    features = FeatureDirections(means.astype(float), EVEN.astype(int))
     found = attack_suite(
         torch_model(net, positive=EVEN), x, y, attacks=["directions", "ddn"], features=features
     )

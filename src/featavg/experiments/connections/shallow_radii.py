@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.nets.power_relu import Shallow
-from featavg.robustness.attacks.directions import Features
+from featavg.robustness.attacks.attack import FeatureDirections
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Covector, Model
@@ -57,7 +57,7 @@ def attacked_radii(
     _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
     basis = basis[sizes > 1e-12 * sizes[0]]
     inside = Shallow(net.weights @ basis.T, net.head, net.activation)
-    aims = Features(features @ basis.T, (labels > 0).astype(int))
+    aims = FeatureDirections(features @ basis.T, (labels > 0).astype(int))
     found = attack_suite(
         shallow_model(inside),
         x @ basis.T,

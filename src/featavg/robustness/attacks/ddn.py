@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import length, steepest, to_ball, to_box, to_halfspace
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The nearest point seen that flips the decision, and where there is one.
-
-    The point rather than the perturbation, because x + (point - x) need not be the same float.
-    """
-
-    point: Float[ndarray, "n D"]
-    flipped: Bool[ndarray, " n"]
 
 
 def ddn(
@@ -34,7 +23,7 @@ def ddn(
     start: Float[ndarray, "n D"] | None = None,
     step_size: tuple[float, float] = (0.5, 0.02),
     norm_step: tuple[float, float] = (0.15, 0.003),
-) -> Found:
+) -> AttackEnd:
     r"""Scale-aware decoupled direction and norm (Rony et al. 2019), in l2 and in l_inf.
 
     With the objective h (own score minus the rival's), its gradient g and a radius r, one step is
@@ -78,7 +67,7 @@ def ddn(
         radius = np.minimum(radius, best_length)
         step = _direction(gradient, norm) * (a * radius)[:, None].astype(x.dtype)
         delta = to_box(x, _to_sphere(delta - step, radius, norm), model.bounds)
-    return Found(best, np.isfinite(best_length))
+    return AttackEnd(best, np.isfinite(best_length))
 
 
 def _direction(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, "n D"]:

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.ddn import Found
+from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole
 from featavg.robustness.attacks.line_search import shorten
+from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import length, to_box, to_halfspace
+
+
+@dataclass(frozen=True, repr=False)
+class DeepFool(Attack):
+    """DeepFool on the decision (see `deepfool`).
+
+    Attributes:
+        steps: gradients per point, at most.
+        overshoot: a share of the total perturbation.
+
+    >>> DeepFool(steps=50)
+    DeepFool(steps=50)
+    """
+
+    name: ClassVar[str] = "deepfool"
+    default: ClassVar[bool] = True
+    steps: int = 20
+    overshoot: float = 0.02
+
+    def __post_init__(self) -> None:
+        positive_whole("steps", self.steps)
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Walk to the boundary of the decision itself, whatever rivals there are."""
+        return deepfool(
+            problem.model,
+            problem.x,
+            problem.label,
+            problem.whole_decision,
+            problem.norm,
+            self.steps,
+            self.overshoot,
+        )
 
 
 def deepfool(
@@ -20,7 +57,7 @@ def deepfool(
     norm: str = "l2",
     steps: int = 20,
     overshoot: float = 0.02,
-) -> Found:
+) -> AttackEnd:
     r"""DeepFool (Moosavi-Dezfooli et al. 2016) with the overshoot on the total perturbation.
 
     Step t linearises the objective h at x_t = x + (1 + overshoot) delta_t and adds the shortest
@@ -44,18 +81,18 @@ def deepfool(
         left = left[~hit & possible & np.any(step != 0, axis=1)]
         if len(left) == 0:
             break
-    return Found(best, flipped)
+    return AttackEnd(best, flipped)
 
 
 def slide(
     model: Model,
     x: Float[ndarray, "n D"],
     label: Int[ndarray, " n"],
-    found: Found,
+    end: AttackEnd,
     margin: Float[ndarray, " n"],
     norm: str = "l2",
     steps: int = 8,
-) -> Found:
+) -> AttackEnd:
     r"""Slide a flipped point along the boundary towards x.
 
     At a boundary point x + delta with gradient g, the point of the tangent plane nearest to x is
@@ -63,10 +100,10 @@ def slide(
     that is cut when the boundary curves away, find the boundary again on the ray, repeat. It ends
     where delta is its own projection: the condition for a nearest point of the boundary.
     """
-    best = found.point.copy()
+    best = end.point.copy()
     share = np.ones(len(x))
     size = length(best - x, norm)
-    live = np.flatnonzero(found.flipped)
+    live = np.flatnonzero(end.flipped)
     for _ in range(steps):
         if len(live) == 0:
             break
@@ -86,4 +123,4 @@ def slide(
         best[live[better]], size[live[better]] = near[better], now[better]
         share[live[~better]] /= 3
         live = live[(progress > 1e-6) & (gain > 1e-6) & (share[live] > 0.02)]
-    return Found(best, found.flipped)
+    return AttackEnd(best, end.flipped)

@@ -3,48 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.robustness.attacks.ddn import Found
+from featavg.robustness.attacks.attack import (
+    Attack,
+    AttackProblem,
+    FeatureDirections,
+    positive_whole,
+)
+from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.line_search import reach, shorten
-from featavg.robustness.attacks.targeted_ddn import nearer
+from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import steepest
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
-    """Feature vectors and the class of each: of a task, of a network's weights, or class means.
+@dataclass(frozen=True, repr=False)
+class Directions(Attack):
+    """A line search along each direction that the theory names, then a short descent from there.
+
+    The directions are those of the features given to `attack_suite`; a two-layer network has its
+    own weights as features.
 
     Attributes:
-        vectors: mu_j.
-        classes: the class number of each, 0..C-1.
-        nearest_samples: a vector for each class to move against, sum of own minus sum of other
-            samples with the smallest margin; or None.
+        steps: gradients per point for the descent.
     """
 
-    vectors: Float[ndarray, "k D"]
-    classes: Int[ndarray, " k"]
-    nearest_samples: Float[ndarray, "C D"] | None = None
+    name: ClassVar[str] = "directions"
+    default: ClassVar[bool] = True
+    steps: int = 15
 
     def __post_init__(self) -> None:
-        if len(self.vectors) != len(self.classes):
-            raise InputError("features", "and their classes differ in number", "give one each")
-        if not np.all(np.isfinite(self.vectors)):
-            raise InputError("features", "hold a NaN or an infinity", "give finite vectors")
+        positive_whole("steps", self.steps)
+
+    def obstacle(
+        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
+    ) -> InputError | None:
+        """Without features there are no directions."""
+        if features is None and not isinstance(model, TwoLayerModel):
+            return InputError(
+                "features", "are missing", 'give class means, or leave out "directions"'
+            )
+        return super().obstacle(model, norm, features)
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """The nearest point over all directions, before and after the descent."""
+        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+        features = problem.features
+        if features is None:
+            assert isinstance(model, TwoLayerModel), "refused by `obstacle`"
+            features = weight_features(model)
+        line, _ = along_directions(model, x, label, problem.margin, features, norm)
+        rows = np.flatnonzero(line.flipped)
+        if len(rows) == 0:
+            return line
+        start = line.point[rows] - x[rows]
+        aims = problem.whole_decision[rows]
+        descended = ddn(model, x[rows], label[rows], aims, norm, self.steps, start)
+        point, flipped = shorten(
+            model, x[rows], label[rows], descended.point, problem.margin[rows], insist=True
+        )
+        closer = AttackEnd(point, flipped & descended.flipped)
+        return nearer(x, line, line.put(rows, closer), norm)
 
 
-def weight_features(model: TwoLayerModel) -> Features:
+def weight_features(model: TwoLayerModel) -> FeatureDirections:
     """A network's own weights as features: neuron r speaks for the class it raises most."""
     net, groups = model.net, model.decision.groups
     if groups is None:
-        return Features(net.weights, (net.head[0] > 0).astype(int))
+        return FeatureDirections(net.weights, (net.head[0] > 0).astype(int))
     pulls = np.stack([net.head[groups == g].sum(axis=0) for g in range(model.decision.classes)])
-    return Features(net.weights, pulls.argmax(axis=0))
+    return FeatureDirections(net.weights, pulls.argmax(axis=0))
 
 
 def smallest_margin_direction(
@@ -63,11 +97,11 @@ def smallest_margin_direction(
 
 
 def directions(
-    features: Features, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]
+    features: FeatureDirections, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]
 ) -> dict[str, Float[ndarray, "n D"]]:
     r"""The theory's directions for each point, each a unit vector.
 
-    - `universal`: -sum of the own class's features + sum of the others', one vector a class;
+    - `universal`: -sum of the own class's features + sum of the others', one vector per class;
     - `own-down-rivals-up`: -mu_own + sum of the rivals', mu_own the own feature x has most of;
     - `swap`: -mu_own + mu_j for the rival feature x has most of;
     - `smallest-margin`: against the samples of smallest margin, if they are known.
@@ -78,14 +112,14 @@ def directions(
     own = vectors[np.where(same > 0, most, -np.inf).argmax(axis=1)]
     rival = vectors[np.where(same > 0, -np.inf, most).argmax(axis=1)]
     up = (1 - same) @ vectors
-    found = {
+    vectors_of = {
         "universal": up - same @ vectors,
         "own-down-rivals-up": up - own,
         "swap": rival - own,
     }
     if features.nearest_samples is not None:
-        found["smallest-margin"] = -features.nearest_samples.astype(x.dtype)[label]
-    return {name: steepest(vector, "l2") for name, vector in found.items()}
+        vectors_of["smallest-margin"] = -features.nearest_samples.astype(x.dtype)[label]
+    return {name: steepest(vector, "l2") for name, vector in vectors_of.items()}
 
 
 def along_directions(
@@ -93,14 +127,14 @@ def along_directions(
     x: Float[ndarray, "n D"],
     label: Int[ndarray, " n"],
     margin: Float[ndarray, " n"],
-    features: Features,
+    features: FeatureDirections,
     norm: str = "l2",
-) -> tuple[Found, list[str]]:
+) -> tuple[AttackEnd, list[str]]:
     """A line search along each direction: the nearest flipped point, and whose it was.
 
     In l_inf the sign of each direction is tried as well, which is its steepest form there.
     """
-    best = Found(x.copy(), np.zeros(len(x), dtype=bool))
+    best = AttackEnd.nothing(x)
     names = [""] * len(x)
     scale = _scale(model, x, margin, label)
     for name, direction in directions(features, x, label).items():
@@ -108,7 +142,7 @@ def along_directions(
             point = reach(model, x, label, way, scale / _size(way))
             hit = np.any(point != x, axis=1)
             point, _ = shorten(model, x, label, point, margin)
-            new = nearer(x, best, Found(point, hit), norm)
+            new = nearer(x, best, AttackEnd(point, hit), norm)
             changed = np.any(new.point != best.point, axis=1)
             names = [name if c else old for c, old in zip(changed, names, strict=True)]
             best = new

@@ -2,19 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.robustness.attacks.ddn import Found
+from featavg.robustness.attacks.attack import Attack, AttackProblem, FeatureDirections
+from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.models.model import Model
 
 PREFIX = "foolbox:"
+
+
+@dataclass(frozen=True, repr=False)
+class Foolbox(Attack):
+    """`foolbox.attacks.<attack>` on the coarse decision of a model.
+
+    In `attack_suite` it can also be asked for as "foolbox:<attack>".
+
+    Attributes:
+        attack: the class, such as "DDNAttack" or "L2PGD".
+        settings: passed to the class, such as {"steps": 100}.
+        radii: for attacks that need an epsilon: how many radii are tried, evenly spaced up to the
+            largest radius that other attacks found.
+
+    >>> Foolbox("DDNAttack", {"steps": 100})
+    Foolbox('DDNAttack', {'steps': 100})
+    """
+
+    attack: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    radii: int = 20
+
+    name: ClassVar[str] = "foolbox"
+
+    def obstacle(
+        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
+    ) -> InputError | None:
+        """foolbox must be there, know the attack, and measure in the same norm."""
+        attack = _foolbox_class(self.attack)(**self.settings)
+        power = {"l2": 2.0, "linf": float("inf")}[norm]
+        if float(getattr(getattr(attack, "distance", None), "p", power)) == power:
+            return None
+        return InputError("attacks", f"name {self}, which is not {norm}", "choose another")
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Run it; what it returns is evaluated here and not taken on trust."""
+        known = problem.reached
+        largest = float(np.max(known[np.isfinite(known)], initial=0.0))
+        largest = largest or float(np.abs(problem.x).max())
+        return foolbox_attack(
+            problem.model,
+            problem.x,
+            problem.label,
+            self.attack,
+            np.linspace(0, largest, self.radii + 1)[1:],
+            problem.seed,
+            **self.settings,
+        )
+
+    def __repr__(self) -> str:
+        return f"Foolbox({self.attack!r}, {dict(self.settings)})"
+
+    def __str__(self) -> str:
+        return PREFIX + self.attack
 
 
 def foolbox_attack(
@@ -22,54 +80,68 @@ def foolbox_attack(
     x: Float[ndarray, "n D"],
     label: Int[ndarray, " n"],
     name: str,
-    norm: str,
     radii: Float[ndarray, " q"] | None = None,
+    seed: int = 0,
     **settings: Any,
-) -> Found:
+) -> AttackEnd:
     """Run `foolbox.attacks.<name>` on the coarse scores; points it leaves unflipped say so.
 
     foolbox differentiates a torch function; here that function asks our model for its coarse scores
     and for their gradient, so both sides attack the very same numbers. An attack at fixed radii
-    (PGD) is run at each of `radii` and the smallest that flips is kept.
+    (PGD) is run at each of `radii` and the smallest that flips is kept. torch's global random
+    state, which foolbox draws from, is seeded for the call and put back after it.
 
     Args:
         name: such as "DDNAttack" or "L2PGD".
         radii: for attacks that need an epsilon.
+        seed: for its random starts.
         settings: passed to the attack, such as steps=100.
     """
     foolbox = _load()
-    attack_class = getattr(foolbox.attacks, name, None)
-    if attack_class is None:
-        known = sorted(n for n in dir(foolbox.attacks) if n[0].isupper())
-        raise InputError("attacks", f"name foolbox:{name}", f"foolbox has {', '.join(known)}")
+    attack = _foolbox_class(name)(**settings)
     import torch
 
-    attack = attack_class(**settings)
-    distance = getattr(attack, "distance", None)
-    measured = {"l2": "2", "linf": "inf"}[norm]
-    if distance is not None and str(getattr(distance, "p", measured)) not in (
-        measured,
-        f"{measured}.0",
-    ):
-        raise InputError("attacks", f"name foolbox:{name}, which is not {norm}", "choose another")
-    bounds = model.bounds or _wide(x)
-    wrapped = foolbox.PyTorchModel(scores_module(model), bounds=bounds, device="cpu")
-    points = torch.as_tensor(x)
-    targets = torch.as_tensor(label)
+    wrapped = foolbox.PyTorchModel(
+        scores_module(model), bounds=model.bounds or _wide(x), device="cpu"
+    )
     fixed = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
     if fixed and radii is None:
         raise InputError("radii", f"are missing for foolbox:{name}", "give the radii to try")
     epsilons = [float(r) for r in radii] if fixed and radii is not None else None
-    _, clipped, success = attack(wrapped, points, targets, epsilons=epsilons)
-    if epsilons is None:
-        clipped, success = [clipped], success[None]
+    with _own_random_state(seed):
+        _, clipped, _ = attack(
+            wrapped, torch.as_tensor(x), torch.as_tensor(label), epsilons=epsilons
+        )
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
-    for found, _ in zip(clipped, success, strict=True):
-        new = found.detach().cpu().numpy().astype(x.dtype)
+    for points in [clipped] if epsilons is None else clipped:
+        moved = points.detach().cpu().numpy().astype(x.dtype)
         # Its own success flag is not taken on trust: the point is evaluated here.
-        hit = ~flipped & (model.margins(new, label) <= 0)
-        best[hit], flipped[hit] = new[hit], True
-    return Found(best, flipped)
+        hit = ~flipped & (model.margins(moved, label) <= 0)
+        best[hit], flipped[hit] = moved[hit], True
+    return AttackEnd(best, flipped)
+
+
+@contextmanager
+def _own_random_state(seed: int) -> Iterator[None]:
+    """Seed the global generators that foolbox draws from, and put them back as they were."""
+    import torch
+
+    before = np.random.get_state()  # noqa: NPY002 (foolbox's own choice)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(before)  # noqa: NPY002
+
+
+def _foolbox_class(name: str) -> Any:
+    attacks = _load().attacks
+    if not hasattr(attacks, name):
+        known = sorted(n for n in dir(attacks) if n[0].isupper())
+        raise InputError("attacks", f"name foolbox:{name}", f"foolbox has {', '.join(known)}")
+    return getattr(attacks, name)
 
 
 def _load() -> ModuleType:
@@ -112,7 +184,7 @@ def scores_module(model: Model) -> Any:
 
     class Module(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = Scores.apply(x)  # type: ignore[no-untyped-call]
-            return found
+            scores: torch.Tensor = Scores.apply(x)  # type: ignore[no-untyped-call]
+            return scores
 
     return Module().eval()

@@ -82,7 +82,7 @@ def outside_opinion(
         before = model.cost.gradients
         settings: dict[str, Any] = {"steps": 40 if fixed else budget}
         at = np.linspace(0.0, _largest(ours), radii + 1)[1:] if fixed else None
-        theirs = foolbox_attack(model, points, label, name, norm, at, **settings)
+        theirs = foolbox_attack(model, points, label, name, at, **settings)
         moved = np.where(theirs.flipped, length(theirs.point - points, norm), np.inf)
         asked = (model.cost.gradients - before) / len(points)
         found.append(Opinion(name, ours.radii[rows], moved, (ours.gradients, asked)))

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import to_box
 
@@ -95,3 +96,29 @@ def reach(
         best[left[hit]] = point[hit]
         left = left[~hit]
     return best
+
+
+def confirmed(
+    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], end: AttackEnd
+) -> AttackEnd:
+    """Points that flip the model itself, a hair beyond the boundary; those that do not are dropped.
+
+    On the boundary the sign of a rounded score is a toss, and in another batch another one: the
+    hair is far above rounding, far below what anybody reads off a radius, and longer if need be.
+    """
+    point, open_ = end.point.copy(), end.flipped.copy()
+    hairs = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+    for hair in hairs if x.dtype == np.float64 else hairs[4:]:
+        rows = np.flatnonzero(open_)
+        if len(rows) == 0:
+            break
+        longer = (1 + hair) * (end.point[rows] - x[rows])
+        trial = (x[rows] + to_box(x[rows], longer, model.bounds)).astype(x.dtype)
+        hit = model.margins(trial, label[rows]) <= 0
+        point[rows[hit]], open_[rows[hit]] = trial[hit], False
+    rows = np.flatnonzero(open_)
+    if len(rows):
+        # At a corner of the box nothing is longer: the point itself has to do.
+        hit = model.margins(end.point[rows], label[rows]) <= 0
+        open_[rows[hit]] = False
+    return AttackEnd(point, end.flipped & ~open_)

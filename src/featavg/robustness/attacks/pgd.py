@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,12 +13,61 @@ from scipy.special import expit, softmax
 
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
-from featavg.robustness.attacks.ddn import Found
+from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole
+from featavg.robustness.attacks.directions import directions
 from featavg.robustness.attacks.line_search import shorten
+from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.models.model import Covector, Model
 from featavg.robustness.models.norms import length, steepest, to_ball, to_box
 
 LOSSES = ("margin", "cross-entropy")
+
+
+@dataclass(frozen=True, repr=False)
+class PGD(Attack):
+    """Projected gradient descent on the margin, with bisection on the radius (see `minimal_pgd`).
+
+    Not part of the usual suite: minimal-norm attacks find what it finds, for less.
+
+    Attributes:
+        steps: gradients per point, start and radius.
+        rounds: radii tried.
+        restarts: starts besides the directions of known features; 2 unless there are some.
+    """
+
+    name: ClassVar[str] = "pgd"
+    steps: int = 20
+    rounds: int = 6
+    restarts: int | None = None
+
+    def __post_init__(self) -> None:
+        positive_whole("steps", self.steps)
+        positive_whole("rounds", self.rounds)
+        if self.restarts is not None:
+            positive_whole("restarts", self.restarts)
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Bisect between radii where PGD flips and where it does not."""
+        x, known = problem.x, problem.reached
+        finite = known[np.isfinite(known)]
+        typical = float(np.median(finite)) if len(finite) else 0.0
+        guess = np.where(np.isfinite(known), known * 0.999, typical or np.abs(x).max() or 1.0)
+        along = []
+        if problem.features is not None:
+            along = list(directions(problem.features, x, problem.label).values())
+        return minimal_pgd(
+            problem.model,
+            x,
+            problem.label,
+            problem.margin,
+            guess,
+            problem.norm,
+            self.rounds,
+            self.steps,
+            self.restarts or (1 if along else 2),
+            along,
+            problem.seed,
+        )
 
 
 def pgd(
@@ -32,7 +83,7 @@ def pgd(
     loss: str = "margin",
     own: Int[ndarray, " n"] | None = None,
     seed: int = 0,
-) -> Found:
+) -> AttackEnd:
     r"""PGD inside the ball of each point's radius: the first flipped point of any start, or the last.
 
         delta <- box(ball_r(delta - a r u)),   u the steepest direction of the gradient.
@@ -67,7 +118,7 @@ def pgd(
             delta = to_box(x[left], to_ball(delta - step, radius[left], norm), model.bounds)
         if flipped.all():
             break
-    return Found(best, flipped)
+    return AttackEnd(best, flipped)
 
 
 def minimal_pgd(
@@ -82,7 +133,7 @@ def minimal_pgd(
     restarts: int = 1,
     starts: Sequence[Float[ndarray, "n D"]] = (),
     seed: int = 0,
-) -> Found:
+) -> AttackEnd:
     """The smallest radius at which PGD flips, by bisection between an unflipped and a flipped one.
 
     Args:
@@ -92,15 +143,15 @@ def minimal_pgd(
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
     radius = guess.astype(float).copy()
     for _ in range(rounds):
-        found = pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=seed)
-        point, _ = shorten(model, x, label, found.point, margin, steps=4)
-        hit = found.flipped
+        end = pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=seed)
+        point, _ = shorten(model, x, label, end.point, margin, steps=4)
+        hit = end.flipped
         reached = np.where(hit, length(point - x, norm), np.inf)
         nearer = reached < high
         best[nearer], flipped[nearer], high[nearer] = point[nearer], True, reached[nearer]
         low = np.where(hit, low, np.maximum(low, radius))
         radius = np.where(np.isinf(high), 2 * radius, (low + high) / 2)
-    return Found(best, flipped)
+    return AttackEnd(best, flipped)
 
 
 def _look(

@@ -11,17 +11,64 @@ of it is found by cutting planes, and starting again from there never makes the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.errors import InputError
 from featavg.nets.readouts.readout import Minorant, ReadOut
 from featavg.nets.readouts.sum import Sum
-from featavg.robustness.attacks.ddn import Found
+from featavg.robustness.attacks.attack import (
+    Attack,
+    AttackProblem,
+    FeatureDirections,
+    positive_whole,
+)
 from featavg.robustness.attacks.nearest import nearest
-from featavg.robustness.models.model import TwoLayerModel
+from featavg.robustness.attacks.result import AttackEnd
+from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_box
+
+
+@dataclass(frozen=True, repr=False)
+class Polish(Attack):
+    """Shorten what other attacks found on a two-layer network, by convex programs.
+
+    Attributes:
+        rounds: pieces walked through from each start.
+    """
+
+    name: ClassVar[str] = "polish"
+    default: ClassVar[bool] = True
+    refines: ClassVar[bool] = True
+    rounds: int = 6
+
+    def __post_init__(self) -> None:
+        positive_whole("rounds", self.rounds)
+
+    def obstacle(
+        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
+    ) -> InputError | None:
+        """The convex pieces are known for two-layer networks; in l_inf not inside a box."""
+        if isinstance(model, TwoLayerModel) and (norm == "l2" or model.bounds is None):
+            return super().obstacle(model, norm, features)
+        return InputError(
+            "attacks", "name polish", "it is for two-layer networks; in l_inf, unbounded"
+        )
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """The nearest points of the pieces that the ends so far lie in, and beside them."""
+        assert isinstance(problem.model, TwoLayerModel), "refused by `obstacle`"
+        return polish(
+            problem.model,
+            problem.x,
+            problem.label,
+            list(problem.ends),
+            problem.norm,
+            self.rounds,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +98,10 @@ def polish(
     model: TwoLayerModel,
     x: Float[ndarray, "n D"],
     label: ndarray,
-    starts: list[Found],
+    starts: list[AttackEnd],
     norm: str = "l2",
     rounds: int = 6,
-) -> Found:
+) -> AttackEnd:
     """The nearest flipped points of the pieces that `starts` are in, and of the pieces beside them.
 
     Beside them: all opposite neurons on together, for `max` and `probability` also each rival on
@@ -69,7 +116,7 @@ def polish(
             # A hair beyond the boundary, where the sign of a rounded margin is no toss.
             best[i : i + 1] = x[i] + to_box(x[i : i + 1], delta[None] * (1 + 1e-9), model.bounds)
             flipped[i] = True
-    return Found(best, flipped)
+    return AttackEnd(best, flipped)
 
 
 def _polish_one(
@@ -162,9 +209,9 @@ def _descend(
             break
         rows.append(slope @ weights)
         limits.append(float(rows[-1] @ delta) - value)
-        found = nearest(np.array(rows), np.array(limits), norm, x, model.bounds)
-        if found is None or length(found[None], norm)[0] > limit * (1 + 1e-9):
+        longer = nearest(np.array(rows), np.array(limits), norm, x, model.bounds)
+        if longer is None or length(longer[None], norm)[0] > limit * (1 + 1e-9):
             return None
-        delta = found
+        delta = longer
         value, slope = piece(at_x + weights @ delta)
     return delta

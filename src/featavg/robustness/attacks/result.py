@@ -1,12 +1,60 @@
-"""What a set of attacks found: radii from above, each with its witness."""
+"""What one attack ended at, and what a set of attacks found: radii from above, each with a witness."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
+
+from featavg.robustness.models.norms import length
+
+
+@dataclass(frozen=True, eq=False)
+class AttackEnd:
+    """The nearest flipped point that one attack saw for each of n points, and where there is one.
+
+    The point rather than the perturbation, because x + (point - x) need not be the same float.
+
+    Attributes:
+        point: a point that the model decides otherwise; anything where `flipped` is False.
+        flipped: where the attack succeeded.
+
+    >>> end = AttackEnd(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([True, False]))
+    >>> end.radii(np.zeros((2, 2)), "l2")
+    array([ 5., inf])
+    """
+
+    point: Float[ndarray, "n D"]
+    flipped: Bool[ndarray, " n"]
+
+    @staticmethod
+    def nothing(x: Float[ndarray, "n D"]) -> AttackEnd:
+        """The end of an attack that flipped none of the points x."""
+        return AttackEnd(x.copy(), np.zeros(len(x), dtype=bool))
+
+    def radii(self, x: Float[ndarray, "n D"], norm: str) -> Float[ndarray, " n"]:
+        """|point - x|, infinite where nothing flipped."""
+        return np.where(self.flipped, length(self.point - x, norm), np.inf)
+
+    def take(self, rows: Int[ndarray, " m"]) -> AttackEnd:
+        """The ends of some of the points."""
+        return AttackEnd(self.point[rows], self.flipped[rows])
+
+    def put(self, rows: Int[ndarray, " m"], other: AttackEnd) -> AttackEnd:
+        """The same with the ends of some of the points replaced where `other` flipped them."""
+        point, flipped = self.point.copy(), self.flipped.copy()
+        point[rows[other.flipped]] = other.point[other.flipped]
+        flipped[rows] |= other.flipped
+        return AttackEnd(point, flipped)
+
+
+def nearer(x: Float[ndarray, "n D"], first: AttackEnd, second: AttackEnd, norm: str) -> AttackEnd:
+    """Row by row, the nearer of two flipped points; the first where both are as near."""
+    closer = second.radii(x, norm) < first.radii(x, norm)
+    point = np.where(closer[:, None], second.point, first.point)
+    return AttackEnd(point, first.flipped | second.flipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +68,7 @@ class AttackResult:
         stuck: nothing flipped the point and its gradient is zero: not robust, but not answered.
         unit: of the radii.
         attacks: what was run.
-        gradients, evaluations: asked of the model, a point, on average.
+        gradients, evaluations: asked of the model, per point, on average.
     """
 
     radii: Float[ndarray, " n"]

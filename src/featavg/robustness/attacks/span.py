@@ -9,7 +9,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.attacks.directions import Features
 from featavg.robustness.exact.subspace import Subspace, reduce
 from featavg.robustness.models.model import TwoLayerModel
 
@@ -37,15 +36,6 @@ class Span:
     ) -> Float[ndarray, "n N"]:
         """The flipped points themselves: x moved as far and in the same direction."""
         return np.asarray(x + (point - at) @ self.space.basis.T)
-
-    def features(self, features: Features) -> Features:
-        """Features without what no neuron sees of them."""
-        samples = features.nearest_samples
-        return Features(
-            self.into(features.vectors),
-            features.classes,
-            None if samples is None else self.into(samples),
-        )
 
 
 def span_of(model: TwoLayerModel) -> Span:

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.ddn import Found, ddn
+from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole
+from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import shorten
+from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import length, to_halfspace
+
+
+@dataclass(frozen=True, repr=False)
+class DDN(Attack):
+    """Minimal-norm descent, aimed at every rival and then refined (see `aimed_ddn`).
+
+    Attributes:
+        steps: gradients per point; the budget of the suite unless given.
+        targeted: share them among the rivals of each point; otherwise all go to the decision.
+
+    >>> DDN(steps=400, targeted=False)
+    DDN(steps=400, targeted=False)
+    """
+
+    name: ClassVar[str] = "ddn"
+    default: ClassVar[bool] = True
+    steps: int | None = None
+    targeted: bool = True
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            positive_whole("steps", self.steps)
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Descend to the nearest boundary found."""
+        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+        steps = problem.budget if self.steps is None else self.steps
+        if self.targeted:
+            return aimed_ddn(model, x, label, problem.margin, norm, steps)
+        return ddn(model, x, label, problem.whole_decision, norm, steps)
 
 
 def targets(
@@ -26,8 +61,8 @@ def targets(
     # Classes may differ in size: a row with fewer rivals repeats ALL.
     order = np.argsort(-outputs, axis=1, kind="stable")[:, : min(most, outputs.shape[1])]
     known = np.isfinite(np.take_along_axis(outputs, order, axis=1))
-    chosen = np.where(known, order, ALL)[:, known.any(axis=0)]
-    return np.concatenate([np.full((len(x), 1), ALL), chosen], axis=1)
+    rivals = np.where(known, order, ALL)[:, known.any(axis=0)]
+    return np.concatenate([np.full((len(x), 1), ALL), rivals], axis=1)
 
 
 def aimed_ddn(
@@ -39,7 +74,7 @@ def aimed_ddn(
     budget: int = 120,
     most: int = 9,
     width: int = 6,
-) -> Found:
+) -> AttackEnd:
     """DDN at every rival, the best two go on, and the nearer of them slides along the boundary.
 
     Every rival is linearised once at x and the `width` nearest are run, on two thirds of the
@@ -48,7 +83,7 @@ def aimed_ddn(
 
     Args:
         margin: that of x, positive.
-        budget: gradient evaluations a point, at most.
+        budget: gradients per point, at most.
         most: how many rivals are linearised.
         width: how many are run.
     """
@@ -64,15 +99,15 @@ def aimed_ddn(
     rows = (np.arange(n)[:, None] * rivals.shape[1] + kept).reshape(-1)
     last = max(4, budget // 20)
     steps = max(5, (budget - rivals.shape[1] - last) * (2 if width > 2 else 3) // 3 // width)
-    found = ddn(model, x[runs[rows]], label[runs[rows]], aims[rows], norm, steps, first[rows])
-    near = np.where(found.flipped, length(found.point - x[runs[rows]], norm), np.inf)
+    ends = ddn(model, x[runs[rows]], label[runs[rows]], aims[rows], norm, steps, first[rows])
+    near = np.where(ends.flipped, length(ends.point - x[runs[rows]], norm), np.inf)
     order = np.argsort(near.reshape(n, width), axis=1, kind="stable")[:, :2]
-    best = _pick(found, np.arange(n) * width + order[:, 0])
+    best = ends.take(np.arange(n) * width + order[:, 0])
     if width > 2:
         rows = rows.reshape(n, width)
         spare = (budget - rivals.shape[1] - last - steps * width) // order.shape[1]
         for column in range(order.shape[1]):
-            at = np.arange(n) * width + order[:, column]
+            column_rows = np.arange(n) * width + order[:, column]
             again = ddn(
                 model,
                 x,
@@ -80,21 +115,10 @@ def aimed_ddn(
                 aims[rows[np.arange(n), order[:, column]]],
                 norm,
                 max(spare, 1),
-                found.point[at] - x,
+                ends.point[column_rows] - x,
                 step_size=(0.2, 0.01),
                 norm_step=(0.05, 0.002),
             )
             best = nearer(x, best, again, norm)
     point, flipped = shorten(model, x, label, best.point, margin, insist=True)
-    return slide(model, x, label, Found(point, flipped & best.flipped), margin, norm, last)
-
-
-def nearer(x: Float[ndarray, "n D"], one: Found, other: Found, norm: str) -> Found:
-    """Row by row, the nearer of two flipped points."""
-    lengths = [np.where(f.flipped, length(f.point - x, norm), np.inf) for f in (one, other)]
-    point = np.where((lengths[1] < lengths[0])[:, None], other.point, one.point)
-    return Found(point, one.flipped | other.flipped)
-
-
-def _pick(found: Found, rows: Int[ndarray, " n"]) -> Found:
-    return Found(found.point[rows], found.flipped[rows])
+    return slide(model, x, label, AttackEnd(point, flipped & best.flipped), margin, norm, last)

@@ -1,0 +1,170 @@
+"""What an attack is: an object with a name, norms, a model it applies to, and a call."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.robustness.attacks.result import AttackEnd, nearer
+from featavg.robustness.models.decision import ALL
+from featavg.robustness.models.model import Model
+from featavg.robustness.models.norms import NORMS
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureDirections:
+    """Feature vectors and the class of each: of a task, of a network's weights, or class means.
+
+    Attributes:
+        vectors: mu_j.
+        classes: the class number of each, 0..C-1.
+        nearest_samples: a vector for each class to move against, sum of own minus sum of other
+            samples with the smallest margin; or None.
+    """
+
+    vectors: Float[ndarray, "k D"]
+    classes: Int[ndarray, " k"]
+    nearest_samples: Float[ndarray, "C D"] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.vectors) != len(self.classes):
+            raise InputError("features", "and their classes differ in number", "give one each")
+        if not np.all(np.isfinite(self.vectors)):
+            raise InputError("features", "hold a NaN or an infinity", "give finite vectors")
+
+    def mapped(self, change: Callable[[ndarray], ndarray]) -> FeatureDirections:
+        """The same features in other coordinates."""
+        samples = None if self.nearest_samples is None else change(self.nearest_samples)
+        return FeatureDirections(change(self.vectors), self.classes, samples)
+
+
+@dataclass(frozen=True, eq=False)
+class AttackProblem:
+    """Points that are decided rightly and shall be flipped, and what is known about them so far.
+
+    Attributes:
+        model: what is attacked.
+        x: the points, flat rows inside the model's bounds.
+        label: their class numbers.
+        margin: of x, positive.
+        norm: what a radius is measured in.
+        features: directions that the theory names, if any are known.
+        budget: gradients per point for an attack that does not state its own.
+        seed: for random starts.
+        ends: what the attacks before this one ended at.
+    """
+
+    model: Model
+    x: Float[ndarray, "n D"]
+    label: Int[ndarray, " n"]
+    margin: Float[ndarray, " n"]
+    norm: str = "l2"
+    features: FeatureDirections | None = None
+    budget: int = 120
+    seed: int = 0
+    ends: tuple[AttackEnd, ...] = ()
+
+    @property
+    def nearest(self) -> AttackEnd:
+        """The nearest flipped points so far."""
+        best = AttackEnd.nothing(self.x)
+        for end in self.ends:
+            best = nearer(self.x, best, end, self.norm)
+        return best
+
+    @property
+    def reached(self) -> Float[ndarray, " n"]:
+        """The radii of `nearest`, infinite where nothing flipped yet."""
+        return self.nearest.radii(self.x, self.norm)
+
+    @property
+    def whole_decision(self) -> Int[ndarray, " n"]:
+        """The rival ALL for every point: aim at the margin itself."""
+        return np.full(len(self.x), ALL)
+
+
+class Attack(ABC):
+    """An attack: given points that are decided rightly, look for near points that are not.
+
+    To write one, derive a frozen dataclass, give it a `name`, and return the flipped points from
+    `__call__`; pass an instance to `attack_suite`. Its settings are its fields. What it returns
+    is shortened and re-checked there by plain evaluation, so an attack cannot claim what is not so.
+
+    Attributes:
+        name: for tables, and to ask for the attack by name.
+        norms: the norms it can measure in.
+        default: whether `attack_suite` runs it unless told otherwise.
+        refines: it works on what others found, and therefore runs after them.
+    """
+
+    name: ClassVar[str]
+    norms: ClassVar[tuple[str, ...]] = NORMS
+    default: ClassVar[bool] = False
+    refines: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """The nearest flipped points that this attack sees."""
+
+    def obstacle(
+        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
+    ) -> InputError | None:
+        """Why this attack cannot be used here, as the error to raise; None if it can."""
+        if norm in self.norms:
+            return None
+        return InputError("attacks", f"name {self}, which is not {norm}", "choose another")
+
+    def applies_to(
+        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
+    ) -> bool:
+        """Whether this attack can be used on a model."""
+        return self.obstacle(model, norm, features) is None
+
+    def _changed(self) -> dict[str, Any]:
+        """The settings that differ from their defaults."""
+        if not is_dataclass(self):
+            return {}
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        return {name: value for name, (value, usual) in values.items() if value != usual}
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._changed().items())
+        return f"{type(self).__name__}({settings})"
+
+    def __str__(self) -> str:
+        return repr(self) if self._changed() else self.name
+
+
+def positive_whole(argument: str, value: int) -> int:
+    """Return `value` if it is 1, 2, ...; an attack with no steps would call everything robust.
+
+    >>> positive_whole("steps", 40)
+    40
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(argument, f"is {value!r}", "give a whole number, 1 or more")
+    return int(value)
+
+
+def gradient_is_dead(
+    model: Model,
+    x: Float[ndarray, "n D"],
+    label: Int[ndarray, " n"],
+    rivals: Int[ndarray, "n r"],
+) -> Bool[ndarray, " n"]:
+    """Where the gradient towards every rival is zero, so that no descent can begin."""
+    dead = np.ones(len(x), dtype=bool)
+    for aims in rivals.T:
+        rows = np.flatnonzero(dead)
+        if len(rows) == 0:
+            break
+        gradient = model.descend(x[rows], label[rows], aims[rows])[2]
+        dead[rows] = ~np.any(gradient != 0, axis=1)
+    return dead

@@ -1,0 +1,148 @@
+"""Attacks are objects: one of a user's own, one added by a file, and names that tests can show."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import featavg as fa
+from featavg.errors import InputError
+from featavg.nets.two_layer import TwoLayer, binary
+from featavg.robustness.attacks import registry
+from featavg.robustness.attacks.attack import Attack, AttackProblem
+from featavg.robustness.attacks.deepfool import DeepFool
+from featavg.robustness.attacks.directions import Directions
+from featavg.robustness.attacks.foolbox_bridge import Foolbox
+from featavg.robustness.attacks.pgd import PGD
+from featavg.robustness.attacks.polish import Polish
+from featavg.robustness.attacks.registry import known_attacks
+from featavg.robustness.attacks.result import AttackEnd, nearer
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.attacks.targeted_ddn import DDN
+from featavg.robustness.models.model import network_model
+
+# relu(t) - relu(-t) = t: the decision is the sign of the first coordinate minus one.
+LINE = TwoLayer(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([-1.0, 1.0]), np.array([[1.0, -1.0]]))
+X = np.array([[3.0, 5.0], [4.0, 0.0]])
+
+
+@dataclass(frozen=True)
+class Leftwards(Attack):
+    """Go to a fixed first coordinate, without asking for any gradient."""
+
+    name: ClassVar[str] = "leftwards"
+    norms: ClassVar[tuple[str, ...]] = ("l2",)
+    goal: float = -2.0
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """What is claimed is claimed for all; the suite checks it."""
+        point = problem.x.copy()
+        point[:, 0] = self.goal
+        return AttackEnd(point, np.ones(len(point), dtype=bool))
+
+
+@pytest.mark.parametrize("bounds", [(-10.0, 10.0)])
+def test_an_attack_of_ones_own_is_shortened_and_checked(bounds: tuple[float, float]) -> None:
+    model = network_model(LINE, bounds=bounds)
+    result = attack_suite(model, X, [1, 1], attacks=Leftwards())
+    np.testing.assert_allclose(result.radii, [2.0, 3.0], rtol=1e-6)
+    assert result.attacks == ("leftwards",)
+    assert result.attack == ["leftwards", "leftwards"]
+    # What it claims and what is not so is not believed.
+    false = attack_suite(model, X, [1, 1], attacks=[Leftwards(goal=2.5)])
+    assert np.all(np.isinf(false.radii))
+    assert false.attack == ["none", "none"]
+
+
+def test_names_and_objects_go_together_and_refiners_go_last() -> None:
+    model = network_model(binary(np.eye(2)))
+    result = attack_suite(
+        model, np.array([[3.0, 1.0]]), [1], attacks=["polish", DDN(steps=30), "deepfool"]
+    )
+    assert result.attacks == ("DDN(steps=30)", "deepfool", "polish")
+    np.testing.assert_allclose(result.radii, np.sqrt(2), rtol=1e-6)
+
+
+def test_a_file_and_a_line_add_an_attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy_attack.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "import numpy as np\n"
+        "from featavg.robustness.attacks.attack import Attack, AttackProblem\n"
+        "from featavg.robustness.attacks.result import AttackEnd\n"
+        "@dataclass(frozen=True)\n"
+        "class Toy(Attack):\n"
+        "    name: ClassVar[str] = 'toy'\n"
+        "    default: ClassVar[bool] = True\n"
+        "    def __call__(self, problem: AttackProblem) -> AttackEnd:\n"
+        "        return AttackEnd(problem.x - 10.0, np.ones(len(problem.x), dtype=bool))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "toy_attack"))
+    model = network_model(LINE, bounds=(-20.0, 20.0))
+    assert "toy" in attack_suite(model, X, [1, 1]).attacks
+    assert attack_suite(model, X, [1, 1], attacks=["toy"]).wins == {"toy": 2}
+    with pytest.raises(InputError, match="toy"):
+        attack_suite(model, X, [1, 1], attacks=["no such attack"])
+
+
+def test_an_attack_for_another_norm_is_refused() -> None:
+    with pytest.raises(InputError, match="leftwards, which is not linf"):
+        attack_suite(network_model(LINE), X, [1, 1], "linf", Leftwards())
+
+
+@pytest.mark.parametrize("thing", [Leftwards, 3], ids=["a class", "a number"])
+def test_what_is_no_attack_is_refused(thing: object) -> None:
+    # Tests check types on every call; a user's program does not, and gets the sentence.
+    unchecked = inspect.unwrap(registry.chosen_attacks)
+    with pytest.raises(InputError, match="attacks hold a"):
+        unchecked([thing], network_model(LINE), "l2")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DDN(steps=0),
+        lambda: DeepFool(steps=-1),
+        lambda: PGD(steps=0),
+        lambda: PGD(rounds=0),
+        lambda: PGD(restarts=0),
+        lambda: Polish(rounds=0),
+        lambda: Directions(steps=0),
+        lambda: attack_suite(network_model(LINE), X, [1, 1], budget=0),
+    ],
+)
+def test_an_attack_without_steps_is_refused(make) -> None:
+    with pytest.raises(InputError, match="give a whole number"):
+        make()
+
+
+@pytest.mark.parametrize("attack", known_attacks().values(), ids=repr)
+def test_every_registered_attack_has_a_short_repr(attack: Attack) -> None:
+    assert repr(attack) == f"{type(attack).__name__}()"
+    assert str(attack) == attack.name
+
+
+def test_reprs_are_what_one_types() -> None:
+    for text in ("DDN(steps=7)", "DDN(targeted=False)", "Foolbox('L2PGD', {'steps': 3})"):
+        assert repr(eval(text, {"DDN": DDN, "Foolbox": Foolbox})) == text
+    assert str(Foolbox("L2PGD")) == "foolbox:L2PGD"
+
+
+def test_the_attacks_are_public() -> None:
+    for attack in known_attacks().values():
+        assert getattr(fa, type(attack).__name__) is type(attack)
+
+
+def test_the_nearer_end_wins_and_an_unflipped_one_never_does() -> None:
+    x = np.zeros((3, 1))
+    first = AttackEnd(np.array([[2.0], [0.5], [1.0]]), np.array([True, False, True]))
+    second = AttackEnd(np.array([[1.0], [3.0], [0.1]]), np.array([True, True, False]))
+    best = nearer(x, first, second, "l2")
+    np.testing.assert_array_equal(best.point[:, 0], [1.0, 3.0, 1.0])
+    assert best.flipped.all()
