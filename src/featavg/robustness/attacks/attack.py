@@ -129,9 +129,11 @@ class Attack(ABC):
 
     def _changed(self) -> dict[str, Any]:
         """The settings that differ from their defaults."""
-        if not is_dataclass(self):
+        # Typed as anything: this class is none, but those derived from it are dataclasses.
+        attack: Any = self
+        if not is_dataclass(attack):
             return {}
-        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        values = {f.name: (getattr(attack, f.name), f.default) for f in fields(attack)}
         return {name: value for name, (value, usual) in values.items() if value != usual}
 
     def __repr__(self) -> str:

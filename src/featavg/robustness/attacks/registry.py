@@ -62,16 +62,20 @@ def chosen_attacks(
         raise InputError("attacks", "are empty", f"choose from {', '.join(known)}")
     chosen = [_named(item, known) if isinstance(item, str) else item for item in attacks]
     for attack in chosen:
-        if not isinstance(attack, Attack):
-            raise InputError(
-                "attacks",
-                f"hold a {type(attack).__name__}",
-                "give names, or objects of a class derived from featavg.Attack",
-            )
+        _refuse_what_is_no_attack(attack)
         obstacle = attack.obstacle(model, norm, features)
         if obstacle is not None:
             raise obstacle
     return tuple(sorted(chosen, key=lambda attack: attack.refines))
+
+
+def _refuse_what_is_no_attack(thing: object) -> None:
+    if not isinstance(thing, Attack):
+        raise InputError(
+            "attacks",
+            f"hold a {type(thing).__name__}",
+            "give names, or objects of a class derived from featavg.Attack",
+        )
 
 
 def _named(name: str, known: dict[str, Attack]) -> Attack:
