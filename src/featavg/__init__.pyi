@@ -99,6 +99,7 @@ from featavg.robustness.attacks.targeted_ddn import DDN as DDN
 from featavg.robustness.attacks.deepfool import DeepFool as DeepFool
 from featavg.robustness.attacks.directions import Directions as Directions
 from featavg.robustness.attacks.pgd import PGD as PGD
+from featavg.robustness.attacks.random_starts import RandomStarts as RandomStarts
 from featavg.robustness.attacks.polish import Polish as Polish
 from featavg.robustness.attacks.foolbox_bridge import Foolbox as Foolbox
 from featavg.robustness.curve import curve as curve

@@ -41,7 +41,14 @@ SETTINGS = [
     Setting("raw-1e-6", 1e-6, None, faces=False),
 ]
 # Bisection on the radius with PGD inside is what it is; the others solve a linear model.
-ATTACKS = {"ddn": 1e-3, "deepfool": 1e-3, "directions": 1e-3, "pgd": 5e-3, "polish": 1e-3}
+ATTACKS = {
+    "ddn": 1e-3,
+    "deepfool": 1e-3,
+    "directions": 1e-3,
+    "pgd": 5e-3,
+    "polish": 1e-3,
+    "random-starts": 5e-3,
+}
 
 
 def linear_problem(
@@ -304,7 +311,8 @@ def test_a_point_without_gradient_is_not_called_robust() -> None:
     )
     np.testing.assert_array_equal(found.stuck, [True, False])
     np.testing.assert_allclose(found.radii[1], 0.5, rtol=1e-6)
-    assert found.attack[0] == "none"
+    assert found.attack[0] == "not found"
+    assert "no flip found for 1: not answered, which is not robust" in repr(found)
     # Its own weights as directions find the way that gradients do not show.
     both = attack_suite(network_model(net), np.array([[0.0, 0.0], [-5.5, 0.0]]), [1, 1])
     np.testing.assert_allclose(both.radii, [6.0, 0.5], rtol=1e-6)

@@ -56,7 +56,7 @@ def test_an_attack_of_ones_own_is_shortened_and_checked(bounds: tuple[float, flo
     # What it claims and what is not so is not believed.
     false = attack_suite(model, X, [1, 1], attacks=[Leftwards(goal=2.5)])
     assert np.all(np.isinf(false.radii))
-    assert false.attack == ["none", "none"]
+    assert false.attack == ["not found", "not found"]
 
 
 def test_names_and_objects_go_together_and_refiners_go_last() -> None:

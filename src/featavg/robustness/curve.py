@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.measures.accuracy import wilson_interval
-from featavg.robustness.attacks.pgd import pgd
+from featavg.robustness.attacks.pgd import check_pgd, pgd
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.torch_model import TorchModel
@@ -27,7 +27,8 @@ class Curve:
         accuracy: shares of `n` points.
         low, high: a Wilson confidence interval for each share.
         confidence: of the interval.
-        unresolved: points counted as robust although no attack could move them.
+        unresolved: points for which no flip was found at any radius; they count as right
+            throughout, so the curve is an upper bound by that much.
         label: which attacks this is.
     """
 
@@ -132,8 +133,9 @@ def pgd_curve(
     points, label = model.rows(x), model.decision.labels(y)
     target = None if own is None else np.asarray(own)
     at = np.asarray(radii, dtype=float)
-    if at.ndim != 1 or len(at) == 0 or np.any(~(at >= 0)):
-        raise InputError("radii", "are not lengths", "give a list of numbers, zero or more")
+    if at.ndim != 1 or len(at) == 0 or np.any(~(np.isfinite(at) & (at >= 0))):
+        raise InputError("radii", "are not lengths", "give a list of finite numbers, zero or more")
+    check_pgd(steps, step_size, restarts)
     right = np.flatnonzero(model.margins(points, label) > 0)
     count = np.zeros(len(at), dtype=int)
     for i, radius in enumerate(at):

@@ -155,6 +155,22 @@ def positive_whole(argument: str, value: int) -> int:
     return int(value)
 
 
+def targets(
+    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], most: int
+) -> Int[ndarray, "n r"]:
+    """The rivals of each point: ALL, then the `most` outputs of other classes that are highest."""
+    outputs = model.outputs(x)
+    groups = model.decision.groups
+    if groups is None or len(groups) == 2:
+        return np.full((len(x), 1), ALL)
+    outputs = np.where(groups == label[:, None], -np.inf, outputs)
+    # Classes may differ in size: a row with fewer rivals repeats ALL.
+    order = np.argsort(-outputs, axis=1, kind="stable")[:, : min(most, outputs.shape[1])]
+    known = np.isfinite(np.take_along_axis(outputs, order, axis=1))
+    rivals = np.where(known, order, ALL)[:, known.any(axis=0)]
+    return np.concatenate([np.full((len(x), 1), ALL), rivals], axis=1)
+
+
 def gradient_is_dead(
     model: Model,
     x: Float[ndarray, "n D"],

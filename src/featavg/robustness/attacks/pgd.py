@@ -98,6 +98,7 @@ def pgd(
             label for a model with one output.
     """
     one_of("loss", loss, LOSSES)
+    check_pgd(steps, step_size, restarts)
     size = 2.5 / steps if step_size is None else step_size
     covector = _covector(model, label, loss, own)
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
@@ -119,6 +120,14 @@ def pgd(
         if flipped.all():
             break
     return AttackEnd(best, flipped)
+
+
+def check_pgd(steps: int, step_size: float | None, restarts: int) -> None:
+    """Refuse settings that attack nothing: a curve of them would read as robustness."""
+    positive_whole("steps", steps)
+    positive_whole("restarts", restarts)
+    if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
+        raise InputError("step_size", f"is {step_size}", "give a positive share of the radius")
 
 
 def minimal_pgd(

@@ -21,6 +21,7 @@ MODULES = (
     "featavg.robustness.attacks.deepfool",
     "featavg.robustness.attacks.directions",
     "featavg.robustness.attacks.pgd",
+    "featavg.robustness.attacks.random_starts",
     "featavg.robustness.attacks.polish",
 )
 
@@ -29,7 +30,7 @@ def known_attacks() -> dict[str, Attack]:
     """Every registered attack with its usual settings, by name.
 
     >>> ", ".join(known_attacks())
-    'ddn, deepfool, directions, pgd, polish'
+    'ddn, deepfool, directions, pgd, random-starts, polish'
     """
     return {attack.name: attack for module in MODULES for attack in _attacks_of(module)}
 

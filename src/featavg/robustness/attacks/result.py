@@ -57,15 +57,19 @@ def nearer(x: Float[ndarray, "n D"], first: AttackEnd, second: AttackEnd, norm: 
     return AttackEnd(point, first.flipped | second.flipped)
 
 
-@dataclass(frozen=True, eq=False)
+NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class AttackResult:
     """Upper bounds on the radii of n points, each with a point that shows it.
 
+    An infinite radius means that no flip was found. That is not robustness, which no attack shows.
+
     Attributes:
-        radii: |witness - x|; 0 where x itself is decided wrongly, infinite where nothing flips.
+        radii: |witness - x|; 0 where x itself is decided wrongly, infinite where nothing flipped.
         witness: the nearest flipped point known, re-checked by plain evaluation; NaN without one.
-        attack: the name of the attack that found it: "misclassified" or "none" where none did.
-        stuck: nothing flipped the point and its gradient is zero: not robust, but not answered.
+        attack: the name of the attack that found it: "misclassified" or "not found" without one.
         unit: of the radii.
         attacks: what was run.
         gradients, evaluations: asked of the model, per point, on average.
@@ -74,7 +78,6 @@ class AttackResult:
     radii: Float[ndarray, " n"]
     witness: Float[ndarray, "n D"]
     attack: list[str]
-    stuck: Bool[ndarray, " n"]
     norm: str
     unit: str
     attacks: tuple[str, ...]
@@ -83,6 +86,22 @@ class AttackResult:
 
     def __len__(self) -> int:
         return len(self.radii)
+
+    def __repr__(self) -> str:
+        missing = int(self.stuck.sum())
+        lines = [
+            f"AttackResult: {len(self)} points, {self.accuracy:.1%} right without an attack",
+            f"median radius {np.median(self.radii):.4g} ({self.unit})",
+            f"no flip found for {missing}: not answered, which is not robust" if missing else "",
+            "nearest by " + ", ".join(f"{name} {count}" for name, count in self.wins.items()),
+            f"{self.gradients:.0f} gradients and {self.evaluations:.0f} evaluations per point",
+        ]
+        return "\n  ".join(line for line in lines if line)
+
+    @property
+    def stuck(self) -> Bool[ndarray, " n"]:
+        """Where nothing flipped the point: the question is not answered."""
+        return np.isinf(self.radii)
 
     @property
     def accuracy(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
@@ -16,13 +16,13 @@ from featavg.robustness.attacks.attack import (
     FeatureDirections,
     gradient_is_dead,
     positive_whole,
+    targets,
 )
 from featavg.robustness.attacks.directions import weight_features
 from featavg.robustness.attacks.line_search import confirmed, shorten
 from featavg.robustness.attacks.registry import chosen_attacks
-from featavg.robustness.attacks.result import AttackEnd, AttackResult, nearer
+from featavg.robustness.attacks.result import NOT_FOUND, AttackEnd, AttackResult, nearer
 from featavg.robustness.attacks.span import Span, span_of
-from featavg.robustness.attacks.targeted_ddn import targets
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
@@ -71,23 +71,23 @@ def attack_suite(
     before = model.cost.gradients, model.cost.evaluations
     right = np.flatnonzero(model.decision.margins(model.outputs(points), label) > 0)
     radii, witness = np.zeros(len(points)), points.astype(float)
-    winners, stuck = ["misclassified"] * len(points), np.zeros(len(points), dtype=bool)
+    winners = ["misclassified"] * len(points)
     if len(right):
         margin = model.margins(points[right], label[right])
         problem = AttackProblem(
             model, points[right], label[right], margin, norm, features, budget, seed
         )
-        end, names, dead = _run(problem, chosen)
+        end, names = _run(problem, chosen)
+        if not end.flipped.any():
+            _refuse_if_nothing_moves(problem)
         radii[right] = end.radii(points[right], norm)
         witness[right] = np.where(end.flipped[:, None], end.point, np.nan)
-        stuck[right] = dead & ~end.flipped
         for row, name, hit in zip(right, names, end.flipped, strict=True):
-            winners[row] = name if hit else "none"
+            winners[row] = name if hit else NOT_FOUND
     return AttackResult(
         radii,
         witness,
         winners,
-        stuck,
         norm,
         model.unit(norm),
         tuple(str(attack) for attack in chosen),
@@ -96,12 +96,9 @@ def attack_suite(
     )
 
 
-def _run(
-    problem: AttackProblem, attacks: tuple[Attack, ...]
-) -> tuple[AttackEnd, list[str], Bool[ndarray, " n"]]:
-    """All attacks: the nearest end of each point, whose it is, and where gradients are dead."""
+def _run(problem: AttackProblem, attacks: tuple[Attack, ...]) -> tuple[AttackEnd, list[str]]:
+    """All attacks: the nearest end of each point, and whose it is."""
     inner, span = _in_span(problem)
-    dead = _dead(inner)
     names = [""] * len(inner.x)
     best = AttackEnd.nothing(inner.x)
     for attack in attacks:
@@ -112,7 +109,7 @@ def _run(
         inner = replace(inner, ends=(*inner.ends, end))
     if span is not None:
         best = AttackEnd(span.back(problem.x, inner.x, best.point), best.flipped)
-    return confirmed(problem.model, problem.x, problem.label, best), names, dead
+    return confirmed(problem.model, problem.x, problem.label, best), names
 
 
 def _in_span(problem: AttackProblem) -> tuple[AttackProblem, Span | None]:
@@ -138,14 +135,12 @@ def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
     return AttackEnd(point, flipped & end.flipped)
 
 
-def _dead(problem: AttackProblem) -> Bool[ndarray, " n"]:
-    """Where every gradient is zero; an error if that is everywhere, for no attack could move."""
+def _refuse_if_nothing_moves(problem: AttackProblem) -> None:
+    """An error where nothing flipped and every gradient is zero: no attack could have moved."""
     model, x, label = problem.model, problem.x, problem.label
-    dead = gradient_is_dead(model, x, label, targets(model, x, label, most=9))
-    if dead.all():
+    if gradient_is_dead(model, x, label, targets(model, x, label, most=9)).all():
         raise InputError(
             "model",
             "has a zero gradient at every point",
             "its outputs do not depend on the input: check that it is differentiable and trained",
         )
-    return dead

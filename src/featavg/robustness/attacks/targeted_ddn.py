@@ -9,12 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole
+from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole, targets
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.result import AttackEnd, nearer
-from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import length, to_halfspace
 
@@ -47,22 +46,6 @@ class DDN(Attack):
         if self.targeted:
             return aimed_ddn(model, x, label, problem.margin, norm, steps)
         return ddn(model, x, label, problem.whole_decision, norm, steps)
-
-
-def targets(
-    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], most: int
-) -> Int[ndarray, "n r"]:
-    """The rivals of each point: ALL, then the `most` outputs of other classes that are highest."""
-    outputs = model.outputs(x)
-    groups = model.decision.groups
-    if groups is None or len(groups) == 2:
-        return np.full((len(x), 1), ALL)
-    outputs = np.where(groups == label[:, None], -np.inf, outputs)
-    # Classes may differ in size: a row with fewer rivals repeats ALL.
-    order = np.argsort(-outputs, axis=1, kind="stable")[:, : min(most, outputs.shape[1])]
-    known = np.isfinite(np.take_along_axis(outputs, order, axis=1))
-    rivals = np.where(known, order, ALL)[:, known.any(axis=0)]
-    return np.concatenate([np.full((len(x), 1), ALL), rivals], axis=1)
 
 
 def aimed_ddn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,8 @@ def torch_model(
     output, for labels -1 and +1; or `groups`, the coarse class of each output, for labels 0..C-1).
 
     Args:
-        module: put into evaluation mode here; its parameters receive no gradients.
+        module: put into evaluation mode here; its parameters receive no gradients. A module in
+            half precision (bfloat16, float16) is evaluated in float32, on a copy.
         bounds: of the input, or None for raw inputs.
         mean, std: numbers, or one for each channel.
         readout: a name from READOUTS, or a read-out of your own.
@@ -135,6 +137,10 @@ def torch_model(
     like = next((t for t in tensors if t.is_floating_point()), torch.zeros(()))
     if not all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point()):
         raise InputError("module", "holds a NaN or an infinity", "give trained, finite weights")
+    if like.dtype in (torch.bfloat16, torch.float16):
+        # Half precision rounds every output by up to 0.4%, so that a nearby flip is a toss; NumPy
+        # has no bfloat16 at all. The same weights are evaluated in float32, on a copy.
+        module, like = copy.deepcopy(module).float(), like.float()
     shift, scale = (_channels(value, like) for value in (mean, std))
     if not bool((scale > 0).all()):
         raise InputError("std", "is not positive", "give what the inputs are divided by")
