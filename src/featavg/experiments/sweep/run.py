@@ -1,0 +1,136 @@
+"""Run a sweep: the Python side of `featavg sweep`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import featavg
+from featavg.errors import InputError
+from featavg.experiments.sweep.engines import Engine, engine_named
+from featavg.experiments.sweep.measures import Measure, measures_named
+from featavg.experiments.sweep.plan import Axis, Plan, known_field
+from featavg.experiments.sweep.table import Sweep
+from featavg.experiments.sweep.work import Job, described, run_id
+from featavg.progress import Progress, silent
+from featavg.storage.index import RunIndex
+
+INDEX = "runs.sqlite"
+# More settings than this need a yes: nobody types 10^9 on purpose.
+MANY = 100_000
+# Rows are written together, at most so many jobs or seconds apart: a kill loses no more than that.
+JOBS_TOGETHER, SECONDS_TOGETHER = 64, 0.5
+
+
+def sweep(
+    vary: Mapping[str, Iterable[Any]] | Sequence[str | Axis],
+    store: str | Path = "featavg-sweep",
+    *,
+    measures: str | tuple[str, ...] = ("index", "radii"),
+    seeds: int | Sequence[int] = 5,
+    way: str = "grid",
+    samples: int = 0,
+    engine: str | Engine = "processes",
+    workers: int | None = None,
+    yes: bool = False,
+    progress: Progress | None = None,
+    **base: Any,
+) -> Sweep:
+    """Train and measure every setting of a grid, or of random points, and return a table.
+
+    What is in the store already is not computed again: a killed sweep goes on, a widened one
+    computes what is new, two sweeps share their runs. The numbers do not depend on the engine.
+
+    Args:
+        vary: values for each field of `Setting` that varies, or texts as `cosine=0:0.9:10`.
+        store: folder of the index of runs.
+        measures: names from `MEASURES`.
+        seeds: how many, from 0, or which.
+        way: "grid", or "random" or "sobol" with `samples` points between the ends of the axes.
+        samples: how many random points.
+        engine: "processes" (joblib), "serial", "dask", "dask://HOST:PORT", or an engine of yours.
+        workers: how many processes.
+        yes: run even a very large sweep.
+        progress: called with the share done and a note.
+        base: fields of `Setting` that stay.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = sweep({"cosine": [0.0, 0.5]}, folder, measures="loss", seeds=2, engine="serial",
+    ...                   k=4, d=100, n=20, steps=5)
+    >>> len(table), table.columns["cosine"]
+    (4, array([0. , 0. , 0.5, 0.5]))
+    """
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    for name in base:
+        known_field(name)
+    plan = Plan(dict(base), _axes(vary), chosen, way, samples)
+    wanted = measures_named(measures)
+    worker = engine_named(engine, workers)
+    if len(plan) * len(chosen) > MANY and not yes:
+        raise InputError(
+            "vary",
+            f"makes {len(plan):,} settings with {len(chosen)} seeds, "
+            f"about {len(plan) * len(chosen) * 0.05 / 3600:,.0f} h at 50 ms a run and "
+            f"{len(plan) * len(chosen) * len(wanted) * 500 / 1e9:,.1f} GB of index",
+            "narrow it, or say --yes",
+        )
+    points = list(plan.points())
+    # Settings are checked before the first run: the mistake of the last one should not cost hours.
+    settings = [described(plan.setting(point)) for point in points]
+    with RunIndex(Path(store) / INDEX) as index:
+        jobs = missing(index, settings, chosen, wanted)
+        _compute(index, jobs, worker, progress or silent)
+        ids = [run_id(s, seed, m) for s in settings for seed in chosen for m in wanted]
+        rows = list(index.rows(ids))
+    return Sweep.of(plan, points, settings, wanted, rows)
+
+
+def missing(
+    index: RunIndex,
+    settings: Sequence[str],
+    seeds: tuple[int, ...],
+    measures: tuple[Measure, ...],
+) -> list[Job]:
+    """The jobs whose rows are not in the index: one for each setting and set of missing seeds."""
+    ids = [run_id(s, seed, m) for s in dict.fromkeys(settings) for seed in seeds for m in measures]
+    known = index.known(ids)
+    index.forget_errors(ids)
+    jobs = []
+    for setting in dict.fromkeys(settings):
+        lacking = {
+            seed: tuple(m.name for m in measures if run_id(setting, seed, m) not in known)
+            for seed in seeds
+        }
+        for names in dict.fromkeys(names for names in lacking.values() if names):
+            together = tuple(seed for seed in seeds if lacking[seed] == names)
+            jobs.append(Job(setting, together, names, featavg.__version__))
+    return jobs
+
+
+def _compute(index: RunIndex, jobs: list[Job], engine: Engine, progress: Progress) -> None:
+    waiting, done, last = [], 0, perf_counter()
+    try:
+        for rows in engine.run(jobs):
+            waiting.append(rows)
+            done += 1
+            progress(done / len(jobs), f"{done} of {len(jobs)} settings")
+            if len(waiting) >= JOBS_TOGETHER or perf_counter() - last > SECONDS_TOGETHER:
+                index.add(row for batch in waiting for row in batch)
+                waiting, last = [], perf_counter()
+    finally:
+        # Also after Ctrl-C and after an error: what was computed is kept.
+        index.add(row for batch in waiting for row in batch)
+
+
+def _axes(vary: Mapping[str, Iterable[Any]] | Sequence[str | Axis]) -> tuple[Axis, ...]:
+    if isinstance(vary, Mapping):
+        return tuple(Axis(known_field(name), tuple(values)) for name, values in vary.items())
+    if isinstance(vary, str):
+        vary = [vary]
+    axes = tuple(Axis.parse(one) if isinstance(one, str) else one for one in vary)
+    if not axes:
+        raise InputError("vary", "is empty", "name at least one field, as cosine=0:0.9:10")
+    return axes

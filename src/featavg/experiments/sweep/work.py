@@ -1,0 +1,113 @@
+"""The work of one setting: train all its seeds in one batch, measure each. Runs in any process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+import featavg
+from featavg.errors import InputError
+from featavg.experiments.simulation.points import gather, require_memory, share
+from featavg.experiments.simulation.setting import Setting
+from featavg.experiments.sweep.measures import MEASURES, Measure, Run
+from featavg.storage.index import Row
+from featavg.training.train import train
+
+
+@dataclass(frozen=True)
+class Job:
+    """One setting, the seeds and measures that are still missing, and the ids of their rows."""
+
+    values: str
+    seeds: tuple[int, ...]
+    measures: tuple[str, ...]
+    version: str
+
+
+def described(setting: Setting) -> str:
+    """A setting without its seeds, as JSON in one order: what the id of a run is made of."""
+    values = setting.model_dump(mode="json", exclude_none=True, exclude={"seeds"})
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def run_id(values: str, seed: int, measure: Measure) -> str:
+    """Hash of the setting, its seed and the version of what measures it.
+
+    >>> first = run_id(described(Setting()), 0, MEASURES["loss"])
+    >>> first == run_id(described(Setting()), 0, MEASURES["loss"]), len(first)
+    (True, 24)
+    """
+    parts = [values, seed, measure.name, measure.version, featavg.__version__]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def work(job: Job) -> list[Row]:
+    """Every row of a job; what goes wrong is a row with a sentence, not the end of the sweep."""
+    if job.version != featavg.__version__:
+        raise InputError(
+            "engine",
+            f"has workers with featavg {featavg.__version__} for a sweep of {job.version}",
+            "install the same version everywhere",
+        )
+    start = perf_counter()
+    # One BLAS thread everywhere: the bits then do not depend on where a job runs.
+    with threadpool_limits(limits=1):
+        try:
+            measured = _measured(job)
+        except InputError as error:
+            measured = {(s, m): ({}, str(error)) for s in job.seeds for m in job.measures}
+        except (MemoryError, FloatingPointError, ArithmeticError, ValueError) as error:
+            sentence = f"The run broke: {type(error).__name__}: {error}"
+            measured = {(s, m): ({}, sentence) for s in job.seeds for m in job.measures}
+    seconds = (perf_counter() - start) / max(len(measured), 1)
+    return [
+        Row(
+            run_id(job.values, seed, MEASURES[name]),
+            job.values,
+            seed,
+            name,
+            values,
+            error,
+            seconds,
+            job.version,
+        )
+        for (seed, name), (values, error) in measured.items()
+    ]
+
+
+def work_on(jobs: Sequence[Job]) -> list[list[Row]]:
+    """Several jobs at once, so that sending them costs little."""
+    return [work(job) for job in jobs]
+
+
+def _measured(job: Job) -> dict[tuple[int, str], tuple[dict[str, float | None], str]]:
+    setting = Setting(**json.loads(job.values), seeds=job.seeds)
+    require_memory(setting)
+    points = gather(setting)
+    trajectories = {
+        labels: train(share(setting, points, labels), setting.recipe(labels))
+        for labels in setting.each_labels
+    }
+    results: dict[tuple[int, str], tuple[dict[str, float | None], str]] = {}
+    for index, seed in enumerate(job.seeds):
+        run = Run(setting, points, trajectories, index, seed)
+        for name in job.measures:
+            try:
+                values: dict[str, Any] = dict(MEASURES[name].function(run))
+            except InputError as error:
+                results[seed, name] = ({}, str(error))
+                continue
+            results[seed, name] = ({key: _plain(value) for key, value in values.items()}, "")
+    return results
+
+
+def _plain(value: float) -> float | None:
+    """JSON has no NaN and no infinity; None says that there is no number."""
+    return float(value) if math.isfinite(value) else None
