@@ -118,6 +118,12 @@ from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
 from featavg.experiments.images.curves import CurveSettings as CurveSettings
 from featavg.experiments.images.curves import image_curve as image_curve
 
+# sweeps
+from featavg.experiments.sweep.run import sweep as sweep
+from featavg.experiments.sweep.table import Sweep as Sweep
+from featavg.experiments.sweep.measures import MEASURES as MEASURES
+from featavg.experiments.sweep.engines import Engine as Engine
+
 # claims and report
 from featavg.claims.ledger import Check as Check
 from featavg.claims.ledger import Claim as Claim

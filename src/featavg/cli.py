@@ -23,6 +23,7 @@ GROUPS: tuple[str, ...] = (
     "claims",
     "simulate",
     "radius",
+    "sweep",
     "presets",
     "connections",
     "data",

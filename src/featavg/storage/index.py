@@ -74,7 +74,9 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             cause = (error.strerror or str(error)).lower()
-            raise InputError("store", f"({path.parent}) cannot be made ({cause})", "choose another")
+            raise InputError(
+                "store", f"({path.parent}) cannot be made ({cause})", "choose another folder"
+            ) from error
         with self._spoken():
             self._base = sqlite3.connect(path, timeout=10.0, isolation_level=None)
             self._open()
@@ -91,7 +93,9 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
                 self._base.execute(_TABLE)
             self._base.execute("COMMIT")
         if tables and application != APPLICATION:
-            raise InputError("store", f"({self.path}) is another program's", "choose another folder")
+            raise InputError(
+                "store", f"({self.path}) is another program's", "choose another folder"
+            )
         if tables and version != VERSION:
             remedy = f"use the featavg that wrote it, or another folder (this one is {VERSION})"
             raise InputError("store", f"({self.path}) has version {version}", remedy)

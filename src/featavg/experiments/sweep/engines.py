@@ -101,7 +101,7 @@ class Dask:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
         """As they come; Dask itself repeats the jobs of a worker that was lost."""
-        left = {number: job for number, job in enumerate(jobs)}
+        left = dict(enumerate(jobs))
         for restart in range(RESTARTS + 1):
             try:
                 for number, rows in self._submitted(left):

@@ -111,9 +111,7 @@ def _cosines(run: Run) -> dict[str, float]:
 @measure("loss", "log10 of the training loss")
 def _loss(run: Run) -> dict[str, float]:
     return {
-        f"log10_loss_{labels}": float(
-            np.atleast_1d(ran.log_loss[-1])[run.index] / math.log(10)
-        )
+        f"log10_loss_{labels}": float(np.atleast_1d(ran.log_loss[-1])[run.index] / math.log(10))
         for labels, ran in run.trajectories.items()
     }
 

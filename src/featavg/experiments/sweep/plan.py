@@ -69,7 +69,9 @@ def known_field(name: str) -> str:
 
 def _range(name: str, low: float, high: float, count: int, log: bool) -> tuple[Any, ...]:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise InputError("vary", f"has {name} from {low:g} to {high:g}", "give the smaller end first")
+        raise InputError(
+            "vary", f"has {name} from {low:g} to {high:g}", "give the smaller end first"
+        )
     if not 1 <= count <= 10**6:
         raise InputError("vary", f"has {count} values of {name}", "give 1 to 10^6")
     if log and low <= 0:

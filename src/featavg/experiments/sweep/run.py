@@ -127,10 +127,10 @@ def _compute(index: RunIndex, jobs: list[Job], engine: Engine, progress: Progres
 
 def _axes(vary: Mapping[str, Iterable[Any]] | Sequence[str | Axis]) -> tuple[Axis, ...]:
     if isinstance(vary, Mapping):
-        return tuple(Axis(known_field(name), tuple(values)) for name, values in vary.items())
-    if isinstance(vary, str):
-        vary = [vary]
-    axes = tuple(Axis.parse(one) if isinstance(one, str) else one for one in vary)
+        axes = tuple(Axis(known_field(name), tuple(values)) for name, values in vary.items())
+    else:
+        given = [vary] if isinstance(vary, str) else vary
+        axes = tuple(Axis.parse(one) if isinstance(one, str) else one for one in given)
     if not axes:
         raise InputError("vary", "is empty", "name at least one field, as cosine=0:0.9:10")
     return axes

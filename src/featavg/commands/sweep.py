@@ -1,0 +1,105 @@
+"""`featavg sweep`: many settings, one table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("sweep")(_sweep)
+
+
+def _sweep(
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A field and its values: cosine=0:0.9:10, d=1e3:1e6:4:log, stepper=gd,adam."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A field that stays: n=200.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML with fields of a setting, and a table [vary].")
+    ] = None,
+    measure: Annotated[str, typer.Option(help="What to measure; --list-measures tells all.")] = (
+        "index,radii"
+    ),
+    seeds: Annotated[int, typer.Option(help="Seeds of every setting.")] = 5,
+    way: Annotated[str, typer.Option(help="grid, random or sobol.")] = "grid",
+    samples: Annotated[int, typer.Option(help="How many random points.")] = 0,
+    engine: Annotated[
+        str, typer.Option(help="processes, serial, dask, or dask://HOST:PORT.")
+    ] = "processes",
+    workers: Annotated[int | None, typer.Option(help="How many processes.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the index of runs, the table, figures and page.")
+    ] = Path("featavg-sweep"),
+    json: Annotated[Path | None, typer.Option(help="File for everything, for machines.")] = None,
+    yes: Annotated[bool, typer.Option(help="Run even a very large sweep.")] = False,
+    list_measures: Annotated[bool, typer.Option(help="List what can be measured.")] = False,
+) -> None:
+    """Train and measure every setting of a grid; what was computed before is not done again."""
+    from featavg.commands.tables import console, table
+    from featavg.experiments.sweep.measures import MEASURES
+    from featavg.experiments.sweep.run import sweep
+    from featavg.progress import ProgressBar
+    from featavg.report.sweep_page import write_sweep
+    from featavg.storage.files import dumps, write
+
+    terminal = console()
+    if list_measures:
+        listed = table("measure", "what it is")
+        for known in MEASURES.values():
+            listed.add_row(known.name, known.about)
+        terminal.print(listed)
+        return
+    base, axes = _asked(config, set_ or [], vary or [])
+    with ProgressBar() as progress:
+        result = sweep(
+            axes,
+            out,
+            measures=measure,
+            seeds=seeds,
+            way=way,
+            samples=samples,
+            engine=engine,
+            workers=workers,
+            yes=yes,
+            progress=progress,
+            **base,
+        )
+    terminal.print(result.summary(), markup=False)
+    command = "featavg " + " ".join(sys.argv[1:])
+    terminal.print(f"Table, figures and page: {write_sweep(result, out, command)}", markup=False)
+    if json is not None:
+        write(json, dumps(result.to_json()), "json")
+
+
+def _asked(
+    config: Path | None, fixed: list[str], vary: list[str]
+) -> tuple[dict[str, Any], list[Any]]:
+    """The fields that stay and the axes, from the file and from the flags."""
+    from featavg.errors import InputError
+    from featavg.experiments.simulation.toml import read
+    from featavg.experiments.sweep.plan import Axis
+
+    base: dict[str, Any] = {}
+    axes: list[Any] = []
+    if config is not None:
+        given = read(config)
+        for name, values in dict(given.pop("vary", {})).items():
+            text = isinstance(values, str)
+            axes.append(Axis.parse(f"{name}={values}") if text else Axis(name, tuple(values)))
+        base |= given
+    for one in fixed:
+        axis = Axis.parse(one)
+        if len(axis.values) != 1:
+            raise InputError("set", f"is {one!r}", "give one value, or use --vary")
+        base[axis.field] = axis.values[0]
+    return base, axes + [Axis.parse(text) for text in vary]

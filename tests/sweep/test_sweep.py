@@ -1,0 +1,298 @@
+"""Sweeps: plans, engines that agree to the bit, a store that survives, and what is refused."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import featavg as fa
+from featavg.errors import InputError
+from featavg.experiments.sweep import run as run_module
+from featavg.experiments.sweep.engines import Serial, engine_named
+from featavg.experiments.sweep.measures import MEASURES
+from featavg.experiments.sweep.plan import Axis, Plan
+from featavg.experiments.sweep.work import Job, described, work
+from featavg.report.sweep_page import write_sweep
+from featavg.storage.index import VERSION, RunIndex
+
+SMALL = {"k": 4, "d": 60, "n": 16, "steps": 10, "lr": 5e-3}
+VARY = {"cosine": [0.0, 0.4], "sigma": [0.5, 1.0]}
+
+
+def small(store, **changes):
+    given = {"vary": VARY, "engine": "serial", "measures": "index,loss", "seeds": 2} | changes
+    vary = given.pop("vary")
+    return fa.sweep(vary, store, **(SMALL | given))
+
+
+def same(first, second):
+    names = [name for name in first.columns if name != "seconds"]
+    return names == [n for n in second.columns if n != "seconds"] and all(
+        np.array_equal(
+            first.columns[n], second.columns[n], equal_nan=first.columns[n].dtype.kind == "f"
+        )
+        for n in names
+    )
+
+
+class Counting(Serial):
+    """The serial engine, counting what it is asked for."""
+
+    def __init__(self, most=10**9):
+        self.jobs, self.most = [], most
+
+    def run(self, jobs):
+        for job in jobs[: self.most]:
+            self.jobs.append(job)
+            yield work(job)
+        if len(jobs) > self.most:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("cosine=0:0.9:4", (0.0, 0.3, 0.6, 0.9)),
+        ("k=2,4,10", (2, 4, 10)),
+        ("d=1e2:1e4:3:log", (100, 1000, 10000)),
+        ("stepper=gd,momentum", ("gd", "momentum")),
+        ("sigma-w=1e-5:1e-5:1", (1e-5,)),
+    ],
+)
+def test_an_axis_is_written_as_text(text, values):
+    assert Axis.parse(text).values == values
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("cosin=0:1:3", "cosine"),
+        ("cosine", "field=a,b,c"),
+        ("cosine=1:0:3", "smaller end"),
+        ("cosine=0:1:0", "1 to 10^6"),
+        ("cosine=0:1:3:lin", "log"),
+        ("cosine=0:1:3:log", "above zero"),
+        ("cosine=a:b:3", "numbers"),
+        ("seeds=1,2", "--seeds"),
+    ],
+)
+def test_a_wrong_axis_is_answered_by_one_sentence(text, part):
+    with pytest.raises(InputError, match="vary") as refused:
+        Axis.parse(text)
+    assert part in str(refused.value)
+
+
+@pytest.mark.parametrize("way", ["random", "sobol"])
+def test_random_points_stay_between_the_ends_and_repeat(way):
+    axes = (Axis("cosine", (0.0, 0.8)), Axis("d", (100, 10**6), log=True))
+    plan = Plan({}, axes, way=way, samples=6)
+    points = list(plan.points())
+    assert points == list(plan.points())
+    assert len(points) == len(plan) == 6
+    assert all(0 <= p["cosine"] <= 0.8 and 100 <= p["d"] <= 10**6 for p in points)
+    assert len({p["d"] for p in points}) == 6
+
+
+@pytest.mark.parametrize("engine", ["processes", "dask"])
+def test_the_table_is_the_same_to_the_bit_whatever_the_engine(tmp_path, engine):
+    if engine == "dask":
+        pytest.importorskip("distributed")
+    serial = small(tmp_path / "serial")
+    assert same(serial, small(tmp_path / engine, engine=engine, workers=2))
+
+
+def test_a_seed_alone_is_the_seed_in_company(tmp_path):
+    together = small(tmp_path / "a", seeds=3, measures="index,loss,radii")
+    alone = small(tmp_path / "b", seeds=[2], measures="index,loss,radii")
+    for name in together.measured:
+        assert np.array_equal(together.cells(name)[:, 2], alone.cells(name)[:, 0])
+
+
+def test_what_is_known_is_not_computed_again(tmp_path):
+    whole = small(tmp_path / "whole")
+    first = Counting()
+    small(tmp_path / "grown", vary={"cosine": [0.0], "sigma": [0.5, 1.0]}, engine=first)
+    second = Counting()
+    grown = small(tmp_path / "grown", engine=second)
+    assert (len(first.jobs), len(second.jobs)) == (2, 2)
+    assert same(whole, grown)
+    third = Counting()
+    small(tmp_path / "grown", engine=third, measures="index,loss,accuracy", seeds=3)
+    # New measures of known seeds and all measures of the new seed, and nothing else.
+    assert {(job.seeds, job.measures) for job in third.jobs} == {
+        ((0, 1), ("accuracy",)),
+        ((2,), ("index", "loss", "accuracy")),
+    }
+
+
+def test_an_interrupted_sweep_keeps_what_it_has(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        small(tmp_path, engine=Counting(most=3))
+    rest = Counting()
+    assert same(small(tmp_path, engine=rest), small(tmp_path / "other"))
+    assert len(rest.jobs) == 1
+
+
+KILLED = """
+import featavg as fa
+if __name__ == "__main__":
+    fa.sweep({"cosine": [i / 100 for i in range(60)]}, %r, measures="loss", seeds=1,
+             engine="serial", k=4, d=60, n=16, steps=40, lr=5e-3)
+"""
+
+
+def test_a_killed_sweep_goes_on(tmp_path):
+    store = tmp_path / "killed"
+    running = subprocess.Popen([sys.executable, "-c", KILLED % str(store)])
+    index = store / "runs.sqlite"
+    deadline = time.monotonic() + 60
+    rows = 0
+    while time.monotonic() < deadline and running.poll() is None and not rows:
+        time.sleep(0.05)
+        if index.exists():
+            # Readable while it is written.
+            with sqlite3.connect(f"file:{index}?mode=ro", uri=True) as base:
+                try:
+                    [(rows,)] = base.execute("SELECT count(*) FROM runs")
+                except sqlite3.OperationalError:
+                    rows = 0
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    engine = Counting()
+    vary = {"cosine": [i / 100 for i in range(60)]}
+    given = {"measures": "loss", "seeds": 1, "steps": 40}
+    after = small(store, vary=vary, engine=engine, **given)
+    assert rows > 0
+    assert len(engine.jobs) <= 60 - rows
+    assert same(after, small(tmp_path / "fresh", vary=vary, **given))
+
+
+def test_a_broken_run_is_a_row_and_is_tried_again(tmp_path, monkeypatch):
+    honest = MEASURES["loss"].function
+
+    def broken(run):
+        if run.setting.cosine > 0:
+            raise InputError("cosine", "is not liked", "choose another")
+        return honest(run)
+
+    measure = type(MEASURES["loss"])("loss", "", 1, broken)
+    monkeypatch.setitem(MEASURES, "loss", measure)
+    table = small(tmp_path, measures="loss")
+    failed = table.columns["error"] != ""
+    assert failed.sum() == 4
+    assert np.isnan(table.columns["log10_loss_coarse"][failed]).all()
+    assert "not liked" in table.columns["error"][failed][0]
+    monkeypatch.setitem(MEASURES, "loss", type(measure)("loss", "", 1, honest))
+    again = Counting()
+    assert not (small(tmp_path, measures="loss", engine=again).columns["error"] != "").any()
+    assert len(again.jobs) == 2
+
+
+def test_workers_of_another_version_are_refused():
+    job = Job(described(fa.Setting(**SMALL)), (0,), ("loss",), "0.0.0")
+    with pytest.raises(InputError, match="0.0.0"):
+        work(job)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"vary": {"cosine": []}}, "without values"),
+        ({"vary": {}}, "vary"),
+        ({"vary": {"k": [4]}}, "given and varied"),
+        ({"vary": ["cosine=0,1", "cosine=2"]}, "twice"),
+        ({"vary": {"cosine": [0.0, 7.0]}}, "cosine"),
+        ({"measures": "speed"}, "choose among"),
+        ({"seeds": 0}, "seeds"),
+        ({"seeds": [-1]}, "seeds"),
+        ({"engine": "cloud"}, "dask"),
+        ({"engine": "dask://127.0.0.1:9"}, "scheduler"),
+        ({"way": "random"}, "samples"),
+        ({"vary": {"d": range(10**6)}, "seeds": 1}, "--yes"),
+        ({"colour": 3}, "names no field"),
+    ],
+)
+def test_bad_sweeps_are_refused_before_anything_is_written(tmp_path, changes, part):
+    if "127.0.0.1" in str(changes.get("engine")):
+        pytest.importorskip("distributed")
+        changes = changes | {"engine": engine_named(changes["engine"])}
+        changes["engine"].patience = 0.5
+    with pytest.raises(InputError) as refused:
+        small(tmp_path / "store", **changes)
+    assert part in str(refused.value)
+
+
+def test_a_store_that_is_not_ours_is_left_alone(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    with RunIndex(path):
+        pass
+    with sqlite3.connect(path) as base:
+        base.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(InputError, match="version"):
+        small(tmp_path)
+    path.unlink()
+    with sqlite3.connect(path) as base:
+        base.execute("CREATE TABLE mine (a)")
+    with pytest.raises(InputError, match="another program"):
+        small(tmp_path)
+    path.unlink()
+    path.write_bytes(b"not a database" * 1000)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="damaged"):
+        small(tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_a_locked_store_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "featavg.storage.index.sqlite3.connect",
+        lambda *a, _real=sqlite3.connect, **k: _real(*a, **(k | {"timeout": 0.1})),
+    )
+    small(tmp_path)
+    holder = sqlite3.connect(tmp_path / "runs.sqlite")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(InputError, match="locked"):
+        small(tmp_path)
+    holder.close()
+
+
+def test_a_toy_measure_is_one_function(tmp_path, monkeypatch):
+    toy = type(MEASURES["loss"])("toy", "the seed", 1, lambda run: {"seed_squared": run.seed**2})
+    monkeypatch.setitem(MEASURES, "toy", toy)
+    assert small(tmp_path, measures="toy").cells("seed_squared").tolist() == [[0.0, 1.0]] * 4
+
+
+def test_figures_and_files(tmp_path):
+    table = small(tmp_path, measures="index,radii,loss")
+    page = write_sweep(table, tmp_path / "page", "featavg sweep --vary <b>")
+    text = page.read_text()
+    assert "&lt;b&gt;" in text
+    assert "default-src &#x27;none&#x27;" in text or "default-src 'none'" in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    lines = (tmp_path / "page" / "table.csv").read_text().splitlines()
+    assert len(lines) == 9
+    assert lines[0].startswith("cosine,sigma,seed,index_coarse")
+    assert table.figure("index_coarse").panels[0].rows == ("0.4", "0")
+    line = small(tmp_path, vary={"cosine": [0.0, 0.4]}, measures="radii").figure("radius_coarse")
+    assert [series.label for series in line.panels[0].series] == ["radius_coarse", "√(d(1−c)/k)"]
+    frame = pytest.importorskip("pandas").DataFrame(table.columns)
+    assert frame.shape == (8, len(table.columns))
+
+
+def test_the_command_writes_the_page(tmp_path, capsys):
+    from featavg.cli import main
+
+    store = str(tmp_path / "s")
+    given = ["sweep", "--vary", "cosine=0,0.4", "--set", "k=4", "--set", "d=60", "--set", "n=16"]
+    options = ["--set", "steps=5", "--measure", "loss", "--seeds", "1", "--engine", "serial"]
+    assert main([*given, *options, "--out", store]) == 0
+    assert "2 runs" in capsys.readouterr().out
+    assert os.path.exists(f"{store}/sweep.html")
+    assert main([*given, "--vary", "cosin=1", "--out", store]) == 2
+    assert "did you mean cosine" in capsys.readouterr().err
+    assert run_module.MANY > 1000
