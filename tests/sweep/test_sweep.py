@@ -195,7 +195,7 @@ def test_a_broken_run_is_a_row_and_is_tried_again(tmp_path, monkeypatch):
 
 def test_workers_of_another_version_are_refused():
     job = Job(described(fa.Setting(**SMALL)), (0,), ("loss",), "0.0.0")
-    with pytest.raises(InputError, match="0.0.0"):
+    with pytest.raises(InputError, match=r"0\.0\.0"):
         work(job)
 
 
