@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from featavg.data.clusters import MultiCluster
+from featavg.errors import InputError
 from featavg.experiments.simulation.presets import PRESETS, compose
 from featavg.experiments.simulation.run import Clock, load_simulation, simulate
 from featavg.experiments.simulation.setting import Setting
@@ -229,3 +230,39 @@ def test_the_clock_runs_from_zero_to_one() -> None:
     assert shares[0] < 0.1
     assert shares[-1] > 0.9
     assert Clock(Setting()).share == 0.0
+
+
+TINY = {"k": 4, "d": 60, "n": 20, "steps": 3}
+
+
+def test_running_again_keeps_what_else_is_in_the_folder(tmp_path: Path) -> None:
+    simulate(out=tmp_path / "o", **TINY)
+    (tmp_path / "o" / "notes.txt").write_text("mine")
+    (tmp_path / "o" / "radii").mkdir()
+    (tmp_path / "o" / "radii" / "a.csv").write_text("1")
+    simulate(out=tmp_path / "o", labels="coarse", overwrite=True, **TINY)
+    assert (tmp_path / "o" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "o" / "radii" / "a.csv").read_text() == "1"
+    assert not (tmp_path / "o" / "fine").exists()
+    assert load_simulation(tmp_path / "o").setting.each_labels == ("coarse",)
+
+
+def test_the_working_folder_and_a_link_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    simulate(out=tmp_path / "link", **TINY)
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    simulate(out=".", **TINY)
+    assert load_simulation(tmp_path / "disk").numbers == load_simulation(".").numbers
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    from featavg.storage.locks import locked
+
+    with locked(tmp_path / "o"), pytest.raises(InputError, match="in use by another run"):
+        simulate(out=tmp_path / "o", **TINY)
+    assert not (tmp_path / "o").exists()

@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import resource
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,32 +180,30 @@ def test_an_unusable_folder_is_told_before_work_starts(
     place = folder(tmp_path)
     program = Counting()
     if folder is full_disk:
-        monkeypatch.setattr(store.Path, "write_bytes", no_space)
+        monkeypatch.setattr(tempfile, "TemporaryFile", no_space)
     options = {"out": tmp_path / "out"} | {argument: place if argument == "out" else place / "a"}
-    with pytest.raises(InputError, match=r"cannot be written|full disk") as caught:
+    with pytest.raises(InputError, match=r"cannot be written|full disk|is a file") as caught:
         reproduce(claims=(claim("counted", program),), quiet=True, **options)
     assert program.runs == 0
     assert folder is full_disk or str(caught.value).startswith(argument)
     assert not (tmp_path / "file").exists() or (tmp_path / "file").read_text() == "mine"
 
 
-def no_space(path, data):
+def no_space(*_, **__):
     raise OSError(28, "No space left on device")
 
 
-def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path):
     path = store.write(tmp_path / "file", "old")
-
-    def half(self, data):
-        with self.open("wb") as file:
-            file.write(data[: len(data) // 2])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(store.Path, "write_bytes", half)
-    with pytest.raises(InputError, match="full disk"):
-        store.write(path, "something new")
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, old[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written"):
+            store.write(path, "new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
     assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert os.listdir(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("seeds", [0, -1])
@@ -252,3 +252,38 @@ def test_without_a_terminal_every_verdict_is_a_line():
     lines = log.getvalue().splitlines()
     assert len(lines) == len(CLAIMS)
     assert lines[0].startswith(f"[1/{len(CLAIMS)}] ✓ {CLAIMS[0].id}: holds")
+
+
+def test_what_only_shows_results_does_not_make_them_old(tmp_path):
+    def hashed():
+        store.source_hash.cache_clear()
+        return store.source_hash(tmp_path)
+
+    names = ("figures/panels.py", "figures/matplotlib_panels.py", "figures/plotly_parts.py")
+    names += ("figures/palette.py", "report/page.py", "cli.py", "claims/ledger.py")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x = 1")
+    before = hashed()
+    changed = set()
+    for name in names:
+        (tmp_path / name).write_text("x = 2")
+        if hashed() != before:
+            changed.add(name)
+        (tmp_path / name).write_text("x = 1")
+    store.source_hash.cache_clear()
+    assert changed == {"figures/panels.py", "claims/ledger.py"}
+
+
+def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
+    from featavg.storage.cache import kept_values
+
+    times = iter([0.0, 3600.0])
+    monkeypatch.setattr("featavg.storage.cache.perf_counter", lambda: next(times))
+
+    def run(settings):
+        kept_values(tmp_path / "part.json", "key", lambda: {"a": 1})
+        return Evidence((Check("c", 0, "<=", 1),))
+
+    assert judge(claim("a", run), ClaimSettings()).seconds < 60
+    assert 3600 <= judge(claim("a", run), ClaimSettings()).seconds < 3660

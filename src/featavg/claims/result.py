@@ -18,6 +18,7 @@ from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headlin
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
 from featavg.progress import duration
+from featavg.storage.cache import counting_saved
 from featavg.storage.provenance import commit
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
@@ -96,8 +97,10 @@ def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
         remedy = f"pip install 'featavg[{missing[0]}]'"
         return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
     seeds = SeedsRead(settings.seeds)
+    saved: list[float] = []
     try:
-        evidence = claim.run(replace(settings, seeds=seeds))
+        with counting_saved() as saved:
+            evidence = claim.run(replace(settings, seeds=seeds))
     except NotRun as missing_here:
         outcome = not_run(claim, settings, str(missing_here))
     except Exception as error:  # one broken claim must not hide the others
@@ -109,7 +112,8 @@ def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
         outcome = replace(outcome, seeds=run)
         if evidence.seconds is not None:
             return replace(outcome, seconds=evidence.seconds)
-    return replace(outcome, seconds=perf_counter() - started)
+    # Parts that an earlier run had finished cost what they cost then.
+    return replace(outcome, seconds=perf_counter() - started + sum(saved))
 
 
 class SeedsRead(tuple[int, ...]):

@@ -19,6 +19,7 @@ from featavg.claims.ledger import Verdict
 from featavg.claims.result import ClaimResult
 from featavg.errors import InputError
 from featavg.storage.files import dumps, write
+from featavg.storage.reading import read_json
 
 PACKAGE = Path(featavg.__file__).parent
 RESULTS = PACKAGE / "results"
@@ -39,7 +40,7 @@ def recorded(claim_id: str, folder: Path | None = None) -> ClaimResult | None:
     if not path.exists():
         return None
     try:
-        return replace(ClaimResult.from_json(json.loads(path.read_text())), recorded=True)
+        return replace(ClaimResult.from_json(read_json(path)), recorded=True)
     except ValueError as error:  # InputError is one
         raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
 
@@ -53,11 +54,11 @@ def keep(out: Path, outcome: ClaimResult, seeds: tuple[int, ...], full: bool) ->
 def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> ClaimResult | None:
     """What an earlier run finished, if nothing it depends on changed and the file is sound."""
     try:
-        described = json.loads((out / "outcomes" / f"{claim_id}.json").read_text())
+        described = read_json(out / "outcomes" / f"{claim_id}.json")
         if described.pop("key") != key(claim_id, seeds, full):
             return None
         return ClaimResult.from_json(described)
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError):  # InputError is a ValueError
         return None
 
 
@@ -67,13 +68,23 @@ def key(claim_id: str, seeds: tuple[int, ...], full: bool) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+# Files that show results and cannot change one.
+_SHOWING = ("report", "commands", "playground", "cli.py", "__main__.py", "progress.py")
+_RENDERERS = ("matplotlib_", "plotly_", "palette", "legend", "typeset", "animation")
+
+
 @cache
-def source_hash() -> str:
-    """Hash of the package's Python files that can change a result (not the report, not the CLI)."""
+def source_hash(package: Path = PACKAGE) -> str:
+    """Hash of the package's Python files that can change a result.
+
+    Left out are the report, the command line and the renderers of figures: what a figure shows is
+    in a result, how it is drawn is not.
+    """
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE)
-        if name.parts[0] not in ("report", "commands", "cli.py"):
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        draws = name.parts[0] == "figures" and name.name.startswith(_RENDERERS)
+        if name.parts[0] not in _SHOWING and not draws:
             digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -93,13 +93,12 @@ def _claims(
 
 def last_verdict(claim_id: str, out: Path) -> str | None:
     """The verdict in the report folder `out`, else the one recorded in the package, else None."""
-    from json import loads
-
     from featavg.claims import store
+    from featavg.storage.reading import read_json
 
     try:
-        return str(loads((out / "outcomes" / f"{claim_id}.json").read_text())["verdict"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(read_json(out / "outcomes" / f"{claim_id}.json")["verdict"])
+    except (ValueError, KeyError, TypeError):  # InputError is a ValueError
         recorded = store.recorded(claim_id)
         return recorded.verdict.value if recorded else None
 

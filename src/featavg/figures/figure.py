@@ -34,6 +34,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from featavg.errors import InputError
+from featavg.figures.kinds import PARTS, Panel
 from featavg.figures.marks import (
     Arrow,
     Axis,
@@ -46,7 +47,7 @@ from featavg.figures.marks import (
     Rule,
     Series,
 )
-from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Panel, Plane
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 
 __all__ = [
     "Arrow",
@@ -69,14 +70,16 @@ __all__ = [
     "without_tags",
 ]
 
-_PARTS: dict[str, type[Any]] = {
-    part.__name__: part
-    for part in (
-        *(Axis, Series, Bar, Points, Contour, Arrow, Circle, Rule, Note),
-        *(Lines, Heatmap, Bars, Histogram, Plane),
-    )
-}
-_COLUMNS = ("panel", "layer", "name", "x", "y", "lo", "hi", "value", "x_end", "y_end")
+PARTS.update(
+    {
+        part.__name__: part
+        for part in (
+            *(Axis, Series, Bar, Points, Contour, Arrow, Circle, Rule, Note),
+            *(Lines, Heatmap, Bars, Histogram, Plane),
+        )
+    }
+)
+COLUMNS = ("panel", "layer", "name", "x", "y", "lo", "hi", "value", "x_end", "y_end")
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,13 @@ class Figure:
         if not self.panels:
             raise InputError("panels", "is empty", "give a figure at least one panel")
 
+    @property
+    def alt(self) -> str:
+        """The figure in words, for who does not see it: title, caption, and its panels' titles."""
+        titles = "; ".join(panel.title for panel in self.panels if panel.title)
+        panels = f" Panels: {titles}." if titles else ""
+        return without_tags(f"{self.title}. {self.caption}{panels}")
+
     def to_json(self) -> dict[str, Any]:
         """A JSON-able dictionary; a NaN gap becomes null."""
         described = _encode(self)
@@ -124,7 +134,7 @@ class Figure:
             for number, panel in enumerate(self.panels, start=1)
             for row in panel.table()
         ]
-        columns = [name for name in _COLUMNS if any(row.get(name, "") != "" for row in rows)]
+        columns = [name for name in COLUMNS if any(row.get(name, "") != "" for row in rows)]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
@@ -161,10 +171,10 @@ def _decode(value: object, in_list: bool = False) -> object:
     """Inside a list null was NaN; as a field of its own it was None."""
     if isinstance(value, dict):
         kind = value.get("kind")
-        if kind not in _PARTS:
+        if kind not in PARTS:
             remedy = "write it again with this version of featavg"
             raise InputError("figure", f"has an unknown part {kind!r}", remedy)
-        return _PARTS[kind](**{n: _decode(v) for n, v in value.items() if n != "kind"})
+        return PARTS[kind](**{n: _decode(v) for n, v in value.items() if n != "kind"})
     if isinstance(value, list):
         return tuple(_decode(item, in_list=True) for item in value)
     return math.nan if value is None and in_list else value

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from featavg.figures.figure import Figure
 from featavg.figures.palette import LIGHT
-from featavg.figures.panels import Heatmap, Plane
 from featavg.storage.files import write
 
 if TYPE_CHECKING:
@@ -137,6 +136,6 @@ def _grid(count: int) -> tuple[int, int]:
 
 
 def _size(figure: Figure, columns: int, rows: int) -> tuple[float, float]:
-    tall = any(isinstance(p, Heatmap) or (isinstance(p, Plane) and p.equal) for p in figure.panels)
+    tall = any(panel.square for panel in figure.panels)
     width = {1: 4.8, 2: 7.6, 3: 10.6}[columns]
     return width, rows * (0.92 if tall else 0.72) * (width / columns) + 0.45

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from featavg.figures.kinds import MATPLOTLIB, Panel
 from featavg.figures.marks import Axis, Note, Number, Numbers, Rule, Series
 from featavg.figures.number_format import number
 from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
-from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Panel, Plane
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.plotly_parts import short
 from featavg.figures.typeset import SUPERSCRIPT, mathtext
 
@@ -24,15 +25,7 @@ DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+
 def draw_panel(panel: Panel, ax: Axes) -> dict[str, Any]:
     """Draw `panel` on `ax`; the legend's entries by label."""
     ax.set_title(mathtext(panel.title))
-    if isinstance(panel, Lines):
-        return _lines(panel, ax)
-    if isinstance(panel, Heatmap):
-        return _heatmap(panel, ax)
-    if isinstance(panel, Bars):
-        return _bars(panel, ax)
-    if isinstance(panel, Histogram):
-        return _histogram(panel, ax)
-    return _plane(panel, ax)
+    return MATPLOTLIB[type(panel)](panel, ax)
 
 
 def _lines(panel: Lines, ax: Axes) -> dict[str, Any]:
@@ -249,3 +242,8 @@ def _power(value: float) -> str:
 
 def _colour(role: str, shade: Number) -> str:
     return mix(LIGHT[role], LIGHT["paper"], strength(shade))
+
+
+MATPLOTLIB.update(
+    {Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane}
+)

@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
 from featavg.errors import InputError
+from featavg.figures.kinds import Label, Row
 from featavg.figures.marks import (
     Arrow,
     Axis,
@@ -33,8 +34,6 @@ from featavg.figures.marks import (
     same_length,
 )
 
-Row: TypeAlias = dict[str, str | Number]
-
 
 @dataclass(frozen=True)
 class Lines:
@@ -46,6 +45,12 @@ class Lines:
     title: str = ""
     rules: tuple[Rule, ...] = ()
     notes: tuple[Note, ...] = ()
+    square: ClassVar[bool] = False
+
+    def labels(self) -> Iterator[Label]:
+        """One for each series."""
+        for one in self.series:
+            yield Label(one.label, one.role, float(one.shade), one.style)
 
     def __post_init__(self) -> None:
         _as_tuples(self, "series", "rules", "notes")
@@ -86,6 +91,11 @@ class Heatmap:
     printed: bool | None = None
     row_breaks: tuple[int, ...] = ()
     column_breaks: tuple[int, ...] = ()
+    square: ClassVar[bool] = True
+
+    def labels(self) -> Iterator[Label]:
+        """None: the scale tells."""
+        yield from ()
 
     def __post_init__(self) -> None:
         _as_tuples(self, "rows", "columns", "row_breaks", "column_breaks")
@@ -126,6 +136,12 @@ class Bars:
     x_label: str = ""
     title: str = ""
     rules: tuple[Rule, ...] = ()
+    square: ClassVar[bool] = False
+
+    def labels(self) -> Iterator[Label]:
+        """One for each colour of bars."""
+        for bar in self.bars:
+            yield Label(bar.label, bar.role, float(bar.shade), "block")
 
     def __post_init__(self) -> None:
         _as_tuples(self, "groups", "bars", "rules")
@@ -160,6 +176,12 @@ class Histogram:
     title: str = ""
     rules: tuple[Rule, ...] = ()
     notes: tuple[Note, ...] = ()
+    square: ClassVar[bool] = False
+
+    def labels(self) -> Iterator[Label]:
+        """One for each colour of bars."""
+        for bar in self.bars:
+            yield Label(bar.label, bar.role, float(bar.shade), "block")
 
     def __post_init__(self) -> None:
         _as_tuples(self, "bars", "rules", "notes")
@@ -221,6 +243,18 @@ class Plane:
     rules: tuple[Rule, ...] = ()
     notes: tuple[Note, ...] = ()
 
+    @property
+    def square(self) -> bool:
+        """With equal scales it is."""
+        return self.equal
+
+    def labels(self) -> Iterator[Label]:
+        """Contours, then points."""
+        for field in self.contours:
+            yield Label(field.label, field.role, float(field.shade), "solid")
+        for cloud in self.points:
+            yield Label(cloud.label, cloud.role, float(cloud.shade), "markers")
+
     def __post_init__(self) -> None:
         _as_tuples(self, "points", "contours", "arrows", "circles", "rules", "notes")
         if self.equal and self.x.log != self.y.log:
@@ -247,9 +281,6 @@ class Plane:
             x, y = circle.center
             yield {"layer": "circle", "name": circle.label, "x": x, "y": y, "value": circle.radius}
         yield from _rule_rows(self.rules)
-
-
-Panel: TypeAlias = Lines | Heatmap | Bars | Histogram | Plane
 
 
 def _as_tuples(panel: object, *names: str) -> None:

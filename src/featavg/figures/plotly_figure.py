@@ -15,11 +15,11 @@ from itertools import groupby
 import numpy as np
 
 from featavg.figures.figure import Figure
+from featavg.figures.kinds import PLOTLY, Json, Panel
 from featavg.figures.marks import Axis, Bar, Points, Series
 from featavg.figures.palette import DIVERGING
-from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Panel, Plane
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.plotly_parts import (
-    Json,
     across,
     axes,
     colour_of,
@@ -43,15 +43,7 @@ def plotly_panels(figure: Figure) -> list[Json]:
 
 def plotly_panel(panel: Panel) -> Json:
     """The traces and the layout of one panel."""
-    if isinstance(panel, Lines):
-        return _lines(panel)
-    if isinstance(panel, Heatmap):
-        return _heatmap(panel)
-    if isinstance(panel, Bars):
-        return _bars(panel)
-    if isinstance(panel, Histogram):
-        return _histogram(panel)
-    return _plane(panel)
+    return PLOTLY[type(panel)](panel)
 
 
 def _lines(panel: Lines) -> Json:
@@ -255,3 +247,6 @@ def _cloud(cloud: Points) -> Json:
         "marker": marker,
         "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
     }
+
+
+PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})

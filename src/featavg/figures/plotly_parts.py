@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 from featavg.figures.figure import without_tags
+from featavg.figures.kinds import Json
 from featavg.figures.marks import Axis, Note, Number, Numbers, Pair, Rule
 from featavg.figures.number_format import number
 from featavg.figures.palette import strength
-
-Json: TypeAlias = dict[str, Any]
 
 
 def draw_circle(center: Pair, radius: Number, role: str) -> Json:

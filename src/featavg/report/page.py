@@ -125,10 +125,6 @@ def _render(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
 
 def _picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:
     panels = json.dumps(plotly_panels(figure), allow_nan=False, separators=(",", ":"))
-    titles = "; ".join(without_tags(panel.title) for panel in figure.panels if panel.title)
-    alt = without_tags(f"{figure.title}. {figure.caption}") + (
-        f" Panels: {titles}." if titles else ""
-    )
     return Picture(
         key=key,
         figure=figure,
@@ -138,7 +134,7 @@ def _picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:
         # Fields on a grid are large as text; the page unpacks them when they are asked for.
         csv=base64.b64encode(gzip.compress(files["csv"], mtime=0)).decode(),
         columns=min(len(figure.panels), 3),
-        alt=f"{alt} Panels: {titles}." if titles else alt,
+        alt=figure.alt,
     )
 
 

@@ -1,10 +1,16 @@
-"""Files: written under a temporary name and renamed, so that nothing is ever half-written."""
+"""Writing: under a temporary name and then renamed, so that nothing is ever half-written.
+
+The temporary name is drawn at random and made anew (`O_EXCL`): nobody can lay a symbolic link in its
+way. A link under the final name is replaced, not followed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import tempfile
 from pathlib import Path
 
 from featavg.errors import InputError
@@ -12,29 +18,59 @@ from featavg.errors import InputError
 
 def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
     """Write `content` to `path` in one step; trouble with the disk becomes one sentence."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     data = content.encode() if isinstance(content, str) else content
+    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".featavg-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)  # a temporary file is private, a result is for sharing
+        os.replace(temporary, path)
     except OSError as error:
-        raise _trouble(argument, path, error) from error
+        raise cannot_write(argument, path, error) from error
     finally:
-        if temporary.exists():
-            temporary.unlink()
+        if temporary is not None:
+            # Gone already if all went well; and a disk that is full still lets files be removed.
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    return path
+
+
+def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path:
+    """`path` as it was given, after making sure that it could be written, folder or file.
+
+    Called before hours of work. It makes nothing and leaves nothing behind: the trial file has no
+    name, and a folder that is not there yet is tried at the nearest one above it that is.
+
+    Args:
+        path: the folder or file to come.
+        argument: who asked for it, for the sentence.
+        size: the bytes that will be written.
+    """
+    try:
+        target = path.resolve()
+        above = next(folder for folder in (target, *target.parents) if folder.exists())
+        if above != target and not above.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{above} is a file")
+        folder = above if above.is_dir() else above.parent
+        with tempfile.TemporaryFile(dir=folder, prefix=".featavg-") as trial:
+            trial.write(bytes(1 << 16))
+            trial.flush()
+        free = _free(folder)
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
+        raise cannot_write(argument, path, error) from error
+    if free is not None and free < size:
+        problem = f"({path}) has {_size(free)} free and the result takes about {_size(size)}"
+        raise InputError(argument, problem, "free space or choose another folder")
     return path
 
 
 def usable_folder(folder: Path, argument: str = "out") -> Path:
-    """`folder`, made if need be, after a trial file was written there and removed again."""
-    probe = folder / f".probe.{os.getpid()}.tmp"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(bytes(1 << 16))
-        probe.unlink()
-    except OSError as error:
-        raise _trouble(argument, folder, error) from error
+    """`folder`, which is one or can be made one; it is made when the first file is written."""
+    check_writable(folder, argument)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(argument, f"({folder}) is a file", "name a folder")
     return folder
 
 
@@ -43,8 +79,28 @@ def dumps(value: object) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
-def _trouble(argument: str, path: Path, error: OSError) -> InputError:
-    if error.errno == errno.ENOSPC:
+def cannot_write(argument: str, path: Path, error: BaseException) -> InputError:
+    """The one sentence about a file or folder that could not be written."""
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOSPC, errno.EDQUOT):
         return InputError(argument, f"({path}) is on a full disk", "free space or choose another")
-    cause = (error.strerror or str(error)).lower()
-    return InputError(argument, f"({path}) cannot be written ({cause})", "choose another folder")
+    if number == errno.ENAMETOOLONG:
+        return InputError(argument, "has a name that is too long", "give a shorter one")
+    cause = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+    problem = f"({path}) cannot be written ({cause[:1].lower()}{cause[1:]})"
+    return InputError(argument, problem, "choose a folder with room and rights")
+
+
+def _free(folder: Path) -> int | None:
+    if not hasattr(os, "statvfs"):
+        return None
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

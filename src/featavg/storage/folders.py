@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,58 +17,96 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.storage.files import cannot_write, dumps, write
+from featavg.storage.files import check_writable as check_writable  # noqa: PLC0414
+from featavg.storage.reading import read_json, read_safetensors
 
 ARRAYS, META = "arrays.safetensors", "meta.json"
+_DIGEST = "sha256"
+# How the folder begins in which `into_folder` collects; after a kill it tells who was at work.
+UNFINISHED = ".featavg-"
+# Their home is `files`; until everybody has moved there.
+write_text = write
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path, argument: str | None = None) -> Iterator[Path]:
     """A temporary folder that takes the name `path` when the block ends well, and vanishes if not.
 
-    An older folder of that name stays until the new one is complete.
+    An older folder of that name stays until the new one is complete: it is moved aside, the new one
+    takes its name, and then the old one goes. Killed between the two renames, `path` is not there
+    and the old one is beside it; `folder_exists` and `read_folder` put it back. Where `path` is a
+    symbolic link, the folder that it points to is replaced.
     """
-    temporary = _temporary(path)
+    argument = argument or str(path)
+    try:
+        path = _target(path, argument)
+        recover(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}."))
+    except OSError as error:
+        raise cannot_write(argument, path, error) from error
     try:
         yield temporary
         _open_to_readers(temporary)
-        old = temporary.with_name(temporary.name + ".old")
-        if path.exists():
-            path.rename(old)
-        temporary.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
+        _replace(path, temporary)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(argument, path, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _open_to_readers(folder: Path) -> None:
-    """Temporary names are private; results are for sharing."""
-    folder.chmod(0o755)
-    for path in folder.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+@contextlib.contextmanager
+def into_folder(
+    path: Path, marker: str, argument: str | None = None, owned: Collection[str] = ()
+) -> Iterator[Path]:
+    """A temporary folder whose entries replace those of the same name in `path`, if all goes well.
 
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it."""
+    Everything else in `path` stays: a user's notes, other results. `marker` is the file by which a
+    reader knows that the result is whole: it goes first and comes last, so that a kill in the
+    middle leaves a folder that says it is unfinished. Entries that are `owned` belong to the result
+    and go if the new one has none of that name. `path` may be the working folder, a link or a place
+    where nothing can be renamed: only entries inside it are.
+    """
+    argument = argument or str(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        path = _target(path, argument)
+        path.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path, prefix=UNFINISHED))
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(argument, path, error) from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)  # mkstemp makes private files; results are for sharing
-        os.replace(name, path)
+        yield temporary
+        _open_to_readers(temporary)
+        (path / marker).unlink(missing_ok=True)
+        replaced = temporary / ".replaced"
+        replaced.mkdir()
+        names = {entry.name for entry in temporary.iterdir() if entry != replaced}
+        for name in sorted(names | set(owned), key=lambda name: name == marker):
+            with contextlib.suppress(FileNotFoundError):
+                (path / name).rename(replaced / name)
+            if name in names:
+                (temporary / name).rename(path / name)
+        for left in path.glob(f"{UNFINISHED}*"):  # of runs that were killed
+            shutil.rmtree(left, ignore_errors=True)
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
-        raise _cannot_write(path, error) from error
+        raise cannot_write(argument, path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_writable(path: Path) -> None:
-    """Say before hours of work that its result could not be written."""
-    _temporary(path).rmdir()
+def folder_exists(path: Path) -> bool:
+    """Whether there is a folder `path`, after putting back one that a kill left moved aside."""
+    recover(path)
+    return path.exists()
+
+
+def recover(path: Path) -> None:
+    """Undo half of a replacement: the old folder gets its name back if the new one did not."""
+    aside = _aside(path)
+    if not os.path.lexists(path) and aside.is_dir() and not aside.is_symlink():
+        with contextlib.suppress(OSError):
+            aside.rename(path)
 
 
 def write_folder(path: Path, arrays: Mapping[str, ndarray], meta: Mapping[str, Any]) -> None:
@@ -87,42 +126,72 @@ def fill_folder(folder: Path, arrays: Mapping[str, ndarray], meta: Mapping[str, 
         save_file(whole, str(folder / ARRAYS))
     except SafetensorError as error:  # how it reports a full disk
         raise OSError(errno.ENOSPC, str(error)) from error
-    (folder / META).write_text(json.dumps(meta, indent=1, allow_nan=False) + "\n")
+    signed = dict(meta) | {_DIGEST: _digest(folder / ARRAYS, meta)}
+    (folder / META).write_text(dumps(signed), encoding="utf-8")
 
 
 def read_folder(path: Path) -> tuple[dict[str, ndarray], dict[str, Any]]:
     """Read what `write_folder` wrote; a damaged folder is named, never half believed."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
+    recover(path)
     if not path.is_dir():
         raise InputError(str(path), "is not a folder", "give the folder of a saved result")
+    for name in (META, ARRAYS):
+        if not (path / name).exists():
+            raise InputError(str(path), f"has no {name}", "give the folder of a saved result")
     try:
-        meta = json.loads((path / META).read_text(encoding="utf-8"))
-        arrays = load_file(str(path / ARRAYS))
-    except FileNotFoundError as error:
-        missing = Path(str(error.filename or ARRAYS)).name
-        raise InputError(
-            str(path), f"has no {missing}", "give the folder of a saved result"
-        ) from error
-    except (OSError, ValueError, SafetensorError) as error:
-        raise InputError(str(path), f"is damaged ({error})", "write the result again") from error
+        meta = read_json(path / META)
+        arrays = read_safetensors(path / ARRAYS)
+    except InputError as error:
+        problem = f"is damaged ({Path(error.argument).name} {error.problem})"
+        raise InputError(str(path), problem, "write the result again") from error
     if not isinstance(meta, dict):
         raise InputError(str(path), "is damaged (meta.json is not a table)", "write it again")
+    digest = meta.pop(_DIGEST, None)  # folders of version 0.1 have none
+    if digest is not None and digest != _digest(path / ARRAYS, meta):
+        problem = "is damaged (its contents are not those that were written)"
+        raise InputError(str(path), problem, "write the result again")
     return arrays, meta
 
 
-def _temporary(path: Path) -> Path:
+def _digest(arrays: Path, meta: Mapping[str, Any]) -> str:
+    """A hash of both files, so that a result that was changed is not believed."""
+    plain = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
+    with arrays.open("rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    digest.update(plain.encode())
+    return digest.hexdigest()
+
+
+def _replace(path: Path, new: Path) -> None:
+    aside = _aside(path)
+    if path.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+    new.rename(path)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(path: Path) -> Path:
+    """Where a folder is while it is being replaced: a name that can be found again after a kill."""
+    return path.with_name(f".{path.name}.replaced") if path.name else path / ".replaced"
+
+
+def _target(path: Path, argument: str) -> Path:
+    """What `path` points to, if it is a link; only folders may be replaced."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_dir():
-            raise InputError(str(path), "is a file", "name a folder that may be written")
-        return Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as error:
-        raise _cannot_write(path, error) from error
+        target = path.resolve()
+    except RuntimeError as error:  # a loop of links, before Python 3.13
+        raise OSError(errno.ELOOP, "it is a loop of links") from error
+    if target.exists() and not target.is_dir():
+        raise InputError(argument, f"({path}) is a file", "name a folder")
+    return target
 
 
-def _cannot_write(path: Path, error: OSError) -> InputError:
-    return InputError(
-        str(path), f"cannot be written ({error.strerror})", "choose a folder with room and rights"
-    )
+def _open_to_readers(folder: Path) -> None:
+    """Temporary names are private; results are for sharing."""
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.storage.folders import read_folder, write_folder
+from featavg.storage.folders import folder_exists, read_folder, write_folder
 
 
 def fingerprint(arrays: Sequence[ndarray], *words: object) -> str:
@@ -51,7 +51,7 @@ class Checkpoint:
 
     def read(self, run: str) -> tuple[dict[str, ndarray], dict[str, Any]] | None:
         """The state on disk, if there is one; one of another run is refused, not overwritten."""
-        if not self.folder.exists():
+        if not folder_exists(self.folder):
             return None
         arrays, meta = read_folder(self.folder)
         if meta.get("run") != run:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -16,16 +13,18 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.data.memory import readable
 from featavg.errors import InputError
 from featavg.experiments.simulation.measurements import RunNumbers
 from featavg.experiments.simulation.setting import Setting
 from featavg.figures.figure import Figure
-from featavg.storage.folders import new_folder
+from featavg.storage.files import check_writable, dumps
+from featavg.storage.folders import UNFINISHED, into_folder
+from featavg.storage.reading import read_json
 from featavg.training.trajectory import Trajectory, load_trajectory
 
 KIND = "featavg simulation"
 NUMBERS, SETTINGS, CHECKPOINT = "numbers.json", "settings.toml", "checkpoint"
+LABELS = ("coarse", "fine")
 
 
 def claim_folder(out: Path, setting: Setting, size: float, overwrite: bool) -> Path:
@@ -41,23 +40,15 @@ def claim_folder(out: Path, setting: Setting, size: float, overwrite: bool) -> P
     """
     out = out.absolute()
     _check_free(out, setting, overwrite)
-    parent = next(folder for folder in out.parents if folder.exists())
-    try:
-        Path(tempfile.mkdtemp(dir=parent, prefix=".featavg-")).rmdir()
-        free = shutil.disk_usage(parent).free
-    except OSError as error:
-        raise _trouble(out, error) from error
-    if free < size:
-        told = f"({out}) has {readable(free)} free and the result takes about {readable(size)}"
-        raise InputError("out", told, "free space or choose another folder")
-    return out
+    return check_writable(out, "out", size)
 
 
 def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
-    if not out.exists() or (out.is_dir() and set(os.listdir(out)) <= {CHECKPOINT}):
-        return
-    if not out.is_dir():
+    if out.exists() and not out.is_dir():
         raise InputError("out", f"({out}) is a file", "name a folder")
+    names = set(os.listdir(out)) if out.exists() else set()
+    if names <= {CHECKPOINT} or any(name.startswith(UNFINISHED) for name in names):
+        return
     try:
         described = _numbers_in(out)
     except InputError:
@@ -77,7 +68,7 @@ def write(
     runs: Mapping[str, Trajectory],
     figures: tuple[Figure, ...],
 ) -> None:
-    """Write everything as one folder, under another name until it is complete."""
+    """Write everything into `out` when it is complete; what else is there stays."""
     described = {
         "kind": KIND,
         "key": setting.key,
@@ -87,21 +78,13 @@ def write(
         "runs": [asdict(one) for one in numbers],
         "cosines": {labels: matrices.tolist() for labels, matrices in cosines.items()},
     }
-    try:
-        with new_folder(out) as folder:
-            folder.chmod(0o755)  # a temporary folder is private, a result is for sharing
-            _write_text(folder / SETTINGS, f"# featavg {about['featavg']}\n\n{setting.to_toml()}")
-            _write_text(folder / NUMBERS, json.dumps(described, indent=1, allow_nan=False) + "\n")
-            _write_text(folder / "numbers.csv", _csv(numbers))
-            for labels, run in runs.items():
-                run.save(folder / labels)
-                (folder / labels).chmod(0o755)
-            _draw(folder / "figures", figures)
-    except Exception as error:
-        # safetensors has its own exception for a full disk, and storage names a temporary folder.
-        if isinstance(error, InputError) or type(error).__name__ == "SafetensorError":
-            raise _trouble(out, error) from error
-        raise
+    with into_folder(out, NUMBERS, "out", owned=(*LABELS, "figures")) as folder:
+        _write_text(folder / SETTINGS, f"# featavg {about['featavg']}\n\n{setting.to_toml()}")
+        _write_text(folder / NUMBERS, dumps(described))
+        _write_text(folder / "numbers.csv", _csv(numbers))
+        for labels, run in runs.items():
+            run.save(folder / labels)
+        _draw(folder / "figures", figures)
 
 
 def read(
@@ -129,16 +112,17 @@ def read(
 def _numbers_in(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InputError(str(folder), "is not a folder", "give the folder of a simulation")
-    try:
-        described = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        unfinished = (folder / CHECKPOINT).exists()
-        told = "holds an unfinished simulation" if unfinished else f"has no {NUMBERS}"
+    if not (folder / NUMBERS).exists():
+        names = os.listdir(folder)
+        unfinished = CHECKPOINT in names or any(name.startswith(UNFINISHED) for name in names)
+        problem = "holds an unfinished simulation" if unfinished else f"has no {NUMBERS}"
         remedy = "run its command again" if unfinished else "give the folder of a simulation"
-        raise InputError(str(folder), told, remedy) from None
-    except (OSError, ValueError) as error:
-        told = f"is damaged ({NUMBERS}: {error})"
-        raise InputError(str(folder), told, "run the simulation again") from None
+        raise InputError(str(folder), problem, remedy)
+    try:
+        described = read_json(folder / NUMBERS)
+    except InputError as error:
+        problem = f"is damaged ({NUMBERS} {error.problem})"
+        raise InputError(str(folder), problem, "run the simulation again") from None
     if not isinstance(described, dict) or described.get("kind") != KIND:
         raise InputError(str(folder), "holds something else", "give the folder of a simulation")
     return described
@@ -165,12 +149,3 @@ def _draw(folder: Path, figures: tuple[Figure, ...]) -> None:
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-def _trouble(out: Path, error: Exception) -> InputError:
-    cause = error.strerror if isinstance(error, OSError) else None
-    if cause is None:
-        known = error.__cause__ if isinstance(error.__cause__, OSError) else None
-        cause = known.strerror if known is not None else str(error)
-    told = f"({out}) cannot be written ({str(cause).lower()})"
-    return InputError("out", told, "choose a folder with room and rights")

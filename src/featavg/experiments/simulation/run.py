@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from featavg.experiments.simulation.presets import compose
 from featavg.experiments.simulation.setting import Setting
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
+from featavg.storage.locks import locked
 from featavg.storage.provenance import provenance
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
@@ -93,24 +95,39 @@ def simulate(
     """
     chosen = setting if setting is not None and not changes else _changed(setting, changes)
     require_memory(chosen)
-    place = None
-    if out is not None:
-        place = on_disk.claim_folder(Path(out), chosen, _size(chosen), overwrite)
-    points = gather(chosen)
-    states = Path(checkpoint) if checkpoint is not None else place and place / on_disk.CHECKPOINT
+    if out is None:
+        return _simulated(chosen, None, progress, figures, checkpoint, checkpoint_seconds)
+    folder = on_disk.claim_folder(Path(out), chosen, _size(chosen), overwrite)
+    with locked(folder):
+        return _simulated(chosen, folder, progress, figures, checkpoint, checkpoint_seconds)
+
+
+def _simulated(
+    setting: Setting,
+    folder: Path | None,
+    progress: Progress | None,
+    figures: bool,
+    checkpoint: str | Path | None,
+    seconds: float,
+) -> Simulation:
+    points = gather(setting)
+    states = Path(checkpoint) if checkpoint is not None else folder and folder / on_disk.CHECKPOINT
     runs = {
-        labels: _train(chosen, points, labels, progress, states, checkpoint_seconds)
-        for labels in chosen.each_labels
+        labels: _train(setting, points, labels, progress, states, seconds)
+        for labels in setting.each_labels
     }
-    numbers = [one for labels, run in runs.items() for one in measure(chosen, points, labels, run)]
+    numbers = [one for labels, run in runs.items() for one in measure(setting, points, labels, run)]
     cosines = {labels: cosines_of(points, run) for labels, run in runs.items()}
     about = provenance()
-    if place is not None:
+    if folder is not None:
         drawn = figures_of(runs, cosines, points.task) if figures else ()
-        on_disk.write(place, chosen, about, numbers, cosines, runs, drawn)
-    for labels in chosen.each_labels if states is not None else ():
-        shutil.rmtree(states / labels, ignore_errors=True)  # type: ignore[operator]
-    return Simulation(chosen, runs, numbers, cosines, about, place)
+        on_disk.write(folder, setting, about, numbers, cosines, runs, drawn)
+    if states is not None:
+        for labels in setting.each_labels:
+            shutil.rmtree(states / labels, ignore_errors=True)
+        with contextlib.suppress(OSError):  # not empty: it holds other states
+            states.rmdir()
+    return Simulation(setting, runs, numbers, cosines, about, folder)
 
 
 def load_simulation(folder: str | Path) -> Simulation:

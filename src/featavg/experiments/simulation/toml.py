@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError
+from featavg.storage.reading import read_toml
 
 
 def read(path: Path) -> dict[str, Any]:
     """The table in a TOML file; a relative path in it (`gram`, `data`) is beside the file."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        cause = (error.strerror or str(error)).lower()
-        raise InputError(
-            "config", f"({path}) cannot be read ({cause})", "name a TOML file"
-        ) from None
-    except ValueError as error:  # not TOML, or not text
-        raise InputError("config", f"({path}) is not TOML ({error})", "correct the file") from None
+        table = read_toml(path)
+    except InputError as error:
+        raise InputError("config", f"({path}) {error.problem}", error.remedy) from None
     for name in ("gram", "data"):
         if isinstance(table.get(name), str):
             table[name] = str(path.parent / table[name])
