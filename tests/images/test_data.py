@@ -307,5 +307,5 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(InputError):
         load_images(tmp_path / "pipe.npz")
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="is not a regular file"):
         own_images(tmp_path / "pipe.npz")

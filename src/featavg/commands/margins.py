@@ -64,7 +64,7 @@ def _train(
     from featavg.data.published import load
     from featavg.errors import InputError
     from featavg.nets.torch.margin_cnn import MarginCNN
-    from featavg.storage.folders import check_writable, write_text
+    from featavg.storage.files import check_writable, write
     from featavg.training.margin_network.run import MarginSettings
 
     _torch()
@@ -77,7 +77,7 @@ def _train(
     check_writable(out)
     _refuse_another(out, settings)
     if not (out / ABOUT).exists():
-        write_text(out / ABOUT, json.dumps({"data": data}) + "\n")
+        write(out / ABOUT, json.dumps({"data": data}) + "\n")
     _go(out, settings, task.train, passes, until, workers)
 
 

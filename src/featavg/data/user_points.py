@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.npz import read_npz
 from featavg.errors import InputError
+from featavg.storage.reading import read_arrays, read_json, read_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +81,22 @@ def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
     """A matrix from a .npy, .json or .csv file."""
     try:
         if path.suffix == ".npy":
-            values = np.load(path, allow_pickle=False)
+            values: Any = read_arrays(path)[""]
         elif path.suffix == ".json":
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
         elif path.suffix in (".csv", ".txt"):
             delimiter = "," if path.suffix == ".csv" else None
-            rows = path.read_text(encoding="utf-8").split("\n")
+            rows = read_text(path).split("\n")
             values = [row.split(delimiter) for row in rows if row.strip()]
         else:
             remedy = "name a .npy, .json, .csv or .txt file"
             raise InputError(argument, f"({path}) has no ending that tells its format", remedy)
         matrix = np.asarray(values, dtype=float)
-    except OSError as error:
-        cause = (error.strerror or str(error)).lower()
-        raise InputError(argument, f"({path}) cannot be read ({cause})", "name a file") from None
-    except InputError:
-        raise
-    except (ValueError, TypeError, EOFError):
+    except InputError as error:
+        if error.argument != str(path):
+            raise
+        raise InputError(argument, f"({path}) {error.problem}", error.remedy) from None
+    except (ValueError, TypeError, KeyError):
         problem = f"({path}) does not hold a matrix of numbers"
         raise InputError(argument, problem, "give rows of equal length") from None
     if matrix.ndim != 2:

@@ -145,11 +145,11 @@ def _blas() -> str | None:
 
 def _write_problem(out: Path) -> str | None:
     """Why nothing can be written below `out`, or None; nothing is left behind."""
-    from tempfile import mkdtemp
+    from featavg.errors import InputError
+    from featavg.storage.files import usable_folder
 
     try:
-        folder = next(each for each in (out, *out.parents) if each.exists())
-        Path(mkdtemp(dir=folder, prefix=".featavg-")).rmdir()
-    except OSError as error:
-        return error.strerror or str(error)
+        usable_folder(out)
+    except InputError as error:
+        return error.problem.removeprefix(f"({out}) ")
     return None

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -57,10 +58,10 @@ def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path
         with tempfile.TemporaryFile(dir=folder, prefix=".featavg-") as trial:
             trial.write(bytes(1 << 16))
             trial.flush()
-        free = _free(folder)
+        free = shutil.disk_usage(folder).free
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
         raise cannot_write(argument, path, error) from error
-    if free is not None and free < size:
+    if free < size:
         problem = f"({path}) has {_size(free)} free and the result takes about {_size(size)}"
         raise InputError(argument, problem, "free space or choose another folder")
     return path
@@ -89,13 +90,6 @@ def cannot_write(argument: str, path: Path, error: BaseException) -> InputError:
     cause = (getattr(error, "strerror", None) or str(error)).rstrip(".")
     problem = f"({path}) cannot be written ({cause[:1].lower()}{cause[1:]})"
     return InputError(argument, problem, "choose a folder with room and rights")
-
-
-def _free(folder: Path) -> int | None:
-    if not hasattr(os, "statvfs"):
-        return None
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
 
 
 def _size(count: float) -> str:

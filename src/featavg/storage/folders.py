@@ -17,16 +17,13 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.storage.files import cannot_write, dumps, write
-from featavg.storage.files import check_writable as check_writable  # noqa: PLC0414
+from featavg.storage.files import cannot_write, dumps
 from featavg.storage.reading import read_json, read_safetensors
 
 ARRAYS, META = "arrays.safetensors", "meta.json"
 _DIGEST = "sha256"
 # How the folder begins in which `into_folder` collects; after a kill it tells who was at work.
 UNFINISHED = ".featavg-"
-# Their home is `files`; until everybody has moved there.
-write_text = write
 
 
 @contextlib.contextmanager

@@ -171,7 +171,9 @@ def _array(file: Any, size: int) -> ndarray:
     count = 1
     for length in shape:
         count *= length
-    if dtype.hasobject or count * dtype.itemsize > size:
+    if dtype.hasobject:
+        raise ValueError("it holds objects, and unpickling them could run code")
+    if count * dtype.itemsize > size:
         raise ValueError("its header promises more than it holds")
     whole = np.lib.format.read_array(_Joined(start, file), allow_pickle=False)
     return np.asarray(whole)

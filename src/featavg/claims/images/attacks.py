@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +50,13 @@ def _network(place: Path) -> Any:
 def _compared(net: Any, task: Any, labels: str, place: Path) -> dict[str, Any]:
     """Kept beside the network, so that a killed claim goes on; other weights are compared anew."""
     from featavg.experiments.images.foolbox_comparison import against_foolbox
-    from featavg.storage.folders import write_text
+    from featavg.storage.cache import kept_values
     from featavg.training.checkpoint import fingerprint
     from featavg.training.torch.module import arrays_of
 
     key = fingerprint(list(arrays_of(net).values()), IMAGES, BUDGET)
-    kept = place.with_name(f"{place.name}-foolbox.json")
-    if kept.exists():
-        before: dict[str, Any] = json.loads(kept.read_text())
-        if before.get("key") == key:
-            return before
-    found = against_foolbox(net, task, labels, IMAGES, BUDGET) | {"key": key}
-    write_text(kept, json.dumps(found, indent=1, allow_nan=False) + "\n")
-    return found
+    path = place.with_name(f"{place.name}-foolbox.json")
+    return kept_values(path, key, lambda: against_foolbox(net, task, labels, IMAGES, BUDGET))
 
 
 def evidence(found: dict[str, dict[str, Any]]) -> Evidence:

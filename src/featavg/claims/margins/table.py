@@ -8,7 +8,6 @@ prints. It cannot be the first: at a loss of 10^-10.04 min q is about 18, so tha
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,7 +97,8 @@ def _trained(settings: ClaimSettings, data: str, name: str) -> dict[str, Any]:
 def summary(folder: Path, pictures: Any) -> dict[str, Any]:
     """All rows that a run folder has, attacked, and its history; attacks already made are kept."""
     from featavg.experiments.margins.image_radii import attack_radii, robust_accuracy
-    from featavg.storage.folders import write_text
+    from featavg.storage.cache import kept_values, note_saved
+    from featavg.training.checkpoint import fingerprint
     from featavg.training.margin_network.fit import CHECKPOINT
     from featavg.training.margin_network.run import read_run
 
@@ -108,20 +108,23 @@ def summary(folder: Path, pictures: Any) -> dict[str, Any]:
         if not place.exists():
             continue
         run = read_run(place)
-        kept = folder / f"row-{row.model}-radii.json"
-        if not kept.exists():
-            radii = attack_radii(run.params, pictures, BUDGET)
+
+        def attacked(params: dict[str, Any] = run.params) -> dict[str, Any]:
+            radii = attack_radii(params, pictures, BUDGET)
             shares = robust_accuracy(radii, (0.0, *RADII)).tolist()
-            described = {
+            return {
                 "accuracy": shares[0],
                 "robust_accuracy": shares[1:],
                 "median_radius": float(sorted(radii)[len(radii) // 2]),
                 "pictures": len(radii),
+                "radii": [float(radius) for radius in radii],
             }
-            write_text(kept, json.dumps(described) + "\n")
-        attacked = json.loads(kept.read_text())
-        rows.append({"model": row.model, **run.history[-1], **attacked})
+
+        key = fingerprint(list(run.params.values()), len(pictures), BUDGET, RADII)
+        path = folder / f"row-{row.model}-radii.json"
+        rows.append({"model": row.model, **run.history[-1], **kept_values(path, key, attacked)})
     last = read_run(folder / CHECKPOINT)
+    note_saved(last.seconds)
     # Enough for a curve; the run folder has every pass.
     thin = last.history[-1 :: -max(1, len(last.history) // 60)][::-1]
     return {"rows": rows, "history": thin, "settings": last.settings.plain()}

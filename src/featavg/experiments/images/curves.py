@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -26,7 +25,7 @@ from featavg.robustness.curve import curve_of, pgd_curve
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.norms import length
 from featavg.robustness.models.torch_model import TorchModel, torch_model
-from featavg.storage.folders import write_text
+from featavg.storage.cache import kept_values
 from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
@@ -261,15 +260,13 @@ def run_part(
     key = fingerprint(list(arrays_of(net).values()), asdict(settings), job)
     file = f"{protocol.replace(' ', '-')}-{labels}-{readout}-{norm}.json"
     path = None if folder is None else folder / file
-    curve = _kept(path, key)
-    if curve is None:
+
+    def measured() -> dict[str, Any]:
         started = perf_counter()
         curve = call(net, task, labels, readout, norm, settings)
-        curve = replace(curve, seconds=perf_counter() - started)
-        if path is not None:
-            described = curve.to_json() | {"key": key}
-            write_text(path, json.dumps(described, indent=1, allow_nan=False) + "\n")
-    return curve
+        return replace(curve, seconds=perf_counter() - started).to_json()
+
+    return DecisionCurve.from_json(kept_values(path, key, measured))
 
 
 def parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
@@ -287,13 +284,3 @@ def parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
             readouts = settings.readouts if several else ("probability",)
             jobs += [(ADAPTIVE, labels, readout, norm) for readout in readouts]
     return jobs
-
-
-def _kept(path: Path | None, key: str) -> DecisionCurve | None:
-    try:
-        described = json.loads(path.read_text()) if path is not None and path.exists() else None
-    except ValueError:
-        return None
-    if not isinstance(described, dict) or described.pop("key", None) != key:
-        return None
-    return DecisionCurve.from_json(described)

@@ -13,7 +13,7 @@ from numpy import ndarray
 from featavg.data.images import ImageTask
 from featavg.errors import InputError, torch_needed
 from featavg.progress import Progress, part
-from featavg.storage.folders import read_folder, write_folder
+from featavg.storage.cache import kept_arrays
 from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
@@ -144,16 +144,16 @@ def features_of(
         task.name,
         embedding.name,
     )
-    arrays = _kept(folder, name)
-    if arrays is None:
-        arrays = {
+
+    def embedded() -> dict[str, ndarray]:
+        return {
             name_of_part: embedding(
                 images.pixels, progress=part(progress, i / 2, (i + 1) / 2)
             ).astype(np.float32)
             for i, (name_of_part, images) in enumerate(parts.items())
         }
-        if folder is not None:
-            write_folder(folder, arrays, {"kind": "features", "run": name})
+
+    arrays = kept_arrays(folder, name, embedded)
     return FeatureSet(
         arrays["train"].astype(np.float64),
         some.fine,
@@ -162,10 +162,3 @@ def features_of(
         task.groups,
         f"{embedding.name} on {task.name}",
     )
-
-
-def _kept(folder: Path | None, name: str) -> dict[str, ndarray] | None:
-    if folder is None or not folder.exists():
-        return None
-    arrays, meta = read_folder(folder)
-    return arrays if meta.get("run") == name else None

@@ -16,7 +16,10 @@ from featavg.data.images import ImageTask, as_json
 from featavg.errors import InputError
 from featavg.nets.torch.architecture import Architecture, architecture
 from featavg.progress import Progress
-from featavg.storage.folders import check_writable, read_folder, write_folder
+from featavg.storage.cache import note_saved
+from featavg.storage.files import check_writable
+from featavg.storage.folders import folder_exists, read_folder, write_folder
+from featavg.storage.locks import locked
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.torch.module import (
     arrays_of,
@@ -100,11 +103,29 @@ def train_images(
         "task": dict(as_json(task)),
     }
     path = None if folder is None else Path(folder)
-    if path is not None and path.exists():
-        return _the_same(load_trained(path), wanted, path)
+    if path is not None and folder_exists(path):
+        network_there = _the_same(load_trained(path), wanted, path)
+        note_saved(network_there.about.get("seconds"))
+        return network_there
     check_device(device)
-    if path is not None:
-        check_writable(path)
+    if path is None:
+        return _train_new(task, labels, recipe, described, wanted, None, progress, device, every)
+    check_writable(path)
+    with locked(path):
+        return _train_new(task, labels, recipe, described, wanted, path, progress, device, every)
+
+
+def _train_new(
+    task: ImageTask,
+    labels: str,
+    recipe: ImageRecipe,
+    described: Architecture,
+    wanted: dict[str, Any],
+    path: Path | None,
+    progress: Progress | None,
+    device: str,
+    every: float,
+) -> ImageNetwork:
     net = described.build(recipe.seed)
     checkpoint = None if path is None else Checkpoint(save_folder(path), every)
     trained = train_module(net, task, labels, recipe, checkpoint, progress, device)
