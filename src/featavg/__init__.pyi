@@ -133,5 +133,6 @@ from featavg.claims.registry import all_claims as all_claims
 from featavg.report.installation import Installation as Installation
 from featavg.report.installation import doctor as doctor
 from featavg.report.reproduce import reproduce as reproduce
+from featavg.playground.page import playground as playground
 
 __version__: str

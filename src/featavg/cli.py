@@ -25,6 +25,7 @@ GROUPS: tuple[str, ...] = (
     "radius",
     "sweep",
     "presets",
+    "playground",
     "connections",
     "data",
     "images",

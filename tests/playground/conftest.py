@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import featavg as fa
 from featavg.playground.bundle import script
 
 CHROMIUM = "/usr/bin/chromium"
@@ -37,3 +38,42 @@ def laboratory(browser):
 
     yield call
     page.close()
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """The path of the page."""
+    return fa.playground(tmp_path_factory.mktemp("playground"))
+
+
+@pytest.fixture
+def opened(browser, written):
+    """Opens the page at an address and notes every request and every word on the console."""
+    contexts = []
+
+    def open_page(address="", width=1280, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.asked, page.said = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
+        page.goto(written.as_uri() + address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def rested():
+    """Waits until nothing trains and no radius is being looked for; at a step, if one is given."""
+
+    def rest(page, step=None, timeout=60_000):
+        at = "" if step is None else f"[data-step='{step}']"
+        page.wait_for_selector(f"html[data-ready][data-busy=no]{at}", timeout=timeout)
+        return page
+
+    return rest

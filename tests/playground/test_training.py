@@ -44,9 +44,9 @@ TRAIN = """(given) => {
   const list = (array) => array && Array.from(array);
   return {
     losses, cosines: list(found.cosines), coefficients: list(found.coefficients),
-    lambda: list(found.lambda), share: list(found.spanShare), products: list(found.products),
+    lambda: list(found.lambda), share: list(found.shares), products: list(found.products),
     weights: list(net.weights), biases: list(net.biases), accuracy: found.accuracy,
-    index: found.index, indices: list(found.indices),
+    index: found.index, indices: list(found.indices), nullIndex: found.nullIndex,
   };
 }"""
 
@@ -122,6 +122,12 @@ def test_two_layers_train_as_in_the_package(laboratory, labels, stepper, task, n
     np.testing.assert_allclose(
         page["coefficients"], slow.ravel(), rtol=AGREES, atol=AGREES * np.abs(slow).max()
     )
+    index = fa.averaging_index(truth.net, task)
+    np.testing.assert_allclose(page["share"], index.neuron_share, rtol=AGREES, atol=AGREES)
+    if np.isfinite(index.value):  # a class of one feature has no average
+        np.testing.assert_allclose(page["indices"], index.neurons, rtol=AGREES, atol=AGREES)
+        assert page["index"] == pytest.approx(index.value, abs=AGREES)
+        assert page["nullIndex"] == pytest.approx(index.null, abs=0.02)  # another fixed sample
     if follows:
         feature = follows[0].feature
         np.testing.assert_allclose(

@@ -1,6 +1,7 @@
 // What the weights point at: equivalent weights, their cosines with the features, and the weights
 // in the basis of the features.
 
+import { averagingIndex } from "./averaging.js";
 import { secondLayer } from "./networks.js";
 import { cholesky, choleskySolve, norm, row, timesTransposed } from "./vectors.js";
 
@@ -124,9 +125,10 @@ export function measure(training) {
   const mix = equivalentCombinations(net, labels, training.z, data.clusters);
   const equivalent = combine(mix, k, net.weights, net.neurons, width);
   const cosines = cosineMatrix(features, k, equivalent, k, width);
-  const products = timesTransposed(net.weights, net.neurons, features, k, width);
-  const coefficients = basisCoefficients(task, products, net.neurons);
-  const lengths = Float64Array.from({ length: net.neurons }, (_, r) => norm(row(net.weights, width, r)));
+  const neurons = inBasis(task, features, net.weights, net.neurons, width);
+  const index = net.depth === 2
+    ? averagingIndex(task, neurons.coefficients, neuronSigns(net, labels), neurons.shares)
+    : effectiveIndex(task, features, equivalent, width);
   return {
     step: training.steps,
     logLoss: training.logLoss,
@@ -134,13 +136,32 @@ export function measure(training) {
     accuracy: trainAccuracy(training),
     cosines,
     blocks: blockCosines(cosines, labels),
-    products,
-    coefficients,
-    lengths,
-    spanShare: spanShares(products, coefficients, lengths, task, net.neurons),
+    products: neurons.products,
+    coefficients: neurons.coefficients,
+    shares: neurons.shares,
+    index: index.value,
+    indices: index.neurons,
+    nullIndex: index.null,
     lambda: training.track?.lambda ?? null,
+    // What the plane needs beside the products to decide any combination of features.
     biases: net.biases.slice(),
+    head: net.head.slice(),
+    middle: net.middle?.slice() ?? null,
   };
+}
+
+// Weights against the features: inner products, coefficients, and the share in their span.
+function inBasis(task, features, weights, count, width) {
+  const products = timesTransposed(weights, count, features, task.k, width);
+  const coefficients = basisCoefficients(task, products, count);
+  const lengths = Float64Array.from({ length: count }, (_, r) => norm(row(weights, width, r)));
+  return { products, coefficients, shares: spanShares(products, coefficients, lengths, task, count) };
+}
+
+// Three layers have no neuron of one class: the effective weights of the clusters take their place.
+function effectiveIndex(task, features, equivalent, width) {
+  const { coefficients, shares } = inBasis(task, features, equivalent, task.k, width);
+  return averagingIndex(task, coefficients, task.labels, shares);
 }
 
 // Mean cosine inside the classes (own feature apart) and across them.

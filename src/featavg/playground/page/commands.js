@@ -1,0 +1,52 @@
+// What one sees, as a command and as Python. The page draws its own random numbers, so the command
+// repeats the experiment, not the single run: the same law, other draws.
+
+import { defaults } from "./setting.js";
+
+const FLAGS = ["k", "d", "n", "sigma", "positive", "cosine", "m", "h", "sigma_w", "stepper", "lr", "readout", "orientation"];
+const USUAL = { readout: "probability" }; // where the package's default is another than the page's
+const PACKAGE_STEPPERS = ["gd", "momentum", "adam"];
+
+function plain(value) {
+  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+}
+
+// What differs from the paper's setting.
+function changes(s) {
+  const usual = { ...defaults(), ...USUAL, positive: Math.floor(s.k / 2) };
+  const out = {};
+  for (const name of FLAGS) if (s[name] !== usual[name]) out[name] = s[name];
+  if (out.sigma_w !== undefined) out.sigma_b = out.sigma_w;
+  if (s.stepper !== "adam" && s.stepper !== "sign") delete out.orientation;
+  if (!PACKAGE_STEPPERS.includes(s.stepper)) delete out.stepper;
+  return out;
+}
+
+// Sentences on what the package's simulator does not take; they stand before the command.
+export function caveats(s) {
+  const out = [];
+  if (s.depth === "3") out.push("Three layers run in this page only: the command trains two.");
+  if (s.stepper === "sign") out.push("Sign descent runs in this page only: the command uses gradient descent.");
+  return out;
+}
+
+export function asCommand(s, step) {
+  const flags = Object.entries(changes(s)).map(([name, value]) => `--${name.replace("_", "-")} ${plain(value)}`);
+  if (step !== 100) flags.push(`--steps ${step}`);
+  if (s.seed !== 0) flags.push(`--seed ${s.seed}`);
+  return [...caveats(s).map((line) => `# ${line}`), ["featavg simulate", ...flags].join(" ")].join("\n");
+}
+
+export function asPython(s, step) {
+  const value = (v) => (typeof v === "string" ? `"${v}"` : plain(v));
+  const pairs = Object.entries(changes(s)).map(([name, v]) => `${name}=${value(v)}`);
+  if (step !== 100) pairs.push(`steps=${step}`);
+  if (s.seed !== 0) pairs.push(`seeds=(${s.seed},)`);
+  return [
+    ...caveats(s).map((line) => `# ${line}`),
+    "import featavg as fa",
+    "",
+    `done = fa.simulate(fa.compose("paper"${pairs.length ? ", " : ""}${pairs.join(", ")}))`,
+    "print(done)",
+  ].join("\n");
+}

@@ -1,0 +1,246 @@
+"""The page itself, in a real browser with plain flags, from a file address."""
+
+import json
+import re
+
+import pytest
+
+from featavg.cli import main
+from featavg.playground import bundle
+
+SMALL = "#n=60&d=400"  # a run that takes no time
+LIMIT = 600_000  # bytes
+# Generous: the tests share their machine. On an idle laptop core they are about 20, 6 and 300.
+STEP_LIMIT, FRAME_LIMIT, FIRST_VIEW_LIMIT = 1000.0, 250.0, 6000.0
+
+
+def quiet(page):
+    """No request but the file itself and its own workers, not a word on the console."""
+    strangers = [url for url in page.asked if not url.startswith(("file:", "blob:", "data:"))]
+    assert strangers == []
+    assert page.said == []
+
+
+def test_the_file_is_one_and_small(written):
+    text = written.read_text()
+    assert len(text.encode()) <= LIMIT
+    assert not re.search(r'<(script|link|img|iframe)[^>]+(src|href)="(?!data:)', text)
+    assert (
+        "import " not in re.sub(r"//.*|/\*.*?\*/", "", bundle.script("page/main.js")).split("`")[0]
+    )
+
+
+def test_the_command_writes_it(tmp_path, capsys):
+    out = tmp_path / "deep" / "page.html"
+    assert main(["playground", "--no-open", "--out", str(out)]) == 0
+    assert out.read_text().startswith("<!doctype html>")
+    assert str(out) in capsys.readouterr().out
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["playground", "--no-open", "--out", str(tmp_path / "file" / "page.html")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_it_opens_trains_and_asks_nobody(opened, rested):
+    page = opened()
+    page.wait_for_selector("html[data-ready]", timeout=30_000)
+    first = page.evaluate("performance.now()")
+    rested(page, step=100, timeout=120_000)
+    mean = "(list) => list.reduce((a, b) => a + b, 0) / list.length"
+    step = page.evaluate(f"({mean})(playground.experiment.stepTimes)")
+    frame = page.evaluate(f"({mean})(playground.page.frames)")
+    print(f"\nfirst view {first:.0f} ms, step {step:.1f} ms, frame {frame:.1f} ms")
+    assert first < FIRST_VIEW_LIMIT
+    assert step < STEP_LIMIT
+    assert frame < FRAME_LIMIT
+    # Figure 2 and the radii of the paper's setting, as the package has them.
+    assert float(page.text_content("#index-coarse")) > 0.95
+    assert float(page.text_content("#index-fine")) < 0.05
+    assert float(page.text_content("#radius-coarse")) == pytest.approx(17.5, rel=0.05)
+    assert float(page.text_content("#radius-fine")) == pytest.approx(39.2, rel=0.06)
+    quiet(page)
+
+
+CHANGES = {
+    "k": ("6", "6"),
+    "d": ("4", "10⁴|10000"),
+    "n": ("2", "100"),
+    "sigma": ("2", "2"),
+    "cosine": ("0.5", "60°"),
+    "positive": ("2", "2 of 6"),
+    "m": ("2", "2"),
+    "h": ("2", "2"),
+    "sigma_w": ("-3", "0.001"),
+    "lr": ("-2", "0.01"),
+}
+
+
+def test_every_control_works(opened, rested):
+    page = rested(opened(SMALL + "&step=2"), step=2)
+    page.select_option("#speed", "fast")
+    for name, (position, words) in CHANGES.items():
+        before = page.evaluate("playground.experiment.id")
+        page.locator(f"#set-{name}").fill(position)
+        page.wait_for_selector(f"html[data-ready='{before + 1}']", timeout=30_000)
+        told = page.locator(f"#set-{name} + output, output[for=set-{name}]").first.text_content()
+        assert re.search(words, told), (name, told)
+    for name in ("depth", "stepper", "orientation", "readout"):
+        for value in page.evaluate(
+            f"[...document.getElementById('set-{name}').options].map((o) => o.value)"
+        ):
+            page.select_option(f"#set-{name}", value, force=True)
+            page.wait_for_timeout(30)
+    page.fill("#set-seed", "7")
+    page.press("#set-seed", "Enter")
+    page.click("#dice")
+    assert page.evaluate("playground.experiment.setting.seed") == 8
+    quiet(page)
+
+
+def test_play_pause_step_time_and_reset(opened, rested):
+    page = rested(opened(SMALL + "&step=5"), step=5)
+    page.click("#one")
+    rested(page, step=6)
+    page.click("#play")
+    page.wait_for_selector("#play[aria-pressed=true]")
+    page.wait_for_selector("html:not([data-step='6']):not([data-step='7'])", state="attached")
+    page.click("#play")
+    page.wait_for_selector("#play[aria-pressed=false]")
+    rested(page)
+    page.locator("#time").fill("1")
+    assert page.evaluate("playground.experiment.record.step < playground.experiment.step")
+    page.click("#reset")
+    rested(page, step=0)
+    page.focus("#laboratory")
+    page.keyboard.press("ArrowRight")
+    rested(page, step=1)
+    quiet(page)
+
+
+def test_the_point_is_dragged_and_keyed(opened, rested):
+    page = rested(opened(SMALL + "&step=40"), step=40)
+    handle = page.locator("[data-view=plane-coarse] .handle")
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 60, box["y"] - 40, steps=4)
+    page.mouse.up()
+    moved = page.evaluate("[playground.experiment.setting.px, playground.experiment.setting.py]")
+    assert moved[0] < 0.95
+    assert moved[1] > 0.05
+    handle.focus()
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("playground.experiment.setting.py") == pytest.approx(
+        moved[1] + 0.02, abs=1e-3
+    )
+    rested(page)
+    assert "radius" in page.text_content("[data-view=plane-fine] svg")
+    # In plane and ball: the nearest flipped point is as far as the radius says.
+    found = page.evaluate(
+        """() => { const { answer, task } = playground.experiment;
+          return ["coarse", "fine"].map((l) => [answer.found[l].certified, answer.found[l].attack]); }"""
+    )
+    for certified, attack in found:
+        assert 0 < certified <= attack < 100
+    quiet(page)
+
+
+def test_a_neuron_is_looked_at(opened, rested):
+    page = rested(opened(SMALL + "&step=20"), step=20)
+    chip = page.locator("#neurons-fine button").nth(3)
+    chip.hover()
+    assert chip.get_attribute("aria-pressed") == "true"
+    label = page.get_attribute("[data-view=neuron-fine] svg", "aria-label")
+    assert label.startswith("Neuron 4 in the basis of the features")
+    values = [float(v.replace("−", "-")) for v in re.findall(r"(?<=[ :])[−\d.]+(?=[,.])", label)]
+    assert (
+        max(range(10), key=values.__getitem__) == 3
+    )  # fine labels: neuron 4 has learned feature 4
+    quiet(page)
+
+
+def test_the_story_is_told(opened, rested):
+    page = opened(SMALL)
+    for number in range(1, 9):
+        page.click("#story-next")
+        page.wait_for_selector(f"#story-steps li:nth-child({number}) button[aria-current=step]")
+        assert page.text_content("#story-title").startswith(f"{number}. ")
+        assert "$" not in page.text_content("#story-text")
+    assert page.locator("#story-text math").count() >= 0
+    page.click("#story-steps li:nth-child(7) button")
+    assert page.input_value("#set-readout") == "sum"
+    page.locator("#exercise-list summary").first.click()
+    assert page.locator("#exercise-list details[open]").count() == 1
+    quiet(page)
+
+
+def test_numbers_and_pictures_are_saved(opened, rested, tmp_path):
+    page = rested(opened(SMALL + "&step=10"), step=10)
+    with page.expect_download() as saved:
+        page.click("#save-json")
+    numbers = json.loads(saved.value.path().read_text())
+    assert numbers["step"] == 10
+    assert len(numbers["coarse"]["cosines"]) == 100
+    assert len(numbers["radii"]["fine"]["certified"]) == 100
+    for view in page.evaluate(
+        "[...document.querySelectorAll('figure[data-view]')].map((f) => f.dataset.view)"
+    ):
+        with page.expect_download() as saved:
+            page.click(f"[data-view={view}] [data-save=svg]")
+        text = saved.value.path().read_text()
+        assert text.startswith("<svg")
+        assert "var(" not in text
+        assert text.count("<") > 10
+    with page.expect_download() as saved:
+        page.click("[data-view=curve] [data-save=png]")
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+    quiet(page)
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(360, "light"), (390, "dark"), (768, "light"), (1280, "dark")]
+)
+def test_nothing_overlaps_or_runs_off_the_screen(opened, rested, width, scheme):
+    page = rested(opened(SMALL + "&step=5&story=4", width=width, color_scheme=scheme), step=5)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    overlaps = page.evaluate(
+        """() => {
+          const boxes = [...document.querySelectorAll(
+            "figure[data-view], .control, #story-text, .turn, .exits, .exercises, .numbers")]
+            .filter((node) => node.offsetParent !== null)
+            .map((node) => [node, node.getBoundingClientRect()]);
+          const found = [];
+          boxes.forEach(([a, p], i) => boxes.slice(i + 1).forEach(([b, q]) => {
+            if (a.contains(b) || b.contains(a)) return;
+            const wide = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+            const high = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+            if (wide > 1 && high > 1 && !a.closest(".settings") && !b.closest(".settings"))
+              found.push([a.outerHTML.slice(0, 60), b.outerHTML.slice(0, 60)]);
+          }));
+          return found;
+        }"""
+    )
+    assert overlaps == []
+    quiet(page)
+
+
+def test_motion_is_left_out_where_it_is_unwelcome(opened, rested):
+    page = rested(opened(SMALL, reduced_motion="reduce"), step=100)
+    # The run is there at once: it was not played step by step.
+    assert page.evaluate("playground.experiment.records.length") < 60
+    quiet(page)
+
+
+def test_everything_has_a_name(opened, rested):
+    page = rested(opened(SMALL + "&step=2"), step=2)
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, svg[role=img], [tabindex='0']")]
+          .filter((node) => node.offsetParent !== null || node.closest("svg"))
+          .filter((node) => !(node.getAttribute("aria-label") || node.textContent.trim() || node.title ||
+            node.labels?.length))
+          .map((node) => node.outerHTML.slice(0, 80))"""
+    )
+    assert nameless == []
