@@ -8,7 +8,8 @@ const USUAL = { readout: "probability" }; // where the package's default is anot
 const PACKAGE_STEPPERS = ["gd", "momentum", "adam"];
 
 function plain(value) {
-  return typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+  if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+  return String(Number(value.toPrecision(6)));
 }
 
 // What differs from the paper's setting.

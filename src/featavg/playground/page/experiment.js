@@ -18,23 +18,20 @@ const CURVE_EVERY = 300; // milliseconds between curves while it trains
 export class Experiment {
   constructor(setting, onChange, onTrouble) {
     this.onChange = onChange;
-    this.onTrouble = onTrouble;
     this.speed = "normal";
     this.stepTimes = [];
     this.workers = new Workers({
       onTraining: (answer) => this.trained(answer),
       onRadii: (answer) => this.measured(answer),
-      onTrouble,
+      onTrouble: (sentence) => {
+        this.pending = this.curvePending = this.pointPending = false;
+        onTrouble(sentence);
+      },
     });
     this.reset(setting);
   }
 
   reset(setting) {
-    // A run that nobody wants any more is not worth waiting for.
-    if (this.pending) {
-      this.workers.restart("trainer");
-      this.workers.restart("radii");
-    }
     this.setting = setting;
     this.task = makeTask(simulated(setting));
     this.id = (this.id ?? 0) + 1;
@@ -46,9 +43,16 @@ export class Experiment {
     this.curvePending = this.pointPending = this.pointWanted = false;
     this.playing = false;
     this.until = 0;
-    this.pending = true;
     clearTimeout(this.timer);
-    this.workers.ask("trainer", { id: this.id, kind: "reset", setting: simulated(setting) });
+    // One request at a time: whoever drags a slider asks for the last setting, not for all of them.
+    if (this.pending) this.resetWanted = true;
+    else this.askReset();
+  }
+
+  askReset() {
+    this.resetWanted = false;
+    this.pending = true;
+    this.workers.ask("trainer", { id: this.id, kind: "reset", setting: simulated(this.setting) });
   }
 
   // A change that needs no new run is taken over; any other starts again.
@@ -111,7 +115,7 @@ export class Experiment {
   }
 
   advance() {
-    if (this.pending || this.step >= this.until) return;
+    if (this.pending || !this.records.length || this.step >= this.until) return;
     this.pending = true;
     const now = performance.now();
     const wantsNets = this.hurry || !this.playing || (!this.curvePending && now - (this.curveAt ?? 0) > CURVE_EVERY);
@@ -121,8 +125,12 @@ export class Experiment {
   }
 
   trained(answer) {
-    if (answer.id !== this.id) return;
     this.pending = false;
+    if (this.resetWanted) {
+      this.askReset();
+      return;
+    }
+    if (answer.id !== this.id) return;
     if (answer.kind === "start") {
       this.shadows = answer.shadows;
       this.clusters = answer.clusters;

@@ -9,7 +9,7 @@ import { Controls } from "./controls.js";
 import { Experiment, SPEEDS } from "./experiment.js";
 import { copy, numbers, save, savePng, saveSvg } from "./exports.js";
 import { typeset } from "./mathematics.js";
-import { parseAddress, settled, toAddress } from "./setting.js";
+import { parseAddress, settled, simulated, toAddress } from "./setting.js";
 import { EXERCISES, STORY } from "./story.js";
 import { Views } from "./views.js";
 
@@ -312,4 +312,4 @@ function bracket(low, high) {
 export const page = new Page();
 
 // For the console: `playground.experiment`, and the simulator under `playground.laboratory`.
-globalThis.playground = { page, experiment: page.experiment, laboratory, asCommand, asPython, parseAddress, toAddress, numbers };
+globalThis.playground = { page, experiment: page.experiment, laboratory, asCommand, asPython, parseAddress, toAddress, simulated, numbers };

@@ -133,13 +133,12 @@ export function sameRun(a, b) {
   return SIMULATED.every((name) => a[name] === b[name]);
 }
 
-// Only what differs from a fresh page: short links.
+// Only what differs from a fresh page: short links. Some usual values follow from others.
 export function toAddress(s) {
-  const plain = defaults();
+  const usual = { ...defaults(), positive: Math.floor(s.k / 2), b: otherFeature(s), step: null };
   const parts = [];
   for (const name of Object.keys(FIELDS)) {
-    if (s[name] === null || (s[name] === plain[name] && name !== "step")) continue;
-    parts.push(`${name}=${typeof s[name] === "number" ? Number(s[name].toPrecision(12)) : s[name]}`);
+    if (s[name] !== null && s[name] !== usual[name]) parts.push(`${name}=${s[name]}`);
   }
   return parts.length ? `#${parts.join("&")}` : "#";
 }

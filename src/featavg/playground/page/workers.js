@@ -28,10 +28,4 @@ export class Workers {
   ask(name, message) {
     this.live[name].postMessage(message);
   }
-
-  // What a worker is busy with has become worthless.
-  restart(name) {
-    this.live[name].terminate();
-    this.start(name);
-  }
 }
