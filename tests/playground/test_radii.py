@@ -89,7 +89,7 @@ def test_exact_radii_agree(laboratory, name):
 
 @pytest.mark.parametrize(
     ("readout", "h", "budget", "widest"),
-    [("probability", 1, 40, 0.35), ("probability", 2, 20, 0.5), ("sum", 4, 40, 0.2)],
+    [("probability", 1, 40, 0.15), ("probability", 2, 20, 0.2), ("sum", 4, 40, 0.2)],
 )
 def test_brackets_hold_the_truth(laboratory, readout, h, budget, widest):
     task = fa.MultiCluster(k=6, d=1000)
@@ -105,6 +105,28 @@ def test_brackets_hold_the_truth(laboratory, readout, h, budget, widest):
     assert np.all(certified >= (1 - widest) * attack)
     score = fa.score(net(x + np.array(moves)), task.positive_clusters, readout)
     assert np.all(sample.y * score <= 1e-9)
+
+
+@pytest.mark.parametrize("h", [1, 2])
+def test_probability_brackets_of_random_networks_are_sound(laboratory, h):
+    rng = np.random.default_rng(5)
+    classes = np.array([1, 1, -1, -1])
+    for scale in (0.3, 3.0):
+        net = fa.grouped(scale * rng.normal(size=(4 * h, 3)), 4)
+        x = 2 * rng.normal(size=(8, 3))
+        y = np.sign(fa.score(net(x), classes > 0, "probability")).astype(int)
+        certified, attack, moves = asked(laboratory, net, x, y, "probability", classes)
+        assert np.all(certified <= attack)
+        directions = rng.normal(size=(50_000, 3))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        for i in range(len(x)):
+            reach = min(certified[i], 50.0)
+            for share in (1.0, 0.8):
+                moved = net(x[i] + share * reach * directions)
+                assert np.all(y[i] * fa.score(moved, classes > 0, "probability") >= -1e-9)
+            if moves[i] is not None:
+                flipped = net(x[i : i + 1] + moves[i])
+                assert y[i] * fa.score(flipped, classes > 0, "probability")[0] <= 1e-9
 
 
 @pytest.mark.parametrize("readout", ["max", "sum", "probability"])

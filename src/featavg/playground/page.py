@@ -23,7 +23,7 @@ _NETWORKS = {
     "fine": ("decoupled", "Cluster labels", "fine", "decoupled"),
 }
 _SHARED = {
-    "index": ("Averaging index", "1 is an average of features, 0 a single one"),
+    "index": ("Averaging index", "1 is an average, 0 one feature"),
     "loss": ("Loss", "of each network on its own labels"),
     "curve": ("Robust accuracy", "from exact radii of 100 fresh points"),
 }

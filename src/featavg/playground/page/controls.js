@@ -66,6 +66,7 @@ export class Controls {
     const input = control.options ? this.choice(control) : this.slider(control);
     input.id = id;
     const value = document.createElement("output");
+    value.setAttribute("aria-live", "off"); // the slider says its value itself
     value.htmlFor = id;
     row.append(label, value, input);
     this.parts[control.name] = { control, row, input, value };

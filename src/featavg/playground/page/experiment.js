@@ -1,6 +1,7 @@
 // The experiment behind the views: which setting runs, what has been recorded, what is being
 // played, and which radii are known. It owns the workers and tells its listener when to draw.
 
+import { keepsRotations } from "../simulator/steppers.js";
 import { makeTask } from "../simulator/task.js";
 import { planeBasis } from "../views/plane.js";
 import { sameRun, settled, simulated } from "./setting.js";
@@ -13,6 +14,8 @@ export const SPEEDS = {
 };
 const MOST_RECORDS = 400;
 const LAST_STEP = 5000;
+const PACE = 3.072; // learning rate times dimension, and
+const START = 1e-5 * Math.sqrt(3072); // size of a first weight times the root of it, in the paper
 const CURVE_EVERY = 300; // milliseconds between curves while it trains
 
 export class Experiment {
@@ -119,7 +122,7 @@ export class Experiment {
     this.pending = true;
     const now = performance.now();
     const wantsNets = this.hurry || !this.playing || (!this.curvePending && now - (this.curveAt ?? 0) > CURVE_EVERY);
-    const budget = this.hurry ? 120 : SPEEDS[this.speed].budget;
+    const budget = this.hurry ? 60 : SPEEDS[this.speed].budget;
     this.askedAt = now;
     this.workers.ask("trainer", { id: this.id, kind: "advance", until: budget ? this.until : this.step + 1, budget, wantsNets });
   }
@@ -215,15 +218,20 @@ export class Experiment {
     this.onChange();
   }
 
-  // Moves one value, keeping the run comparable: the pace and the start follow the dimension.
+  // Moves one value and keeps the run comparable: pace and start follow the dimension and the kind
+  // of optimizer. Those that look at single coordinates take steps of the size of the rate itself.
   with(changes) {
-    const next = { ...this.setting, ...changes, step: null };
-    if ("d" in changes && !("lr" in changes) && next.stepper !== "adam" && next.stepper !== "sign") {
-      const ratio = this.setting.d / changes.d;
-      next.lr = this.setting.lr * ratio;
-      next.sigma_w = this.setting.sigma_w * Math.sqrt(ratio);
-    }
+    const before = this.setting;
+    const next = { ...before, ...changes, step: null };
+    const rotates = keepsRotations(next.stepper);
     if ("k" in changes && !("positive" in changes)) next.positive = Math.floor(changes.k / 2);
+    if (rotates !== keepsRotations(before.stepper)) {
+      next.lr = rotates ? PACE / next.d : 1e-3;
+      next.sigma_w = rotates ? START / Math.sqrt(next.d) : 1e-5;
+    } else if ("d" in changes && rotates) {
+      next.lr = before.lr * (before.d / next.d);
+      next.sigma_w = before.sigma_w * Math.sqrt(before.d / next.d);
+    }
     return settled(next);
   }
 }

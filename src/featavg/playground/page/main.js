@@ -302,7 +302,7 @@ class Page {
 }
 
 function clamp(value) {
-  return Math.min(1.55, Math.max(-0.7, Number(value.toFixed(4))));
+  return Math.min(1.75, Math.max(-0.75, Number(value.toFixed(4))));
 }
 
 function bracket(low, high) {

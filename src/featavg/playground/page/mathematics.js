@@ -37,13 +37,20 @@ function rowOf(list, end = null) {
     const term = atom(list);
     if (list[0] === "/") {
       list.shift();
-      out.push(`<mfrac>${term}${atom(list)}</mfrac>`);
+      out.push(`<mfrac>${term}${below(list)}</mfrac>`);
     } else {
       out.push(term);
     }
   }
   if (end) list.shift();
   return out.length === 1 ? out[0] : `<mrow>${out.join("")}</mrow>`;
+}
+
+// What stands under a fraction bar needs no brackets of its own.
+function below(list) {
+  if (list[0] !== "(") return atom(list);
+  list.shift();
+  return rowOf(list, ")");
 }
 
 function atom(list) {

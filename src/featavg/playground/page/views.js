@@ -126,7 +126,7 @@ export class Views {
     const theory = theoryRadii(task);
     const root = this.roots.curve;
     const finite = curve ? NETWORKS.flatMap((l) => [...curve.radii[l].attack].filter(Number.isFinite)) : [];
-    const most = Math.max(1.3 * theory.decoupled, 1.02 * Math.max(0, ...finite));
+    const most = Math.max(1.45 * theory.decoupled, 1.02 * Math.max(0, ...finite));
     const x = [0, Math.min(most, 4 * theory.decoupled)];
     const free = task.cosine === 0 ? "d" : "d(1−c)"; // c: the cosine between features
     const series = [];
@@ -138,7 +138,7 @@ export class Views {
     }
     lineChart(root, {
       series, x, y: [0, 1.04], xLabel: "how far every point may be moved (ℓ₂)", yLabel: "points still right",
-      marks: [{ x: theory.averaged, label: `√(${free}/k)`, className: "averaged" }, { x: theory.decoupled, label: `√(${free}/2)`, className: "decoupled" }],
+      marks: [{ x: theory.averaged, label: `√(${free}/k)`, className: "averaged" }, { x: theory.decoupled, label: `√(${free}/2)`, className: "decoupled", side: "right" }],
     });
     const told = curve ? NETWORKS.map((l) => `${tell(median(curve.radii[l].certified))} with ${l === "coarse" ? "class" : "cluster"} labels`).join(", ") : "being computed";
     set(root, { "aria-label": `Robust accuracy. Median radius ${told}. Theory: ${tell(theory.averaged)} averaged, ${tell(theory.decoupled)} decoupled.` });

@@ -87,6 +87,7 @@ export class ProbabilityRelaxation {
     this.own = outs.filter((_, c) => labels[c] === y);
     this.rivals = outs.filter((_, c) => labels[c] !== y);
     this.count = count;
+    this.separable = true; // exponentials of single neurons allow a second bound
     this.concave = this.rivals.flatMap((one) => one.members);
   }
 

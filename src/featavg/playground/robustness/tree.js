@@ -9,6 +9,7 @@
 
 import { dot, norm } from "../simulator/vectors.js";
 import { nearest } from "./nearest.js";
+import { priceAt, priceOf, separableBound, stiffnessOf } from "./separable.js";
 import { direction, moved } from "./subspace.js";
 
 const ROUNDS = 12;
@@ -42,6 +43,7 @@ export class TreeSearch {
       low: new Float64Array(size).fill(-Infinity),
       high: new Float64Array(size).fill(Infinity),
       normal: null,
+      proven: 0, // the half-space normal . u >= proven holds all flipped points of the node
       depth: 0,
       z: this.z,
     }));
@@ -73,10 +75,13 @@ export class TreeSearch {
       node.bound = Infinity;
       return [];
     }
+    if (node.relaxation.separable) this.raise(node, box);
+    if (node.bound >= this.goal) return [];
     const answer = this.planes(node.relaxation, node.relaxation.above(box), [this.z, node.z], node);
     if (answer.bound > node.bound) {
       node.bound = answer.bound;
       node.normal = answer.normal;
+      node.proven = answer.bound;
     }
     if (answer.u === null || node.bound >= this.goal) return [];
     const z = moved(this.space, this.z, answer.u);
@@ -93,12 +98,27 @@ export class TreeSearch {
     });
   }
 
+  // The bound neuron by neuron, with the price of the best candidate and of a local solution
+  // inside the node.
+  raise(node, box) {
+    const { relaxation } = node;
+    relaxation.stiffness ??= stiffnessOf(this.space, relaxation.concave);
+    const local = this.planes(relaxation, relaxation.below(clipped(node.z, box)), [this.z, node.z], node);
+    const prices = [this.found.u && priceAt(this.space, relaxation, this.z, this.found.u),
+      local.u && priceOf(this.space, relaxation, this.z, local)];
+    for (const price of prices) {
+      if (!price) continue;
+      const bound = separableBound(this.space, relaxation, box, price, this.z, relaxation.stiffness);
+      node.bound = Math.max(node.bound, bound);
+    }
+  }
+
   // What the cap {|u| <= R, n . u >= t} and the splits leave of each pre-activation.
   box(node) {
     const { count, rows } = this.space;
     const lo = new Float64Array(count);
     const hi = new Float64Array(count);
-    const [R, t] = [this.goal, node.bound];
+    const [R, t] = [this.goal, node.proven];
     const side = Math.sqrt(Math.max(0, R * R - t * t));
     const slack = 1e-12 * (R + norm(this.z));
     for (let r = 0; r < count; r++) {
@@ -122,7 +142,9 @@ export class TreeSearch {
   planes(relaxation, side, seen, node = null) {
     const rows = [];
     const limits = [];
+    const all = [];
     const add = (weights, constant) => {
+      all.push(weights);
       rows.push(direction(this.space, weights));
       limits.push(-constant - dot(weights, this.z));
     };
@@ -132,6 +154,7 @@ export class TreeSearch {
         if (node.high[r] < Infinity) add(unit(this.space.count, r, 1), -node.high[r]);
       }
     }
+    const fences = rows.length;
     for (const z of seen) for (const cut of relaxation.cuts(side, z)) add(cut.weights, cut.constant);
     let best = { u: null, bound: 0, normal: null };
     for (let round = 0; round < ROUNDS; round++) {
@@ -139,6 +162,7 @@ export class TreeSearch {
       this.found.programs++;
       if (answer.bound > best.bound) best = { ...best, bound: answer.bound, normal: proven(rows, answer.multipliers) };
       best.u = answer.u;
+      best.multipliers = answer.multipliers;
       if (answer.u === null || (node && best.bound >= this.goal)) break;
       const z = moved(this.space, this.z, answer.u);
       const length = norm(answer.u);
@@ -152,7 +176,7 @@ export class TreeSearch {
       }
       if (!added) break;
     }
-    return best;
+    return { ...best, all, fences };
   }
 
   start(relaxation, hints) {
@@ -203,6 +227,10 @@ function proven(rows, multipliers) {
   });
   const length = norm(normal);
   return length > 0 ? normal.map((v) => v / length) : null;
+}
+
+function clipped(z, box) {
+  return z.map((v, r) => Math.min(Math.max(v, box.lo[r]), box.hi[r]));
 }
 
 function unit(size, r, value) {

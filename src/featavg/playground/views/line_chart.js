@@ -5,7 +5,7 @@ import { element, round, text, tell, ticks } from "./svg.js";
 export const SIZE = { width: 310, height: 210, left: 44, right: 10, top: 10, bottom: 36 };
 
 // series: { points: [[x, y], ...], className, steps } or { band: [[x, low, high], ...], className }.
-// marks: { x, label, className }: vertical lines; levels: { y, label }: horizontal ones.
+// marks: { x, label, className, side }: vertical lines; levels: { y, label }: horizontal ones.
 export function lineChart(root, { series, x, y, marks = [], levels = [], xLabel, yLabel, size = SIZE }) {
   const { width, height, left, right, top, bottom } = size;
   const [x0, x1] = x;
@@ -27,13 +27,13 @@ export function lineChart(root, { series, x, y, marks = [], levels = [], xLabel,
     parts.push(element("line", { class: `mark ${one.className ?? ""}`, x1: left, x2: width - right, y1: py(one.y), y2: py(one.y) }));
     parts.push(text(width - right - 3, py(one.y) - 4, one.label, { class: "note", "text-anchor": "end" }));
   }
-  // At the foot and to the left of the line: there a falling curve leaves room.
-  marks.forEach((one, i) => {
+  // At the foot, on the side that the mark asks for: a falling curve leaves room there.
+  marks.forEach((one) => {
     if (!(one.x >= x0 && one.x <= x1)) return;
     const at = px(one.x);
-    const early = at < left + 60;
+    const after = one.side === "right" || at < left + 60;
     parts.push(element("line", { class: `mark ${one.className ?? ""}`, x1: at, x2: at, y1: top, y2: height - bottom }));
-    parts.push(text(at + (early ? 4 : -4), height - bottom - 8 - 14 * i, one.label, { class: `note ${one.className ?? ""}`, "text-anchor": early ? "start" : "end" }));
+    parts.push(text(at + (after ? 4 : -4), height - bottom - 8, one.label, { class: `note ${one.className ?? ""}`, "text-anchor": after ? "start" : "end" }));
   });
   const inside = (v) => Math.min(Math.max(v, y0), y1);
   for (const one of series) {

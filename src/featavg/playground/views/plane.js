@@ -6,9 +6,9 @@ import { score } from "../robustness/readout.js";
 import { element, round, set, tell, text } from "./svg.js";
 
 const SIDE = 360;
-const LOW = -0.75;
-const HIGH = 1.6;
-const GRID = 48;
+const LOW = -0.8;
+const HIGH = 1.8;
+const GRID = 52;
 
 const toPixel = (v) => ((v - LOW) / (HIGH - LOW)) * SIDE;
 const toPlane = (p) => LOW + (p / SIDE) * (HIGH - LOW);
