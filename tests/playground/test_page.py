@@ -2,6 +2,7 @@
 
 import json
 import re
+from statistics import median
 
 import pytest
 
@@ -169,7 +170,15 @@ def test_the_story_is_told(opened, rested):
         page.wait_for_selector(f"#story-steps li:nth-child({number}) button[aria-current=step]")
         assert page.text_content("#story-title").startswith(f"{number}. ")
         assert "$" not in page.text_content("#story-text")
-    assert page.locator("#story-text math").count() >= 0
+    # What the sixth step says of 10^12 dimensions is what one sees.
+    page.click("#story-steps li:nth-child(6) button")
+    rested(page, step=100)
+    numbers = page.evaluate("playground.numbers(playground.experiment, '')")
+    assert numbers["coarse"]["averaging_index"] > 0.9
+    assert numbers["fine"]["averaging_index"] < 0.05
+    theory = {"coarse": (10**12 / 16) ** 0.5, "fine": (10**12 / 2) ** 0.5}
+    for labels, expected in theory.items():
+        assert median(numbers["radii"][labels]["certified"]) == pytest.approx(expected, rel=0.1)
     page.click("#story-steps li:nth-child(7) button")
     assert page.input_value("#set-readout") == "sum"
     page.locator("#exercise-list summary").first.click()

@@ -24,8 +24,8 @@ _NETWORKS = {
 }
 _SHARED = {
     "index": ("Averaging index", "1 is an average, 0 one feature"),
-    "loss": ("Loss", "of each network on its own labels"),
-    "curve": ("Robust accuracy", "from exact radii of 100 fresh points"),
+    "loss": ("Loss", "on its own labels"),
+    "curve": ("Robust accuracy", "100 fresh points, exact radii"),
 }
 
 
@@ -96,7 +96,7 @@ def _network(labels: str) -> str:
             ("radius", "median radius"),
             ("theory", "theory"),
             ("loss", "loss"),
-            ("accuracy", "training accuracy"),
+            ("accuracy", "accuracy"),
         )
     )
     matrix = _figure(

@@ -26,11 +26,11 @@ const CONTROLS = [
   { group: "Data", name: "positive", label: "positive clusters", symbol: "|J₊|", low: 1, high: 19, step: 1, words: (v, s) => `${v} of ${s.k}` },
   { group: "Networks", name: "m", label: "neurons per class", symbol: "m", low: 1, high: 8, step: 1 },
   { group: "Networks", name: "h", label: "neurons per cluster", symbol: "h", low: 1, high: 4, step: 1 },
-  { group: "Networks", name: "sigma_w", label: "size of the first weights", symbol: "", low: -14, high: 0, step: 0.25, to: log.to, from: (p) => two(10 ** p) },
+  { group: "Networks", name: "sigma_w", label: "size of the first weights", symbol: "", low: -15, high: 0, step: 0.25, to: log.to, from: (p) => two(10 ** p) },
   { group: "Networks", name: "depth", label: "layers", options: { 2: "2 (one hidden)", 3: "3 (two hidden)" } },
   { group: "Networks", name: "readout", label: "read-out", options: { max: "max: best output", sum: "sum of outputs", probability: "probability: softmax" } },
   { group: "Training", name: "stepper", label: "optimizer", options: { gd: "gradient descent", momentum: "momentum", adam: "Adam", sign: "sign descent" } },
-  { group: "Training", name: "lr", label: "learning rate", symbol: "η", low: -14, high: 2, step: 0.1, to: log.to, from: (p) => two(10 ** p) },
+  { group: "Training", name: "lr", label: "learning rate", symbol: "η", low: -15, high: 2, step: 0.1, to: log.to, from: (p) => two(10 ** p) },
   { group: "Training", name: "orientation", label: "features lie", options: { axes: "along the axes", random: "in random directions" }, only: (s) => s.stepper === "adam" || s.stepper === "sign" },
   { group: "Training", name: "seed", label: "seed", number: true },
 ];

@@ -14,8 +14,10 @@ export const SPEEDS = {
 };
 const MOST_RECORDS = 400;
 const LAST_STEP = 5000;
-const PACE = 3.072; // learning rate times dimension, and
-const START = 1e-5 * Math.sqrt(3072); // size of a first weight times the root of it, in the paper
+// Learning rate and size of the first weights, times the dimension, in the paper. Both must fall
+// with d: what is learned has length 1/sqrt(d), and sqrt(d) is the length of a unit of noise.
+const PACE = 3.072;
+const START = 0.03072;
 const CURVE_EVERY = 300; // milliseconds between curves while it trains
 
 export class Experiment {
@@ -227,10 +229,10 @@ export class Experiment {
     if ("k" in changes && !("positive" in changes)) next.positive = Math.floor(changes.k / 2);
     if (rotates !== keepsRotations(before.stepper)) {
       next.lr = rotates ? PACE / next.d : 1e-3;
-      next.sigma_w = rotates ? START / Math.sqrt(next.d) : 1e-5;
+      next.sigma_w = rotates ? START / next.d : 1e-5;
     } else if ("d" in changes && rotates) {
       next.lr = before.lr * (before.d / next.d);
-      next.sigma_w = before.sigma_w * Math.sqrt(before.d / next.d);
+      next.sigma_w = before.sigma_w * (before.d / next.d);
     }
     return settled(next);
   }

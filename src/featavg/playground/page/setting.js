@@ -15,11 +15,11 @@ export const FIELDS = {
   positive: { name: "the number of positive clusters", kind: "whole", low: 1, high: 19, fallback: null },
   m: { name: "neurons per class", kind: "whole", low: 1, high: 8, fallback: 5 },
   h: { name: "neurons per cluster", kind: "whole", low: 1, high: 4, fallback: 1 },
-  sigma_w: { name: "the size of the first weights", kind: "real", low: 1e-14, high: 1, fallback: 1e-5 },
+  sigma_w: { name: "the size of the first weights", kind: "real", low: 1e-15, high: 1, fallback: 1e-5 },
   depth: { name: "the number of layers", kind: "choice", choices: ["2", "3"], fallback: "2" },
   stepper: { name: "the optimizer", kind: "choice", choices: ["gd", "momentum", "adam", "sign"], fallback: "gd" },
   orientation: { name: "the direction of the features", kind: "choice", choices: ["axes", "random"], fallback: "axes" },
-  lr: { name: "the learning rate", kind: "real", low: 1e-14, high: 100, fallback: 1e-3 },
+  lr: { name: "the learning rate", kind: "real", low: 1e-15, high: 100, fallback: 1e-3 },
   readout: { name: "the read-out", kind: "choice", choices: ["max", "sum", "probability"], fallback: "max" },
   seed: { name: "the seed", kind: "whole", low: 0, high: 4294967295, fallback: 0 },
   // What one looks at.

@@ -35,7 +35,7 @@ export const STORY = [
     title: "Finer labels, and any dimension",
     text: "The advantage of <em class=\"decoupled\">cluster labels</em> grows with the number of features: the ratio of the radii is $sqrt(k/2)$. Here are 16 features in $10^12$ dimensions. The page does not cheat: gradient descent sees the data only through inner products, and these can be drawn with the law they have in $10^12$ dimensions at the price of a few hundred numbers.",
     attempt: "Move $k$ from 4 to 20 and read the two marks.",
-    preset: { step: 100, k: 16, d: 1e12, n: 400, lr: 3.072e-12, sigma_w: 5.5e-10 },
+    preset: { step: 100, k: 16, d: 1e12, n: 400, lr: 3.072e-12, sigma_w: 3.072e-14 },
   },
   {
     title: "The read-out matters",
