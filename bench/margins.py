@@ -63,7 +63,7 @@ def _our_step() -> Callable[[], None]:
     from featavg.nets.torch.margin_cnn import MarginCNN
     from featavg.training.margin_network.network_pass import descend, forward, rows_of, that_matter
     from featavg.training.margin_network.run import tensors
-    from featavg.training.margin_network.scaled_loss import frame_loss
+    from featavg.training.margin_network.scaled_loss import scaled_loss
 
     params = tensors(MarginCNN().initial(0))
     x = torch.rand(100, 28, 28, 1).permute(0, 3, 1, 2)
@@ -72,7 +72,7 @@ def _our_step() -> Callable[[], None]:
     def step() -> None:
         with torch.no_grad():
             kept = forward(params, x)
-            loss = frame_loss(kept.outputs, y, 0.0)
+            loss = scaled_loss(kept.outputs, y, 0.0)
             chosen = that_matter(loss.weights, 100)
             assert chosen is None  # early in training every sample counts: the dearest case
             descend(params, rows_of(kept, chosen), loss.slopes, 1e-6 / 100)

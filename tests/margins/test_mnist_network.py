@@ -1,4 +1,4 @@
-"""The margin network: passes against autograd, frames against plain losses, kill and resume."""
+"""The margin network: passes against autograd, scaled losses against plain ones, kill and resume."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from featavg.training.margin_network.run import (  # noqa: E402
     tensors,
     write_run,
 )
-from featavg.training.margin_network.scaled_loss import frame_loss, margins  # noqa: E402
+from featavg.training.margin_network.scaled_loss import scaled_loss, margins  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 SETTINGS = MarginSettings(network=TINY, threads=1, batch=50)
@@ -73,7 +73,7 @@ def test_pass_against_autograd(biases: str) -> None:
     fast = tensors(params)
     kept = margin_pass.forward(fast, x)
     assert torch.allclose(kept.outputs, outputs(slow, x), atol=1e-5)
-    margin_pass.descend(fast, kept, frame_loss(kept.outputs, y, 0.0).slopes / len(y), 0.5)
+    margin_pass.descend(fast, kept, scaled_loss(kept.outputs, y, 0.0).slopes / len(y), 0.5)
     for (name, array), gradient in zip(params.items(), gradients, strict=True):
         assert torch.allclose(fast[name], torch.tensor(array) - 0.5 * gradient, atol=1e-6), name
 
@@ -91,12 +91,12 @@ def test_the_layer_that_breaks_homogeneity_is_named() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 2000.0])
-def test_frame_loss_against_high_precision(scale: float) -> None:
+def test_scaled_loss_against_high_precision(scale: float) -> None:
     draw = np.random.default_rng(0)
     out = torch.tensor(draw.standard_normal((6, 10)) * scale)
     y = out.argmax(dim=1)
     y[0] = (y[0] + 1) % 10
-    found = frame_loss(out, y, -5.0)
+    found = scaled_loss(out, y, -5.0)
     for i in range(6):
         s = torch.logsumexp(torch.cat([out[i, : y[i]], out[i, y[i] + 1 :]]) - out[i, y[i]], 0)
         log_loss = float(s) if s < -40 else math.log(float(torch.logaddexp(torch.zeros(()), s)))
@@ -110,7 +110,7 @@ def test_frame_loss_against_high_precision(scale: float) -> None:
 
 def test_a_loss_of_1e_minus_900_still_has_a_gradient() -> None:
     out = torch.tensor([[2100.0, 0.0, 1.0]])
-    found = frame_loss(out, torch.tensor([0]), -2099.0)
+    found = scaled_loss(out, torch.tensor([0]), -2099.0)
     assert float(found.log_losses[0]) / math.log(10) < -900
     assert float(found.weights[0]) == pytest.approx(1 + math.exp(-1), rel=1e-9)
 
@@ -124,14 +124,14 @@ def test_light_samples_change_a_pass_by_round_off_only(monkeypatch: pytest.Monke
     data = data._replace(y=fitted)
     before = margin_epoch.measure(tensors(params), data)
     assert before is not None
-    frame, order = before.log_loss, np.random.default_rng(0).permutation(len(data.y))
-    sleeping = margin_epoch.asleep(before.log_losses, frame)
-    assert 10 < sleeping.sum() < len(sleeping)
+    log_scale, order = before.log_loss, np.random.default_rng(0).permutation(len(data.y))
+    light = margin_epoch.light_samples(before.log_losses, log_scale)
+    assert 10 < light.sum() < len(light)
     ends = []
-    for nobody in (sleeping, np.zeros_like(sleeping)):
+    for left_out in (light, np.zeros_like(light)):
         moved = tensors(params)
         assert margin_epoch.descend_once(
-            moved, data, order, nobody, log_frame=frame, rate=1e-6, batch=50
+            moved, data, order, left_out, log_scale=log_scale, rate=1e-6, batch=50
         )
         ends.append(moved)
         monkeypatch.setattr(margin_epoch, "that_matter", lambda weights, size: None)
@@ -141,21 +141,21 @@ def test_light_samples_change_a_pass_by_round_off_only(monkeypatch: pytest.Monke
         assert (ends[0][name] - ends[1][name]).abs().max() <= 1e-2 * step, name
     after = margin_epoch.measure(ends[0], data, before.log_losses)
     assert after is not None
-    assert not margin_epoch.woke_up(after, sleeping, frame)
+    assert not margin_epoch.light_samples_matter(after, light, log_scale)
     assert margin_epoch.measure(ends[0], data, before.log_losses, after.log_loss - 0.1) is None
 
 
 def test_loss_based_rate_accepts_and_takes_back() -> None:
     run = begin(SETTINGS)
     data = images_of(digits())
-    losses, rates = [run.log_frame], [run.rate]
+    losses, rates = [run.log_loss], [run.rate]
     for _ in range(25):
         before = {name: array.copy() for name, array in run.params.items()}
         counted = advance(run, data)
         assert run.rate / rates[-1] == pytest.approx(2 ** (0.2 if counted else -0.1))
         if not counted:
             assert all(np.array_equal(run.params[name], before[name]) for name in before)
-        losses.append(run.log_frame)
+        losses.append(run.log_loss)
         rates.append(run.rate)
     assert np.all(np.diff(losses) <= 0)
     entry = run.history[-1]
@@ -175,12 +175,12 @@ def test_loss_based_rate_accepts_and_takes_back() -> None:
 
 def test_side_by_side_is_the_same_bits_as_one_by_one(tmp_path: Path) -> None:
     alone = fit(tmp_path / "alone", SETTINGS, digits(), epochs=12)
-    crew = fit(tmp_path / "crew", SETTINGS, digits(), epochs=12, workers=2)
+    parallel = fit(tmp_path / "parallel", SETTINGS, digits(), epochs=12, workers=2)
     assert alone.passes > alone.epoch, "no attempt failed: this tests nothing"
     for name, array in alone.params.items():
-        assert array.tobytes() == crew.params[name].tobytes()
+        assert array.tobytes() == parallel.params[name].tobytes()
     unlike = {"seconds"}
-    for one, other in zip(alone.history, crew.history, strict=True):
+    for one, other in zip(alone.history, parallel.history, strict=True):
         assert {k: v for k, v in one.items() if k not in unlike} == {
             k: v for k, v in other.items() if k not in unlike
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,24 +10,26 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.data.streams import stream
+from featavg.training.controllers import LossBased
 from featavg.training.margin_network.epoch import (
     Images,
     Measured,
-    asleep,
     descend_once,
+    light_samples,
+    light_samples_matter,
     measure,
-    woke_up,
 )
 from featavg.training.margin_network.run import MarginRun, tensors
 
 Tick = Callable[[float], None]
 
 
-class Try(NamedTuple):
-    """Everything that the outcome of an attempt depends on, besides the data."""
+class AttemptPlan(NamedTuple):
+    """Everything that the result of an attempt depends on, besides the data."""
 
     params: dict[str, ndarray]
-    log_frame: float
+    log_scale: float  # what losses are relative to: the loss before the pass, or 0 at constant rate
+    limit: float  # the log-loss that the pass must not exceed to count
     log_losses: ndarray | None
     rate: float
     epoch: int
@@ -35,23 +38,26 @@ class Try(NamedTuple):
     batch: int
 
 
-class Outcome(NamedTuple):
+class AttemptResult(NamedTuple):
     """What came of it; `measured` is None if the loss rose, and then nothing else matters."""
 
     params: dict[str, ndarray]
     measured: Measured | None
-    asleep: int
+    left_out: int
     passes: int
 
 
-def next_try(run: MarginRun, ahead: int = 0) -> Try:
+def next_plan(run: MarginRun, ahead: int = 0) -> AttemptPlan:
     """The next attempt of a run, or the one that follows if `ahead` of them fail."""
-    rate = run.rate
-    for _ in range(ahead):
-        rate /= run.settings.shrink
-    return Try(
+    rate, controller = run.rate, run.settings.controller
+    adaptive = isinstance(controller, LossBased)
+    if isinstance(controller, LossBased):
+        for _ in range(ahead):
+            rate /= controller.shrink
+    return AttemptPlan(
         run.params,
-        run.log_frame,
+        run.log_loss if adaptive else 0.0,
+        run.log_loss if adaptive else math.inf,
         run.log_losses,
         rate,
         run.epoch,
@@ -61,30 +67,30 @@ def next_try(run: MarginRun, ahead: int = 0) -> Try:
     )
 
 
-def attempt(this: Try, data: Images, tick: Tick | None = None) -> Outcome:
+def attempt(plan: AttemptPlan, data: Images, tick: Tick | None = None) -> AttemptResult:
     """SGD through the data once, and the loss after it. `tick` hears how much is done."""
-    name = f"margin-pass-{this.epoch}-{this.attempt}"
-    order = stream(this.seed, name).permutation(len(data.y))
-    nobody = np.zeros(len(data.y), dtype=bool)
-    sleeping = nobody if this.log_losses is None else asleep(this.log_losses, this.log_frame)
+    name = f"margin-pass-{plan.epoch}-{plan.attempt}"
+    order = stream(plan.seed, name).permutation(len(data.y))
+    none = np.zeros(len(data.y), dtype=bool)
+    light = none if plan.log_losses is None else light_samples(plan.log_losses, plan.log_scale)
     passes = 0
-    for left_out in (sleeping, nobody):
-        params = tensors(this.params)
+    for left_out in (light, none):
+        params = tensors(plan.params)
         passes += 1
         finished = descend_once(
             params,
             data,
             order,
             left_out,
-            log_frame=this.log_frame,
-            rate=this.rate,
-            batch=this.batch,
+            log_scale=plan.log_scale,
+            rate=plan.rate,
+            batch=plan.batch,
             tick=tick,
         )
-        measured = measure(params, data, this.log_losses, this.log_frame) if finished else None
+        measured = measure(params, data, plan.log_losses, plan.limit) if finished else None
         # Samples that were left out and came to matter: once more, with all of them.
-        if measured is None or not woke_up(measured, left_out, this.log_frame):
+        if measured is None or not light_samples_matter(measured, left_out, plan.log_scale):
             break
     # In one layout whichever process made them: it is the order in which norms are summed.
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in params.items()}
-    return Outcome(arrays, measured, int(sleeping.sum()), passes)
+    return AttemptResult(arrays, measured, int(light.sum()), passes)

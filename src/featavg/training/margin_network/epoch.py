@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.training.margin_network.network_pass import (
@@ -18,7 +18,7 @@ from featavg.training.margin_network.network_pass import (
     rows_of,
     that_matter,
 )
-from featavg.training.margin_network.scaled_loss import frame_loss, margins
+from featavg.training.margin_network.scaled_loss import margins, scaled_loss
 
 if TYPE_CHECKING:
     import torch
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # Samples that together weigh this much less than all are left out of a pass: a hundredth of the
 # round-off of a float32 sum. The check after the pass sees if they came to matter, and then the pass
 # is repeated with every sample.
-_ASLEEP = 1e-9
-# A batch this much above the frame ends the pass at once (as published): it cannot come back.
+_LIGHT = 1e-9
+# A batch this much above the scale ends the pass at once (as published): it cannot come back.
 _TOO_HIGH = 600.0
 _CHUNK = 200
 
@@ -56,46 +56,45 @@ class Measured(NamedTuple):
         return top + math.log(float(np.exp(self.log_losses - top).mean()))
 
 
-def asleep(log_losses: Float[ndarray, " n"], log_frame: float) -> ndarray:
+def light_samples(log_losses: Float[ndarray, " n"], log_scale: float) -> Bool[ndarray, " n"]:
     """Which samples the next pass may leave out: the lightest, while their sum is nothing."""
     order = np.argsort(log_losses, kind="stable")
-    weights = np.exp(np.minimum(log_losses[order] - log_frame, 700.0))
-    light = int((weights.cumsum() <= _ASLEEP * len(weights)).sum())
-    sleeping = np.zeros(len(weights), dtype=bool)
-    sleeping[order[:light]] = True
-    return sleeping
+    weights = np.exp(np.minimum(log_losses[order] - log_scale, 700.0))
+    count = int((weights.cumsum() <= _LIGHT * len(weights)).sum())
+    light = np.zeros(len(weights), dtype=bool)
+    light[order[:count]] = True
+    return light
 
 
 def descend_once(
     params: Params,
     data: Images,
     order: Int[ndarray, " n"],
-    sleeping: ndarray,
+    light: ndarray,
     *,
-    log_frame: float,
+    log_scale: float,
     rate: float,
     batch: int,
     tick: Callable[[float], None] | None = None,
 ) -> bool:
     """SGD through the data in `order`; False if the loss left all bounds on the way.
 
-    theta <- theta - rate * (1/B sum_i dl_i/dtheta) / frame.
+    theta <- theta - rate * (1/B sum_i dl_i/dtheta) / scale.
     """
     import torch
 
-    awake = ~sleeping
     with torch.no_grad():
         for start in range(0, len(order) - batch + 1, batch):
             if tick is not None:
                 tick(start / len(order))
             chosen = order[start : start + batch]
-            chosen = chosen[awake[chosen]]
+            chosen = chosen[~light[chosen]]
             if not len(chosen):
                 continue
             x, y = data.rows(torch.from_numpy(chosen))
             kept = forward(params, x)
-            loss = frame_loss(kept.outputs, y, log_frame)
-            ratio = float((loss.log_losses - log_frame).exp().sum()) / batch
+            loss = scaled_loss(kept.outputs, y, log_scale)
+            ratio = float((loss.log_losses - log_scale).exp().sum()) / batch
             if not ratio <= _TOO_HIGH:
                 return False
             rows = that_matter(loss.weights, batch)
@@ -128,7 +127,7 @@ def measure(
             chosen = order[start : start + _CHUNK]
             x, y = data.rows(torch.from_numpy(chosen))
             out = forward(params, x).outputs
-            losses[chosen] = frame_loss(out, y, 0.0).log_losses.numpy()
+            losses[chosen] = scaled_loss(out, y, 0.0).log_losses.numpy()
             q[chosen] = margins(out, y).numpy()
             if math.isfinite(limit):
                 total += float(np.exp(np.minimum(losses[chosen] - limit, 700.0)).sum())
@@ -138,7 +137,7 @@ def measure(
     return measured if np.isfinite(measured.log_loss) else None
 
 
-def woke_up(measured: Measured, sleeping: ndarray, log_frame: float) -> bool:
+def light_samples_matter(measured: Measured, light: ndarray, log_scale: float) -> bool:
     """Whether the samples that were left out came to matter after all."""
-    total = float(np.exp(np.minimum(measured.log_losses[sleeping] - log_frame, 700.0)).sum())
-    return total > ROUND_OFF * len(sleeping)
+    total = float(np.exp(np.minimum(measured.log_losses[light] - log_scale, 700.0)).sum())
+    return total > ROUND_OFF * len(light)

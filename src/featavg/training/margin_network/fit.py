@@ -2,8 +2,8 @@
 
 SGD with the loss-based rate (Lyu and Li, 2020, appendix): the step is rate / (loss before the
 pass); a pass that did not raise the training loss counts and rate *= 2^(1/5); one that did is
-undone and rate /= 2^(1/10). Everything random is drawn from (seed, pass, attempt), so a run that
-was killed goes on to the same bits.
+undone and rate /= 2^(1/10). With a constant rate every pass counts. Everything random is drawn from
+(seed, pass, attempt), so a run that was killed goes on to the same bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 
 from featavg.data.images import Images as Pictures
 from featavg.errors import InputError
-from featavg.training.margin_network.attempt import Outcome, Tick, attempt, next_try
+from featavg.training.controllers import LossBased
+from featavg.training.margin_network.attempt import AttemptResult, Tick, attempt, next_plan
 from featavg.training.margin_network.epoch import Images, Measured
 from featavg.training.margin_network.run import (
     MarginRun,
@@ -31,6 +32,7 @@ from featavg.training.margin_network.run import (
     refuse_twins,
     write_run,
 )
+from featavg.training.trajectory import Outcome
 
 CHECKPOINT = "checkpoint"
 # A rate below this changes no bit of any weight.
@@ -38,36 +40,41 @@ _LEAST_RATE = 1e-50
 
 
 def begin(settings: MarginSettings) -> MarginRun:
-    """A run before its first pass; its first frame is the loss of a guess, log 10."""
+    """A run before its first pass; its first loss is that of a guess, log 10."""
     params = settings.network.initial(settings.seed)
-    frame = math.log(math.log(settings.network.classes))
-    return MarginRun(settings, params, frame, None, settings.rate)
+    guess = math.log(math.log(settings.network.classes))
+    return MarginRun(settings, params, guess, None, settings.controller.rate)
 
 
 def advance(run: MarginRun, data: Images, tick: Tick | None = None) -> bool:
     """Attempt one pass; True if it counts. `tick` hears how much of the pass is done."""
     started = time.perf_counter()
-    outcome = attempt(next_try(run), data, tick)
+    result = attempt(next_plan(run), data, tick)
     run.seconds += time.perf_counter() - started
-    return settle(run, outcome)
+    return settle(run, result)
 
 
-def settle(run: MarginRun, outcome: Outcome) -> bool:
+def settle(run: MarginRun, result: AttemptResult) -> bool:
     """What an attempt does to its run; True if it counts."""
-    run.passes += outcome.passes
-    if outcome.measured is None:
+    run.passes += result.passes
+    controller = run.settings.controller
+    if result.measured is None:
         run.attempt += 1
-        run.rate /= run.settings.shrink
+        if isinstance(controller, LossBased):
+            run.rate /= controller.shrink
+        else:
+            run.outcome = Outcome.DIVERGED
         return False
-    run.params = outcome.params
+    run.params = result.params
     run.epoch, run.attempt = run.epoch + 1, 0
-    run.log_frame, run.log_losses = outcome.measured.log_loss, outcome.measured.log_losses
-    run.history.append(_entry(run, outcome.measured, outcome.asleep))
-    run.rate *= run.settings.grow
+    run.log_loss, run.log_losses = result.measured.log_loss, result.measured.log_losses
+    run.history.append(_entry(run, result.measured, result.left_out))
+    if isinstance(controller, LossBased):
+        run.rate *= controller.grow
     return True
 
 
-def _entry(run: MarginRun, measured: Measured, sleeping: int) -> dict[str, Any]:
+def _entry(run: MarginRun, measured: Measured, left_out: int) -> dict[str, Any]:
     norm, layers = parameter_norm(run.params), layer_norms(run.params)
     homogeneous = run.settings.network.biases == "first"
     smallest = float(measured.margins.min())
@@ -82,7 +89,7 @@ def _entry(run: MarginRun, measured: Measured, sleeping: int) -> dict[str, Any]:
         "normalized_margin": smallest / norm**4 if homogeneous else None,
         "product_margin": smallest / math.prod(layers) if homogeneous else None,
         "errors": int((measured.margins <= 0).sum()),
-        "asleep": sleeping,
+        "left_out": left_out,
         "seconds": round(run.seconds, 1),
     }
 
@@ -117,7 +124,7 @@ def fit(
                 str(folder), "holds a run with other settings", "choose another folder"
             )
     with _steps(run, data, tick, workers) as steps:
-        while run.epoch < epochs and run.log10_loss > until and run.rate > _LEAST_RATE:
+        while _ending(run, epochs, until) is Outcome.RUNNING:
             before = run.log10_loss
             counted = next(steps)
             for row, target in enumerate(settings.save_at, start=1):
@@ -126,7 +133,18 @@ def fit(
             write_run(folder / CHECKPOINT, run, digest)
             if progress is not None:
                 progress(run, counted)
+    run.outcome = _ending(run, epochs, until)
     return run
+
+
+def _ending(run: MarginRun, epochs: int, until: float) -> Outcome:
+    if run.outcome is Outcome.DIVERGED:
+        return run.outcome
+    if run.log10_loss <= until:
+        return Outcome.TARGET_LOSS
+    if run.epoch >= epochs:
+        return Outcome.STEPS_DONE
+    return Outcome.RUNNING if run.rate > _LEAST_RATE else Outcome.RATE_UNDERFLOW
 
 
 @contextmanager
@@ -142,8 +160,8 @@ def _steps(
         return
     from featavg.training.margin_network.parallel_attempts import side_by_side
 
-    with side_by_side(run, data, workers) as outcomes:
-        yield _settled(run, outcomes, tick)
+    with side_by_side(run, data, workers) as results:
+        yield _settled(run, results, tick)
 
 
 def _one_by_one(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
@@ -153,13 +171,13 @@ def _one_by_one(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[boo
 
 def _settled(
     run: MarginRun,
-    outcomes: Iterator[Outcome],
+    results: Iterator[AttemptResult],
     tick: Callable[[MarginRun, float], None] | None,
 ) -> Iterator[bool]:
     while True:
         if tick is not None:
             tick(run, 0.0)
         started = time.perf_counter()
-        outcome = next(outcomes)
+        result = next(results)
         run.seconds += time.perf_counter() - started
-        yield settle(run, outcome)
+        yield settle(run, result)

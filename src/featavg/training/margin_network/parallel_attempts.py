@@ -18,7 +18,7 @@ from multiprocessing.sharedctypes import Synchronized
 
 from numpy import ndarray
 
-from featavg.training.margin_network.attempt import Outcome, Try, attempt, next_try
+from featavg.training.margin_network.attempt import AttemptPlan, AttemptResult, attempt, next_plan
 from featavg.training.margin_network.epoch import Images
 from featavg.training.margin_network.run import MarginRun
 
@@ -28,10 +28,10 @@ class _OvertakenError(Exception):
 
 
 @contextmanager
-def side_by_side(run: MarginRun, data: Images, workers: int) -> Iterator[Iterator[Outcome]]:
-    """The outcomes of the attempts of `run`, in order, made by so many processes.
+def side_by_side(run: MarginRun, data: Images, workers: int) -> Iterator[Iterator[AttemptResult]]:
+    """The results of the attempts of `run`, in order, made by so many processes.
 
-    The caller settles each outcome into `run` before it asks for the next.
+    The caller settles each result into `run` before it asks for the next.
     """
     context = get_context("spawn")
     counted: Synchronized[int] = context.Value("q", run.epoch)
@@ -41,16 +41,16 @@ def side_by_side(run: MarginRun, data: Images, workers: int) -> Iterator[Iterato
         workers, context, _begin, (*arrays, run.settings.threads, counted, os.getpid())
     )
     try:
-        yield _outcomes(run, pool, counted, workers)
+        yield _results(run, pool, counted, workers)
     finally:
         counted.value = -1
         pool.shutdown(cancel_futures=True)
 
 
-def _outcomes(
+def _results(
     run: MarginRun, pool: ProcessPoolExecutor, counted: Synchronized[int], workers: int
-) -> Iterator[Outcome]:
-    pending: dict[tuple[int, int], Future[Outcome | None]] = {}
+) -> Iterator[AttemptResult]:
+    pending: dict[tuple[int, int], Future[AttemptResult | None]] = {}
     while True:
         if counted.value != run.epoch:
             counted.value = run.epoch
@@ -61,11 +61,11 @@ def _outcomes(
         for ahead in range(workers + 1):
             name = (run.epoch, run.attempt + ahead)
             if name not in pending:
-                pending[name] = pool.submit(_attempt, next_try(run, ahead))
-        outcome = pending.pop((run.epoch, run.attempt)).result()
-        if outcome is None:
+                pending[name] = pool.submit(_attempt, next_plan(run, ahead))
+        result = pending.pop((run.epoch, run.attempt)).result()
+        if result is None:
             raise RuntimeError("an attempt that was needed gave up")
-        yield outcome
+        yield result
 
 
 # What a worker holds: the data, and the number of passes that count so far.
@@ -95,14 +95,14 @@ def _leave_with(parent: int) -> None:
     os._exit(1)
 
 
-def _attempt(this: Try) -> Outcome | None:
+def _attempt(plan: AttemptPlan) -> AttemptResult | None:
     data, counted = _held[0]
 
     def still_needed(share: float) -> None:
-        if counted.value != this.epoch:
+        if counted.value != plan.epoch:
             raise _OvertakenError
 
     try:
-        return attempt(this, data, still_needed)
+        return attempt(plan, data, still_needed)
     except _OvertakenError:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,35 +15,55 @@ from featavg.data.images import Images as Pictures
 from featavg.errors import InputError
 from featavg.nets.torch.margin_cnn import MarginCNN, network_of
 from featavg.storage.folders import read_folder, write_folder
+from featavg.training.controllers import Constant, LossBased
 from featavg.training.margin_network.epoch import Images
+from featavg.training.trajectory import Outcome
 
 if TYPE_CHECKING:
     import torch
 
+CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {
+    "constant": Constant,
+    "loss-based": LossBased,
+}
+
 
 @dataclass(frozen=True)
 class MarginSettings:
-    """What makes a run what it is; a checkpoint with other settings belongs to another run."""
+    """What makes a run what it is; a checkpoint with other settings belongs to another run.
+
+    The controllers are the driver's. Their constants are used and not their `judge`: a pass that
+    raises the loss is known to have failed after a few heavy samples, before it has a loss to judge.
+    """
 
     network: MarginCNN = field(default_factory=MarginCNN)
     seed: int = 0
     batch: int = 100
-    rate: float = 0.1
-    grow: float = 2.0 ** (1 / 5)
-    shrink: float = 2.0 ** (1 / 10)
+    controller: Constant | LossBased = field(default_factory=LossBased)
     threads: int = 1
     save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""
-        names = ("seed", "batch", "rate", "grow", "shrink", "threads")
-        values = {name: getattr(self, name) for name in names}
-        return {"network": self.network.settings(), **values, "save_at": list(self.save_at)}
+        return {
+            "network": self.network.settings(),
+            "seed": self.seed,
+            "batch": self.batch,
+            "controller": asdict(self.controller),
+            "threads": self.threads,
+            "save_at": list(self.save_at),
+        }
 
 
 def settings_of(plain: dict[str, Any]) -> MarginSettings:
     """The settings that `plain` described."""
-    parts = {**plain, "network": network_of(plain["network"]), "save_at": tuple(plain["save_at"])}
+    rule = CONTROLLERS[plain["controller"]["name"]]
+    parts = {
+        **plain,
+        "network": network_of(plain["network"]),
+        "controller": rule(**plain["controller"]),
+        "save_at": tuple(plain["save_at"]),
+    }
     return MarginSettings(**parts)
 
 
@@ -53,7 +73,7 @@ class MarginRun:
 
     settings: MarginSettings
     params: dict[str, ndarray]
-    log_frame: float
+    log_loss: float
     log_losses: ndarray | None
     rate: float
     epoch: int = 0
@@ -61,11 +81,12 @@ class MarginRun:
     passes: int = 0
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
+    outcome: Outcome = Outcome.RUNNING
 
     @property
     def log10_loss(self) -> float:
         """log10 of the mean training loss."""
-        return self.log_frame / math.log(10)
+        return self.log_loss / math.log(10)
 
 
 def parameter_norm(params: dict[str, ndarray]) -> float:
@@ -125,7 +146,7 @@ def write_run(folder: Path, run: MarginRun, digest: str) -> None:
     arrays = {f"params/{name}": array for name, array in run.params.items()}
     if run.log_losses is not None:
         arrays["log_losses"] = run.log_losses
-    names = ("log_frame", "rate", "epoch", "attempt", "passes", "seconds", "history")
+    names = ("log_loss", "rate", "epoch", "attempt", "passes", "seconds", "history")
     state = {name: getattr(run, name) for name in names}
     write_folder(folder, arrays, {"settings": run.settings.plain(), "data": digest, "state": state})
 

@@ -1,7 +1,12 @@
-"""Cross-entropy as (log frame, ratio): a loss of 1e-881 is exp(-2028) times a number near one.
+"""Cross-entropy as (log scale, ratio): a loss of 1e-881 is exp(-2028) times a number near one.
 
-The frame of a pass is the training loss before it. Every loss and derivative of the pass is held
-relative to the frame, which neither under- nor overflows however small the loss is.
+The scale of a pass is the training loss before it. Every loss and derivative of the pass is held
+relative to that scale, which neither under- nor overflows however small the loss is.
+
+`featavg.training.losses.CrossEntropy` has the same formulas for NumPy arrays in float64 and divides
+by the loss of its own batch. Here the outputs are torch tensors in float32, and all batches of a
+pass share one scale, the loss of the whole training set: the two cannot be one function without
+making torch a dependency of the core.
 """
 
 from __future__ import annotations
@@ -16,13 +21,13 @@ if TYPE_CHECKING:
 _FLAT = 40.0
 
 
-class FrameLoss(NamedTuple):
-    """The losses of some samples, relative to a frame.
+class ScaledLoss(NamedTuple):
+    """The losses of some samples, relative to a scale.
 
     Attributes:
         log_losses: log l_i.
-        weights: (1 - p_i) / frame, the size of the derivative by the outputs of sample i.
-        slopes: (dl_i/dF) / frame.
+        weights: (1 - p_i) / scale, the size of the derivative by the outputs of sample i.
+        slopes: (dl_i/dF) / scale.
     """
 
     log_losses: torch.Tensor
@@ -30,7 +35,7 @@ class FrameLoss(NamedTuple):
     slopes: torch.Tensor
 
 
-def frame_loss(outputs: torch.Tensor, targets: torch.Tensor, log_frame: float) -> FrameLoss:
+def scaled_loss(outputs: torch.Tensor, targets: torch.Tensor, log_scale: float) -> ScaledLoss:
     """Cross-entropy in float64 from float32 outputs.
 
     With s = log sum_{j != y} exp(F_j - F_y), the loss is softplus(s) and
@@ -43,10 +48,10 @@ def frame_loss(outputs: torch.Tensor, targets: torch.Tensor, log_frame: float) -
     s = top + total.log()
     softplus = torch.logaddexp(torch.zeros_like(s), s)
     log_losses = torch.where(s < -_FLAT, s, softplus.log())
-    weights = (s - softplus - log_frame).exp()
+    weights = (s - softplus - log_scale).exp()
     slopes = shares * (weights / total).unsqueeze(1)
     slopes.scatter_(1, targets.unsqueeze(1), -weights.unsqueeze(1))
-    return FrameLoss(log_losses, weights, slopes)
+    return ScaledLoss(log_losses, weights, slopes)
 
 
 def margins(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
