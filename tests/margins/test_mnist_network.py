@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,22 @@ torch = pytest.importorskip("torch")
 
 from featavg.cli import main  # noqa: E402
 from featavg.data.published import load  # noqa: E402
+from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.margins.image_radii import attack_radii  # noqa: E402
 from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
+from featavg.training.controllers import Constant  # noqa: E402
 from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402
 from featavg.training.margin_network import network_pass as margin_pass  # noqa: E402
-from featavg.training.margin_network.fit import CHECKPOINT, advance, begin, fit  # noqa: E402
+from featavg.training.margin_network.fit import (  # noqa: E402
+    CHECKPOINT,
+    advance,
+    begin,
+    fit,
+    settle_round,
+)
 from featavg.training.margin_network.run import (  # noqa: E402
+    MarginRun,
     MarginSettings,
     images_of,
     parameter_norm,
@@ -32,7 +42,9 @@ from featavg.training.margin_network.run import (  # noqa: E402
     tensors,
     write_run,
 )
-from featavg.training.margin_network.scaled_loss import scaled_loss, margins  # noqa: E402
+from featavg.training.margin_network.scaled_loss import margins, scaled_loss  # noqa: E402
+from featavg.training.margin_network.support import SupportRule, play_round, support_of  # noqa: E402
+from featavg.training.trajectory import Outcome  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 SETTINGS = MarginSettings(network=TINY, threads=1, batch=50)
@@ -278,3 +290,79 @@ def test_attack_radii_are_in_pixels() -> None:
     radii = attack_radii(run.params, load("digits").test[slice(0, 20)], budget=20)
     assert np.all(radii >= 0)
     assert np.median(radii) < 8.0
+
+
+WIDER = MarginCNN(size=8, channels=(8, 16), hidden=32)
+SUPPORT = MarginSettings(
+    network=WIDER,
+    threads=1,
+    batch=20,
+    support=SupportRule(share=0.05, least=10, spare=1.5, passes=6),
+)
+
+
+def test_a_constant_rate_is_plain_sgd(tmp_path: Path) -> None:
+    """One pass against autograd and a loop, in the same order of samples."""
+    settings = replace(SETTINGS, controller=Constant(0.05))
+    run = fit(tmp_path, settings, digits(100), epochs=1)
+    data = images_of(digits(100))
+    slow = {n: torch.tensor(a, requires_grad=True) for n, a in TINY.initial(0).items()}
+    order = stream(0, "margin-pass-0-0").permutation(100)
+    for start in (0, 50):
+        x, y = data.rows(torch.from_numpy(order[start : start + 50]))
+        loss = torch.nn.functional.cross_entropy(outputs(slow, x), y)
+        gradients = torch.autograd.grad(loss, list(slow.values()))
+        for p, gradient in zip(slow.values(), gradients, strict=True):
+            p.data -= 0.05 * gradient
+    for name, p in slow.items():
+        assert np.allclose(run.params[name], p.detach().numpy(), atol=1e-5), name
+    assert run.rate == 0.05
+    assert run.outcome is Outcome.STEPS_DONE
+
+
+def test_the_support_holds_the_loss() -> None:
+    log_losses = np.random.default_rng(0).normal(0.0, 10.0, 500)
+    members = support_of(log_losses, share=1e-3, spare=1.0, least=1)
+    losses = np.exp(log_losses)
+    inside = losses[members].sum() / losses.sum()
+    assert inside >= 1 - 1e-3
+    lightest = members[np.argmin(losses[members])]
+    assert inside - losses[lightest] / losses.sum() < 1 - 1e-3, "one sample too many"
+
+
+@pytest.fixture(scope="module")
+def support_run(tmp_path_factory: pytest.TempPathFactory) -> MarginRun:
+    return fit(tmp_path_factory.mktemp("support"), SUPPORT, digits(100), epochs=60)
+
+
+def test_rounds_over_the_support_never_raise_the_loss_after_the_fit(support_run) -> None:
+    fitted = [e["log10_loss"] for e in support_run.history if e["errors"] == 0]
+    assert len(fitted) > 5
+    assert np.all(np.diff(fitted) <= 0)
+    assert support_run.history[-1]["left_out"] > 0, "the support was everything: this tests nothing"
+    data = images_of(digits(100))
+    measured = margin_epoch.measure(tensors(support_run.params), data)
+    assert measured.log_loss == pytest.approx(support_run.log_loss)
+
+
+def test_a_round_that_forgets_others_is_undone(support_run) -> None:
+    """The support is the one heaviest sample, and long steps for it alone cost the others."""
+    alone = replace(SUPPORT, support=SupportRule(share=0.9, spare=1.0, least=1, passes=6))
+    run = replace(support_run, settings=alone, rate=10.0)
+    result = play_round(run, images_of(digits(100)))
+    assert result.support < 5
+    assert result.measured is None
+    worse = margin_epoch.measure(tensors(result.params), images_of(digits(100)))
+    assert worse.log_loss > run.log_loss
+    assert not settle_round(run, result)
+    assert run.attempt == 1
+    assert run.rate < 10.0
+    for name, array in support_run.params.items():
+        assert np.array_equal(run.params[name], array)
+
+
+def test_a_support_run_resumes_to_the_same_bits(support_run, tmp_path: Path) -> None:
+    fit(tmp_path, SUPPORT, digits(100), epochs=20)
+    parts = fit(tmp_path, SUPPORT, digits(100), epochs=60)
+    for name, array in support_run.params.items():
+        assert array.tobytes() == parts.params[name].tobytes()

@@ -32,7 +32,6 @@ MODULES: tuple[str, ...] = (
     "connections.min_vidal_radius",
     "connections.published",
     "connections.simplicity",
-    "connections.mnist_cifar",
     "connections.margin",
     "connections.features",
     "connections.dimples",

@@ -25,16 +25,28 @@ from featavg.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Feature:
-    """A direction in the span of the features: w = sum_j coefficients_j mu_j.
+    """A direction w = sum_j coefficients_j mu_j, plus a part that is orthogonal to all features.
 
     Attributes:
         coefficients: a_j; a unit vector is a single feature, the cluster labels are the average.
         threshold: t of a detector, in the units of <w, x>; None for a linear feature.
+        outside: the length of the orthogonal part, which sees noise only.
     """
 
     task: MultiCluster
     coefficients: Float[ndarray, " k"]
     threshold: float | None = None
+    outside: float = 0.0
+
+    @classmethod
+    def of_weights(
+        cls, task: MultiCluster, weights: Float[ndarray, " N"], threshold: float | None = None
+    ) -> Feature:
+        """The feature that a neuron with these weights (in compressed coordinates) computes."""
+        features = task.features_in(len(weights))
+        coefficients = np.linalg.solve(task.gram_matrix, features @ weights)
+        rest = weights - coefficients @ features
+        return cls(task, coefficients, threshold, float(np.linalg.norm(rest)))
 
     def __post_init__(self) -> None:
         if self.coefficients.shape != (self.task.k,):
@@ -48,7 +60,12 @@ class Feature:
     def length(self) -> float:
         """|w|."""
         gram = self.task.gram_matrix
-        return float(np.sqrt(self.coefficients @ gram @ self.coefficients))
+        return float(np.sqrt(self.coefficients @ gram @ self.coefficients + self.outside**2))
+
+    @property
+    def weights(self) -> Float[ndarray, " k+1"]:
+        """w in coordinates: the features' span first, then the direction of the rest."""
+        return np.append(self.coefficients @ self.task.features, self.outside)
 
     @property
     def means(self) -> Float[ndarray, " k"]:
@@ -112,9 +129,9 @@ def measured_usefulness(
     """
     task = feature.task
     points = task.sample(n, seed)
-    weights = feature.coefficients @ task.features
-    unit = weights / np.linalg.norm(weights)
-    x, y = points.coordinates(task.k), points.y
+    weights = feature.weights
+    unit = weights / feature.length
+    x, y = points.coordinates(len(weights)), points.y
     clean = feature.values(x @ weights)
     mean, deviation = clean.mean(), clean.std()
     scores = (clean - mean) / deviation

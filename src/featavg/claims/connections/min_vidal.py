@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.connections.prelu_run import (
+from featavg.experiments.connections.power_relu_run import (
     SOURCE,
-    Trained,
+    PowerReluRun,
     band,
-    experiment,
-    right_and_wrong,
+    cosine_panel,
+    power_relu_run,
 )
-from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Series
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 
 NOISES = (0.01, 0.1, 0.3)
@@ -22,17 +20,17 @@ NOISES = (0.01, 0.1, 0.3)
 
 def limits(settings: ClaimSettings) -> Evidence:
     """Distances to both limits at every noise; cosines of the dominant neurons."""
-    runs: dict[tuple[float, float], list[Trained]] = {}
+    runs: dict[tuple[float, float], list[PowerReluRun]] = {}
     total = 2 * len(NOISES)
     for i, (p, noise) in enumerate((p, noise) for p in (1.0, 3.0) for noise in NOISES):
         settings.progress(i / total, f"p = {p:g}, noise {noise:g}")
         # The checks are about small noise; one seed shows how the distance grows with it.
         seeds = settings.seeds if noise == NOISES[0] or settings.full else settings.seeds[:1]
-        runs[p, noise] = [experiment(p, noise, seed) for seed in seeds]
+        runs[p, noise] = [power_relu_run(p, noise, seed) for seed in seeds]
     checks: list[Check] = []
     numbers: dict[str, object] = {}
     for p in (1.0, 3.0):
-        pairs = [right_and_wrong(run, p) for run in runs[p, NOISES[0]]]
+        pairs = [run.limits for run in runs[p, NOISES[0]]]
         ratio = min(wrong.lower / right.ascent for right, wrong in pairs)
         proven = min(wrong.lower / right.upper for right, wrong in pairs)
         size = math.sqrt(6) if p == 1 else 1.0
@@ -72,7 +70,7 @@ def limits(settings: ClaimSettings) -> Evidence:
         ]
         numbers |= {f"ratio_p{p:g}": ratio, f"certified_ratio_p{p:g}": proven}
         for noise in NOISES:
-            group = [right_and_wrong(run, p) for run in runs[p, noise]]
+            group = [run.limits for run in runs[p, noise]]
             numbers[f"p{p:g}_noise{noise:g}"] = {
                 "right": [right.ascent for right, _ in group],
                 "right_certified": [right.upper for right, _ in group],
@@ -96,7 +94,7 @@ def limits(settings: ClaimSettings) -> Evidence:
     return Evidence(tuple(checks), figures, numbers, finding, headlines)
 
 
-def _distances(runs: dict[tuple[float, float], list[Trained]]) -> Figure:
+def _distances(runs: dict[tuple[float, float], list[PowerReluRun]]) -> Figure:
     panels = []
     for p in (1.0, 3.0):
         series = []
@@ -107,9 +105,7 @@ def _distances(runs: dict[tuple[float, float], list[Trained]]) -> Figure:
                 for noise in NOISES
             ]
             series.append(band(label, NOISES, found, chosen))
-        bound = [
-            max(right_and_wrong(run, p)[0].upper for run in runs[p, noise]) for noise in NOISES
-        ]
+        bound = [max(run.limits[0].upper for run in runs[p, noise]) for noise in NOISES]
         series.append(Series("certified bound, nearer limit", NOISES, bound, "reference", "dashed"))
         panels.append(
             Lines(
@@ -132,37 +128,14 @@ def _distances(runs: dict[tuple[float, float], list[Trained]]) -> Figure:
     )
 
 
-def _cosines(one: Trained, three: Trained) -> Figure:
-    panels = []
-    for run, p in ((one, 1), (three, 3)):
-        strong = run.net.strongest()[:12]
-        columns = np.concatenate([run.averages.directions, run.features])
-        cosines = run.net.directions[strong] @ columns.T
-        # Neurons in the order of what they look at, so that blocks are seen.
-        order = np.lexsort((cosines[:, 2:].argmax(axis=1), -run.net.head[strong]))
-        k, first = len(run.labels), int((run.labels > 0).sum())
-        names = ("μ̄<sub>+</sub>", "μ̄<sub>−</sub>", *(f"μ<sub>{j + 1}</sub>" for j in range(k)))
-        panels.append(
-            Heatmap(
-                cosines[order],
-                tuple(f"w<sub>{i + 1}</sub>" for i in range(len(strong))),
-                names,
-                label="cosine",
-                limit=1.0,
-                printed=False,
-                title=f"p = {p}",
-                row_label="strongest neurons",
-                column_breaks=(2, 2 + first),
-                row_breaks=(int((run.net.head[strong] > 0).sum()),),
-            )
-        )
+def _cosines(one: PowerReluRun, three: PowerReluRun) -> Figure:
     return Figure(
         "cosines",
         "What the dominant neurons look at",
         "Cosine of the twelve strongest neurons with the two class averages (left) and the ten "
         "features. With p = 1 every neuron is a class average; with p = 3 every neuron is one "
         "feature.",
-        tuple(panels),
+        (cosine_panel(one), cosine_panel(three)),
     )
 
 

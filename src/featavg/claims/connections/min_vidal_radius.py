@@ -7,7 +7,12 @@ import math
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.prelu_run import SOURCE, Trained, band, experiment
+from featavg.experiments.connections.power_relu_run import (
+    SOURCE,
+    PowerReluRun,
+    band,
+    power_relu_run,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 
 POWERS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
@@ -16,16 +21,16 @@ COUNTS = (4, 10, 16, 30)
 
 def radius(settings: ClaimSettings) -> Evidence:
     """Radii against K and against p."""
-    by_count: dict[float, list[list[Trained]]] = {1.0: [], 3.0: []}
+    by_count: dict[float, list[list[PowerReluRun]]] = {1.0: [], 3.0: []}
     for i, k in enumerate(COUNTS):
         settings.progress(i / (len(COUNTS) + 2), f"K = {k}")
         for p, rows in by_count.items():
             seeds = settings.seeds if k == 10 or settings.full else settings.seeds[:1]
-            rows.append([experiment(p, 0.01, seed, k) for seed in seeds])
+            rows.append([power_relu_run(p, 0.01, seed, k) for seed in seeds])
     by_power = []
     for i, p in enumerate(POWERS):
         settings.progress((len(COUNTS) + 2 * i / len(POWERS)) / (len(COUNTS) + 2), f"p = {p:g}")
-        by_power.append([experiment(p, 0.01, seed) for seed in settings.seeds[:1]])
+        by_power.append([power_relu_run(p, 0.01, seed) for seed in settings.seeds[:1]])
     medians = {p: [[run.radius for run in row] for row in by_count[p]] for p in by_count}
     slopes = {
         p: float(np.polyfit(np.log(COUNTS), np.log([np.median(v) for v in medians[p]]), 1)[0])
@@ -89,7 +94,7 @@ def radius(settings: ClaimSettings) -> Evidence:
 
 
 def _radius_figure(
-    medians: dict[float, list[list[float]]], by_power: list[list[Trained]]
+    medians: dict[float, list[list[float]]], by_power: list[list[PowerReluRun]]
 ) -> Figure:
     counts = np.geomspace(COUNTS[0], COUNTS[-1], 20)
     ticks, names = tuple(float(k) for k in COUNTS), tuple(str(k) for k in COUNTS)

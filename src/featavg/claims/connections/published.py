@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.prelu_run import SOURCE, Trained, experiment, right_and_wrong
+from featavg.experiments.connections.power_relu_run import SOURCE, PowerReluRun, power_relu_run
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 
-SIZES = {"n": 20_000, "width": 100}
+N, WIDTH = 20_000, 100
 NOISES = (0.01, 0.3)
 
 
 def published(settings: ClaimSettings) -> Evidence:
     """One seed at both ends of their range of noise."""
-    runs: dict[tuple[float, float], Trained] = {}
+    runs: dict[tuple[float, float], PowerReluRun] = {}
     plans = [(p, noise) for p in (1.0, 3.0) for noise in NOISES]
     for i, (p, noise) in enumerate(plans):
         settings.progress(i / len(plans), f"p = {p:g}, noise {noise:g}")
-        runs[p, noise] = experiment(p, noise, settings.seeds[0], **SIZES)
-    pairs = {key: right_and_wrong(run, key[0]) for key, run in runs.items()}
+        runs[p, noise] = power_relu_run(p, noise, settings.seeds[0], n=N, width=WIDTH)
+    pairs = {key: run.limits for key, run in runs.items()}
     ratio = {key: wrong.lower / right.ascent for key, (right, wrong) in pairs.items()}
     checks = tuple(
         Check(f"p = {p:g}, noise {noise:g}: wrong over right limit", ratio[p, noise], ">=", 5.0)

@@ -32,6 +32,7 @@ from featavg.training.margin_network.run import (
     refuse_twins,
     write_run,
 )
+from featavg.training.margin_network.support import RoundResult, is_fitted, play_round
 from featavg.training.trajectory import Outcome
 
 CHECKPOINT = "checkpoint"
@@ -74,6 +75,26 @@ def settle(run: MarginRun, result: AttemptResult) -> bool:
     return True
 
 
+def settle_round(run: MarginRun, result: RoundResult) -> bool:
+    """What a round over the support does to its run; True if it counts."""
+    run.passes += 1
+    run.samples += result.samples
+    controller = run.settings.controller
+    if result.measured is None:
+        if not is_fitted(run) or not isinstance(controller, LossBased):
+            run.outcome = Outcome.DIVERGED
+            return False
+        run.attempt += 1
+        run.rate /= controller.shrink
+        return False
+    run.params, run.rate = result.params, result.rate
+    run.epoch, run.attempt = run.epoch + 1, 0
+    run.log_loss, run.log_losses = result.measured.log_loss, result.measured.log_losses
+    left_out = len(run.log_losses) - result.support
+    run.history.append(_entry(run, result.measured, left_out) | {"samples": run.samples})
+    return True
+
+
 def _entry(run: MarginRun, measured: Measured, left_out: int) -> dict[str, Any]:
     norm, layers = parameter_norm(run.params), layer_norms(run.params)
     homogeneous = run.settings.network.biases == "first"
@@ -107,7 +128,8 @@ def fit(
 ) -> MarginRun:
     """Begin or go on with the run in `folder` until `epochs` passes count or log10 loss is `until`.
 
-    With several `workers`, attempts are made side by side; the bits do not depend on it. Each loss
+    With several `workers`, attempts are made side by side; the bits do not depend on it (rounds over
+    the support are made one by one). Each loss
     of `settings.save_at` that is passed leaves its own checkpoint, `row-1`, `row-2`, ...
     """
     import torch
@@ -155,6 +177,9 @@ def _steps(
     workers: int,
 ) -> Iterator[Iterator[bool]]:
     """Attempts without end, each settled: whether it counted."""
+    if run.settings.support is not None:
+        yield _round_by_round(run, data, None if tick is None else partial(tick, run))
+        return
     if workers == 1:
         yield _one_by_one(run, data, None if tick is None else partial(tick, run))
         return
@@ -167,6 +192,14 @@ def _steps(
 def _one_by_one(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
     while True:
         yield advance(run, data, tick)
+
+
+def _round_by_round(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
+    while True:
+        started = time.perf_counter()
+        result = play_round(run, data, tick)
+        run.seconds += time.perf_counter() - started
+        yield settle_round(run, result)
 
 
 def _settled(

@@ -17,6 +17,7 @@ from featavg.nets.torch.margin_cnn import MarginCNN, network_of
 from featavg.storage.folders import read_folder, write_folder
 from featavg.training.controllers import Constant, LossBased
 from featavg.training.margin_network.epoch import Images
+from featavg.training.margin_network.support import SupportRule
 from featavg.training.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class MarginSettings:
 
     The controllers are the driver's. Their constants are used and not their `judge`: a pass that
     raises the loss is known to have failed after a few heavy samples, before it has a loss to judge.
+    With `support`, passes are made over the samples that hold the loss (`margin_network.support`).
     """
 
     network: MarginCNN = field(default_factory=MarginCNN)
@@ -42,6 +44,7 @@ class MarginSettings:
     controller: Constant | LossBased = field(default_factory=LossBased)
     threads: int = 1
     save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
+    support: SupportRule | None = None
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""
@@ -52,6 +55,7 @@ class MarginSettings:
             "controller": asdict(self.controller),
             "threads": self.threads,
             "save_at": list(self.save_at),
+            "support": None if self.support is None else asdict(self.support),
         }
 
 
@@ -63,6 +67,7 @@ def settings_of(plain: dict[str, Any]) -> MarginSettings:
         "network": network_of(plain["network"]),
         "controller": rule(**plain["controller"]),
         "save_at": tuple(plain["save_at"]),
+        "support": SupportRule(**plain["support"]) if plain.get("support") else None,
     }
     return MarginSettings(**parts)
 
@@ -79,6 +84,7 @@ class MarginRun:
     epoch: int = 0
     attempt: int = 0
     passes: int = 0
+    samples: int = 0
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome = Outcome.RUNNING
@@ -146,7 +152,7 @@ def write_run(folder: Path, run: MarginRun, digest: str) -> None:
     arrays = {f"params/{name}": array for name, array in run.params.items()}
     if run.log_losses is not None:
         arrays["log_losses"] = run.log_losses
-    names = ("log_loss", "rate", "epoch", "attempt", "passes", "seconds", "history")
+    names = ("log_loss", "rate", "epoch", "attempt", "passes", "samples", "seconds", "history")
     state = {name: getattr(run, name) for name in names}
     write_folder(folder, arrays, {"settings": run.settings.plain(), "data": digest, "state": state})
 
