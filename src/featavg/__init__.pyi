@@ -12,6 +12,9 @@ from featavg.data.compress import draw_many as draw_many
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
 from featavg.data.published import load_images as load_images
+from featavg.data.lattice import Lattice as Lattice
+from featavg.data.manifold import OnSubspace as OnSubspace
+from featavg.data.slabs import Slabs as Slabs
 
 # parts that are chosen by name
 from featavg.registry import ACTIVATIONS as ACTIVATIONS
@@ -30,6 +33,11 @@ from featavg.nets.readouts.registry import score as score
 from featavg.nets.ideal import biased_robust as biased_robust
 from featavg.nets.ideal import feature_averaging as feature_averaging
 from featavg.nets.ideal import feature_decoupling as feature_decoupling
+from featavg.nets.activations.leaky_relu import LeakyReLU as LeakyReLU
+from featavg.nets.power_relu import PowerReLU as PowerReLU
+from featavg.nets.power_relu import Shallow as Shallow
+from featavg.nets.power_relu import averaged_limit as averaged_limit
+from featavg.nets.power_relu import decoupled_limit as decoupled_limit
 
 # training
 from featavg.training.train import Recipe as Recipe
@@ -77,6 +85,11 @@ from featavg.measures.svm import max_margin as max_margin
 from featavg.measures.kkt import kkt as kkt
 from featavg.measures.accuracy import accuracy as accuracy
 from featavg.measures.accuracy import fine_accuracy as fine_accuracy
+from featavg.measures.best_margin import best_margin as best_margin
+from featavg.measures.sphere_distance import sphere_distance as sphere_distance
+from featavg.measures.usefulness import UsefulFeature as UsefulFeature
+from featavg.measures.usefulness import robust_usefulness as robust_usefulness
+from featavg.measures.block_shuffle import shuffled_auc as shuffled_auc
 
 # robustness
 from featavg.robustness.radii import radii as radii
@@ -117,6 +130,27 @@ from featavg.experiments.images.superclasses import study_superclasses as study_
 from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
 from featavg.experiments.images.curves import CurveSettings as CurveSettings
 from featavg.experiments.images.curves import image_curve as image_curve
+# experiments: connections
+from featavg.experiments.connections.boundary_picture import BoundaryPicture as BoundaryPicture
+from featavg.experiments.connections.boundary_picture import boundary_picture as boundary_picture
+from featavg.experiments.connections.digit_beside_vehicle import (
+    DigitBesideVehicle as DigitBesideVehicle,
+)
+from featavg.experiments.connections.digit_beside_vehicle import (
+    digit_beside_vehicle as digit_beside_vehicle,
+)
+from featavg.experiments.connections.expressivity import Expressivity as Expressivity
+from featavg.experiments.connections.expressivity import expressivity as expressivity
+from featavg.experiments.connections.hinted_margin import HintedMargin as HintedMargin
+from featavg.experiments.connections.hinted_margin import hinted_margin as hinted_margin
+from featavg.experiments.connections.off_manifold import OffManifold as OffManifold
+from featavg.experiments.connections.off_manifold import off_manifold as off_manifold
+from featavg.experiments.connections.power_relu_run import PowerReluRun as PowerReluRun
+from featavg.experiments.connections.power_relu_run import power_relu_run as power_relu_run
+from featavg.experiments.connections.slab_reliance import SlabReliance as SlabReliance
+from featavg.experiments.connections.slab_reliance import slab_reliance as slab_reliance
+from featavg.experiments.connections.useful_features import UsefulFeatures as UsefulFeatures
+from featavg.experiments.connections.useful_features import useful_features as useful_features
 
 # sweeps
 from featavg.experiments.sweep.run import sweep as sweep

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from featavg.claims.ledger import ClaimSettings, Evidence
+    from featavg.figures.figure import Figure
+    from featavg.figures.result import Result
 
 Seeds = Annotated[int, typer.Option(help="How many seeds, counted from 0.")]
 Out = Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")]
@@ -40,34 +41,23 @@ def _min_vidal(
     scale: Annotated[float, typer.Option(help="Scale of the first weights.")] = 1e-7,
     time: Annotated[float, typer.Option(help="Gradient-flow time.")] = 16_000.0,
     seeds: Seeds = 1,
+    out: Out = FOLDER,
 ) -> None:
     """Min and Vidal 2024: relu^p neurons, and which limit they are near."""
-    from featavg.commands.tables import console, table
-    from featavg.experiments.connections.prelu_run import experiment, right_and_wrong
+    from featavg.experiments.connections.power_relu_run import power_relu_run
     from featavg.progress import ProgressBar
+    from featavg.storage.files import usable_folder
 
-    powers = p or [1.0, 3.0]
-    given = {"n": n, "width": width, "d": d, "scale": scale, "time": time}
-    if positive is not None:
-        given["positive"] = positive
-    names = ("p", "seed", "to F", "to F^(p)", "nearer, certified", "ratio", "cos average",
-             "cos feature", "radius", "certified")  # fmt: skip
-    shown = table(*names, right=names)
+    plans = [(power, seed) for power in p or [1.0, 3.0] for seed in _seeds(seeds)]
+    folder = usable_folder(out)
     with ProgressBar() as progress:
-        for i, (power, seed) in enumerate((q, s) for q in powers for s in range(_seeds(seeds))):
-            progress(i / len(powers) / seeds, f"p = {power:g}, seed {seed}")
-            run = experiment(power, noise, seed, k, **given)
-            right, wrong = right_and_wrong(run, power)
-            numbers = (
-                run.near_average.ascent, run.near_decoupled.ascent, right.upper,
-                wrong.lower / right.ascent, run.average_cosine, run.feature_cosine,
-                run.radius, run.certified,
+        for i, (power, seed) in enumerate(plans):
+            progress(i / len(plans), f"p = {power:g}, seed {seed}")
+            run = power_relu_run(
+                power, noise, seed, k, positive=positive, n=n, width=width, d=d, scale=scale,
+                time=time,
             )  # fmt: skip
-            shown.add_row(f"{power:g}", str(seed), *(f"{v:.3f}" for v in numbers))
-    console().print(shown)
-    console().print(
-        f"Distances on the unit sphere after the best rescaling; radii in l2 (1/√K = {k**-0.5:.3f})."
-    )
+            _show(f"min-vidal-p{power:g}-seed{seed}".replace(".", "-"), run, folder)
 
 
 def _simplicity(
@@ -81,28 +71,16 @@ def _simplicity(
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.3,
     momentum: Annotated[float, typer.Option(help="Momentum.")] = 0.9,
     seeds: Seeds = 1,
+    out: Out = FOLDER,
 ) -> None:
     """Shah et al. 2020: train on slab data, then shuffle blocks of coordinates."""
-    from featavg.claims.connections.simplicity import reliance
-    from featavg.commands.tables import console, table
-    from featavg.progress import ProgressBar
+    from featavg.experiments.connections.slab_reliance import slab_reliance
 
-    names = (
-        "seed",
-        "AUC",
-        "simplest shuffled",
-        "others shuffled",
-        "test accuracy",
-        "train accuracy",
-    )
-    shown = table(*names, right=names)
-    with ProgressBar() as progress:
-        for seed in range(_seeds(seeds)):
-            progress(seed / seeds, f"seed {seed}")
-            run = reliance(task, seed, d, n, tuple(width or (100, 100)), steps, lr, momentum)
-            numbers = (*run.aucs, run.accuracy, run.train_accuracy)
-            shown.add_row(str(seed), *(f"{v:.3f}" for v in numbers))
-    console().print(shown)
+    widths = tuple(width or (100, 100))
+    _run(
+        "simplicity", slab_reliance, out, task, d=d, n=n, widths=widths, steps=steps, lr=lr,
+        momentum=momentum, seeds=_seeds(seeds),
+    )  # fmt: skip
 
 
 def _margin(
@@ -113,9 +91,9 @@ def _margin(
     out: Out = FOLDER,
 ) -> None:
     """Lyu et al. 2021: a line from a small start, and the best margin of any network."""
-    from featavg.claims.connections.margin import margins
+    from featavg.experiments.connections.hinted_margin import hinted_margin
 
-    _run("margin", lambda settings: margins(settings, angle, hint, leak), seeds, out)
+    _run("margin", hinted_margin, out, angle, hint, leak, seeds=_seeds(seeds))
 
 
 def _features(
@@ -125,10 +103,10 @@ def _features(
     seeds: Seeds = 5,
     out: Out = FOLDER,
 ) -> None:
-    """Ilyas et al. 2019: useful and robustly useful features, in closed form and measured."""
-    from featavg.claims.connections.features import useful
+    """Ilyas et al. 2019: useful and robustly useful features, ideal and learnt."""
+    from featavg.experiments.connections.useful_features import useful_features
 
-    _run("features", lambda settings: useful(settings, k, d, n), seeds, out)
+    _run("features", useful_features, out, k, d, n, seeds=_seeds(seeds))
 
 
 def _manifold(
@@ -139,9 +117,9 @@ def _manifold(
     out: Out = FOLDER,
 ) -> None:
     """Shamir et al.: exact minimal perturbations, split along the data's subspace."""
-    from featavg.claims.connections.dimples import manifold
+    from featavg.experiments.connections.off_manifold import off_manifold
 
-    _run("manifold", lambda settings: manifold(settings, k, d, r), seeds, out)
+    _run("manifold", off_manifold, out, k, d, r, seeds=_seeds(seeds), more=("plane_figure",))
 
 
 def _expressivity(
@@ -151,10 +129,10 @@ def _expressivity(
     seeds: Seeds = 5,
     out: Out = FOLDER,
 ) -> None:
-    """Li et al. 2022: a line that is right and never robust."""
-    from featavg.claims.connections.expressivity import expressivity
+    """Li et al. 2022: a line that is right and never robust, and what robustness costs."""
+    from featavg.experiments.connections.expressivity import expressivity
 
-    _run("expressivity", lambda settings: expressivity(settings, m, gap, eps), seeds, out)
+    _run("expressivity", expressivity, out, m, gap, eps, seeds=_seeds(seeds))
 
 
 def _picture(
@@ -170,16 +148,15 @@ def _picture(
     out: Out = FOLDER,
 ) -> None:
     """The line and the zigzag, with clusters, exact perturbations and their balls."""
-    from featavg.claims.connections.picture import film, picture
-    from featavg.claims.ledger import ClaimSettings
+    from featavg.experiments.connections.boundary_picture import boundary_picture, film
+    from featavg.figures.animation import animate as write
+    from featavg.progress import ProgressBar
 
-    made = _run("picture", lambda _: picture(ClaimSettings((seed,)), k, d, n), 1, out)
+    folder = _run("picture", boundary_picture, out, k, d, n, seed, more=("attack_figure",))
     if animate:
-        from featavg.figures.animation import animate as write
-        from featavg.progress import ProgressBar
-
         with ProgressBar() as progress:
-            path = write(film(k, d, n, seed, steps, every), made / "picture.gif", progress=progress)
+            frames = film(k, d, n, seed, steps, every)
+            path = write(frames, folder / "picture.gif", progress=progress)
         typer.echo(f"Film: {path}")
 
 
@@ -194,41 +171,41 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _seeds(count: int) -> int:
+def _seeds(count: int) -> range:
     from featavg.errors import InputError
 
     if count < 1:
         raise InputError("seeds", f"is {count}", "give at least one")
-    return count
+    return range(count)
 
 
-def _run(name: str, program: Callable[[ClaimSettings], Evidence], seeds: int, out: Path) -> Path:
-    """Run a claim's program with the user's options; show its checks, write figures and numbers."""
-    from rich.markup import escape
-
-    from featavg.claims.check import measured_text, tolerance_text
-    from featavg.claims.ledger import ClaimSettings
-    from featavg.claims.result import strict
-    from featavg.commands.tables import console, table
-    from featavg.figures.figure import without_tags
-    from featavg.figures.matplotlib_figure import save
+def _run(
+    name: str,
+    experiment: Callable[..., Result],
+    out: Path,
+    *arguments: object,
+    more: tuple[str, ...] = (),
+    **options: object,
+) -> Path:
+    """Run an experiment with the user's options; print it, write its figures and numbers."""
     from featavg.progress import ProgressBar
-    from featavg.storage.files import dumps, usable_folder, write
+    from featavg.storage.files import usable_folder
 
     folder = usable_folder(out)
     with ProgressBar() as progress:
-        found = program(ClaimSettings(seeds=tuple(range(_seeds(seeds))), progress=progress))
-    shown = table("", "what is measured", "measured", "asked for", right=("measured",))
-    for check in found.checks:
-        sign = "✓" if check.passed else "✗"
-        shown.add_row(
-            sign, escape(without_tags(check.name)), measured_text(check), tolerance_text(check)
-        )
-    console().print(shown)
-    console().print(escape(without_tags(found.finding)))
-    for figure in found.figures:
-        save(figure, folder, f"{name}-{figure.name}")
-    numbers = {"finding": without_tags(found.finding), "numbers": dict(found.numbers)}
-    path = write(folder / f"{name}.json", dumps(strict(numbers)))
-    typer.echo(f"Figures and numbers: {path.parent}")
+        result = experiment(*arguments, progress=progress, **options)
+    _show(name, result, folder, *(getattr(result, figure)() for figure in more))
     return folder
+
+
+def _show(name: str, result: Result, folder: Path, *more: Figure) -> None:
+    from featavg.figures.figure import without_tags
+    from featavg.figures.matplotlib_figure import save
+    from featavg.storage.files import dumps, write
+
+    summary = without_tags(result.summary())
+    typer.echo(summary)
+    for figure in (result.figure(), *more):
+        save(figure, folder, f"{name}-{figure.name}")
+    path = write(folder / f"{name}.json", dumps({"finding": summary, "numbers": result.to_json()}))
+    typer.echo(f"Figures and numbers: {path.parent}")

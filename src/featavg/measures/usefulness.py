@@ -24,7 +24,7 @@ from featavg.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Feature:
+class UsefulFeature:
     """A direction w = sum_j coefficients_j mu_j, plus a part that is orthogonal to all features.
 
     Attributes:
@@ -41,7 +41,7 @@ class Feature:
     @classmethod
     def of_weights(
         cls, task: MultiCluster, weights: Float[ndarray, " N"], threshold: float | None = None
-    ) -> Feature:
+    ) -> UsefulFeature:
         """The feature that a neuron with these weights (in compressed coordinates) computes."""
         features = task.features_in(len(weights))
         coefficients = np.linalg.solve(task.gram_matrix, features @ weights)
@@ -63,7 +63,7 @@ class Feature:
         return float(np.sqrt(self.coefficients @ gram @ self.coefficients + self.outside**2))
 
     @property
-    def weights(self) -> Float[ndarray, " k+1"]:
+    def weights(self) -> Float[ndarray, " N"]:
         """w in coordinates: the features' span first, then the direction of the rest."""
         return np.append(self.coefficients @ self.task.features, self.outside)
 
@@ -82,7 +82,7 @@ class Feature:
         return z if self.threshold is None else (z >= self.threshold).astype(float)
 
 
-def robust_usefulness(feature: Feature, eps: float = 0.0) -> float:
+def robust_usefulness(feature: UsefulFeature, eps: float = 0.0) -> float:
     r"""gamma at `eps` in closed form; `eps` = 0 gives the plain usefulness rho.
 
     With m_j, s the mean and deviation of <w, x> on cluster j, p_j its probability, y_j its label,
@@ -91,7 +91,7 @@ def robust_usefulness(feature: Feature, eps: float = 0.0) -> float:
         detector:  the same with m_j replaced by P(z >= t + y_j eps |w|), z ~ N(m_j, s^2).
 
     >>> task = MultiCluster(k=10, d=1000, sigma=0.0)
-    >>> average = Feature(task, task.cluster_labels.astype(float))
+    >>> average = UsefulFeature(task, task.cluster_labels.astype(float))
     >>> round(robust_usefulness(average), 6), round(robust_usefulness(average, 5.0), 6)
     (1.0, 0.5)
     """
@@ -112,7 +112,7 @@ def robust_usefulness(feature: Feature, eps: float = 0.0) -> float:
     return float((p * y) @ (attacked - mean) / deviation)
 
 
-def _above(threshold: Float[ndarray, " k"], feature: Feature) -> Float[ndarray, " k"]:
+def _above(threshold: Float[ndarray, " k"], feature: UsefulFeature) -> Float[ndarray, " k"]:
     """P(<w, x> >= threshold) on each cluster."""
     if feature.spread == 0:
         return (feature.means >= threshold).astype(float)
@@ -120,7 +120,7 @@ def _above(threshold: Float[ndarray, " k"], feature: Feature) -> Float[ndarray, 
 
 
 def measured_usefulness(
-    feature: Feature, eps: Float[ndarray, " q"], n: int, seed: int
+    feature: UsefulFeature, eps: Float[ndarray, " q"], n: int, seed: int
 ) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
     """gamma on a sample: move every point by -y eps w / |w|, evaluate, normalise; and its error.
 
@@ -145,11 +145,11 @@ def measured_usefulness(
     return np.array([g for g, _ in found]), np.array([e for _, e in found])
 
 
-def vanishing_radius(feature: Feature, most: float, steps: int = 60) -> float:
+def vanishing_radius(feature: UsefulFeature, most: float, steps: int = 60) -> float:
     """The eps up to which gamma stays positive, by bisection; `most` if it is positive there.
 
     >>> task = MultiCluster(k=10, d=1000, sigma=0.0)
-    >>> single = Feature(task, np.eye(10)[0])
+    >>> single = UsefulFeature(task, np.eye(10)[0])
     >>> round(vanishing_radius(single, 100.0) / 1000**0.5, 6)
     0.1
     """

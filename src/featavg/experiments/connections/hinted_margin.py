@@ -16,7 +16,8 @@ from featavg.figures.figure import Axis, Bar, Bars, Contour, Figure, Plane, Poin
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.measures.best_margin import BestMargin, best_margin, normalized_margin
-from featavg.nets.power_relu import LeakyReLU, Shallow
+from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.power_relu import Shallow
 from featavg.progress import Progress, silent
 from featavg.training.prelu_objective import ShallowObjective, train_shallow
 

@@ -17,7 +17,7 @@ from featavg.experiments.connections.on_manifold import Split, split
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
-from featavg.nets.readout import score
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
 from featavg.training.train import train

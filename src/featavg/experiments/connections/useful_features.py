@@ -16,7 +16,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.measures.usefulness import (
-    Feature,
+    UsefulFeature,
     measured_usefulness,
     robust_usefulness,
     vanishing_radius,
@@ -48,10 +48,10 @@ class UsefulFeatures(Result):
 
     task: MultiCluster
     eps: Float[ndarray, " q"]
-    ideal: dict[str, Feature]
+    ideal: dict[str, UsefulFeature]
     measured: dict[str, Float[ndarray, "s q"]]
     errors: dict[str, Float[ndarray, "s q"]]
-    learnt: dict[str, tuple[Feature, ...]]
+    learnt: dict[str, tuple[UsefulFeature, ...]]
     left: dict[str, Float[ndarray, " s"]]
 
     def usefulness(self, name: str) -> float:
@@ -72,7 +72,7 @@ class UsefulFeatures(Result):
         """gamma of each linear feature <mu_j, x>, signed by its class."""
         eps = SHARE * math.sqrt(self.task.d)
         rows = self.task.cluster_labels[:, None] * np.eye(self.task.k)
-        return [robust_usefulness(Feature(self.task, row), eps) for row in rows]
+        return [robust_usefulness(UsefulFeature(self.task, row), eps) for row in rows]
 
     @property
     def vanishing(self) -> dict[str, float]:
@@ -174,7 +174,7 @@ def useful_features(
     eps = np.linspace(0.0, 0.7, 15)
     measured: dict[str, list[ndarray]] = {name: [] for name in NAMES}
     errors: dict[str, list[ndarray]] = {name: [] for name in NAMES}
-    learnt: dict[str, list[Feature]] = {name: [] for name in ROLES}
+    learnt: dict[str, list[UsefulFeature]] = {name: [] for name in ROLES}
     left: dict[str, list[float]] = {name: [] for name in ROLES}
     for i, seed in enumerate(seeds):
         progress(i / len(seeds), f"seed {seed}")
@@ -197,30 +197,30 @@ def useful_features(
     )
 
 
-def share_left(feature: Feature, eps: float, seed: int, n: int = 2000) -> float:
+def share_left(feature: UsefulFeature, eps: float, seed: int, n: int = 2000) -> float:
     """The mean of <w, x + u> / <w, x> over fresh points of cluster 0, u the worst of length `eps`."""
     points = feature.task.sample(n, seed)
     z = points.coordinates(len(feature.weights))[points.clusters == 0] @ feature.weights
     return float(np.mean((z - eps * feature.length) / np.mean(z)))
 
 
-def _ideal(task: MultiCluster) -> dict[str, Feature]:
+def _ideal(task: MultiCluster) -> dict[str, UsefulFeature]:
     single, average = np.eye(task.k)[0], task.cluster_labels.astype(float)
     half = task.alpha * float(task.gram_matrix[0, 0]) / 2
-    kinds = (Feature(task, single), Feature(task, average), Feature(task, single, half),
-             Feature(task, average, 0.0))  # fmt: skip
+    kinds = (UsefulFeature(task, single), UsefulFeature(task, average), UsefulFeature(task, single, half),
+             UsefulFeature(task, average, 0.0))  # fmt: skip
     return dict(zip(NAMES, kinds, strict=True))
 
 
-def _learnt(task: MultiCluster, seed: int) -> dict[str, Feature]:
+def _learnt(task: MultiCluster, seed: int) -> dict[str, UsefulFeature]:
     """Detectors: their thresholds are those of `_ideal`, in the units of the learnt weights."""
     coarse, fine = (train(task, labels=labels, seed=seed).net for labels in ("coarse", "fine"))
     single = np.asarray(fine.weights[fine.head[0] > 0].mean(axis=0))
     half = task.alpha * float(task.features_in(len(single))[0] @ single) / 2
     average = signed_mean(coarse)
     return {
-        "single": Feature.of_weights(task, single, half),
-        "average": Feature.of_weights(task, average, 0.0),
+        "single": UsefulFeature.of_weights(task, single, half),
+        "average": UsefulFeature.of_weights(task, average, 0.0),
     }
 
 

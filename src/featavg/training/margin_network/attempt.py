@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.data.streams import stream
-from featavg.training.controllers import LossBased
+from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import (
     Images,
     Measured,

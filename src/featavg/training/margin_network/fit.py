@@ -18,7 +18,7 @@ from typing import Any
 
 from featavg.data.images import Images as Pictures
 from featavg.errors import InputError
-from featavg.training.controllers import LossBased
+from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.attempt import AttemptResult, Tick, attempt, next_plan
 from featavg.training.margin_network.epoch import Images, Measured
 from featavg.training.margin_network.run import (

@@ -15,7 +15,8 @@ from featavg.data.images import Images as Pictures
 from featavg.errors import InputError
 from featavg.nets.torch.margin_cnn import MarginCNN, network_of
 from featavg.storage.folders import read_folder, write_folder
-from featavg.training.controllers import Constant, LossBased
+from featavg.training.controllers.constant import Constant
+from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import Images
 from featavg.training.margin_network.support import SupportRule
 from featavg.training.trajectory import Outcome
@@ -52,7 +53,7 @@ class MarginSettings:
             "network": self.network.settings(),
             "seed": self.seed,
             "batch": self.batch,
-            "controller": asdict(self.controller),
+            "controller": {"name": self.controller.name, **asdict(self.controller)},
             "threads": self.threads,
             "save_at": list(self.save_at),
             "support": None if self.support is None else asdict(self.support),
@@ -61,11 +62,12 @@ class MarginSettings:
 
 def settings_of(plain: dict[str, Any]) -> MarginSettings:
     """The settings that `plain` described."""
-    rule = CONTROLLERS[plain["controller"]["name"]]
+    given = dict(plain["controller"])
+    rule = CONTROLLERS[given.pop("name")]
     parts = {
         **plain,
         "network": network_of(plain["network"]),
-        "controller": rule(**plain["controller"]),
+        "controller": rule(**given),
         "save_at": tuple(plain["save_at"]),
         "support": SupportRule(**plain["support"]) if plain.get("support") else None,
     }

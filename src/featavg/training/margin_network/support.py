@@ -23,7 +23,7 @@ from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.training.controllers import LossBased
+from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import Images, Measured, descend_once, measure
 
 if TYPE_CHECKING:
