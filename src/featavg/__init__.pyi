@@ -130,6 +130,7 @@ from featavg.experiments.images.superclasses import study_superclasses as study_
 from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
 from featavg.experiments.images.curves import CurveSettings as CurveSettings
 from featavg.experiments.images.curves import image_curve as image_curve
+
 # experiments: connections
 from featavg.experiments.connections.boundary_picture import BoundaryPicture as BoundaryPicture
 from featavg.experiments.connections.boundary_picture import boundary_picture as boundary_picture
