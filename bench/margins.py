@@ -109,10 +109,12 @@ def _plain_step() -> Callable[[], None]:
 
 def deep_loss() -> Row:
     """Depths 1 to 4, five seeds each, by gradient flow in log time."""
-    from featavg.claims.margins.homogeneous import DEPTHS, flow
+    from featavg.experiments.margins.homogeneous_flow import DEPTHS
 
     start = time.perf_counter()
-    worst = max(float(flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max()) for depth in DEPTHS)
+    worst = max(
+        float(homogeneous_flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max()) for depth in DEPTHS
+    )
     seconds = time.perf_counter() - start
     reached = worst / math.log(10)
     return Row(

@@ -12,6 +12,7 @@ from featavg.data.compress import draw_many as draw_many
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
 from featavg.data.published import load_images as load_images
+from featavg.data.user_points import read_labelled as read_labelled
 from featavg.data.lattice import Lattice as Lattice
 from featavg.data.manifold import OnSubspace as OnSubspace
 from featavg.data.slabs import Slabs as Slabs
@@ -61,6 +62,8 @@ from featavg.training.torch.recipe import image_presets as image_presets
 from featavg.training.torch.image_network import ImageNetwork as ImageNetwork
 from featavg.training.torch.image_network import load_trained as load_trained
 from featavg.training.torch.image_network import train_images as train_images
+from featavg.training.margin_network.run import MarginSettings as MarginSettings
+from featavg.training.margin_network.support import SupportRule as SupportRule
 from featavg.training.trajectory import Trajectory as Trajectory
 from featavg.training.trajectory import load_trajectory as load_trajectory
 from featavg.experiments.simulation.setting import Setting as Setting
@@ -131,15 +134,25 @@ from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
 from featavg.experiments.images.curves import CurveSettings as CurveSettings
 from featavg.experiments.images.curves import image_curve as image_curve
 
+# experiments: margins
+from featavg.experiments.margins.homogeneous_flow import HomogeneousFlow as HomogeneousFlow
+from featavg.experiments.margins.homogeneous_flow import homogeneous_flow as homogeneous_flow
+from featavg.experiments.margins.kkt_radius import KKTRadius as KKTRadius
+from featavg.experiments.margins.kkt_radius import kkt_radius as kkt_radius
+from featavg.experiments.margins.kkt_runs import KKTRun as KKTRun
+from featavg.experiments.margins.kkt_runs import kkt_run as kkt_run
+from featavg.experiments.margins.linear_limits import LinearDrift as LinearDrift
+from featavg.experiments.margins.linear_limits import linear_drift as linear_drift
+from featavg.experiments.margins.linear_limits import linear_limits as linear_limits
+from featavg.experiments.margins.margin_table import MarginTable as MarginTable
+from featavg.experiments.margins.margin_table import margin_table as margin_table
+from featavg.experiments.margins.margin_table import train_margin_network as train_margin_network
+
 # experiments: connections
 from featavg.experiments.connections.boundary_picture import BoundaryPicture as BoundaryPicture
 from featavg.experiments.connections.boundary_picture import boundary_picture as boundary_picture
-from featavg.experiments.connections.digit_beside_vehicle import (
-    DigitBesideVehicle as DigitBesideVehicle,
-)
-from featavg.experiments.connections.digit_beside_vehicle import (
-    digit_beside_vehicle as digit_beside_vehicle,
-)
+from featavg.experiments.connections.paired_pictures import PairedPictures as PairedPictures
+from featavg.experiments.connections.paired_pictures import paired_pictures as paired_pictures
 from featavg.experiments.connections.expressivity import Expressivity as Expressivity
 from featavg.experiments.connections.expressivity import expressivity as expressivity
 from featavg.experiments.connections.hinted_margin import HintedMargin as HintedMargin

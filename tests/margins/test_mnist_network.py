@@ -21,7 +21,7 @@ from featavg.cli import main  # noqa: E402
 from featavg.data.published import load  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.margins.image_radii import attack_radii  # noqa: E402
+from featavg.experiments.margins.margin_table import attack_radii  # noqa: E402
 from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
 from featavg.training.controllers.constant import Constant  # noqa: E402
 from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402

@@ -77,6 +77,19 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
     return OwnPoints(x, clusters, means, task, x_test, clusters_test)
 
 
+def read_labelled(path: Path) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
+    """Points `x` (n x d) and labels `y` (-1 and +1) from an npz file."""
+    arrays = read_npz(path, "x=..., y=...")
+    for name in ("x", "y"):
+        if name not in arrays:
+            raise _bad(path, f"has no array {name}", "save it with x and y")
+    x, y = _points(path, arrays, "x"), arrays["y"]
+    if y.shape != (len(x),) or not np.isin(y, (-1, 1)).all():
+        told = f"has y of shape {y.shape} and type {y.dtype}"
+        raise _bad(path, told, f"give -1 or +1 for each of the {len(x)} points")
+    return x, y.astype(np.int64)
+
+
 def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
     """A matrix from a .npy, .json or .csv file."""
     try:

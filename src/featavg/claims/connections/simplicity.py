@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 from featavg.errors import InputError
-from featavg.experiments.connections.digit_beside_vehicle import (
+from featavg.experiments.connections.paired_pictures import (
     AREAS,
-    digit_beside_vehicle,
+    paired_pictures,
 )
-from featavg.experiments.connections.digit_beside_vehicle import (
+from featavg.experiments.connections.paired_pictures import (
     PUBLISHED as PUBLISHED_PICTURES,
 )
 from featavg.experiments.connections.slab_reliance import SlabReliance, slab_reliance
@@ -109,7 +109,7 @@ def _bars(names: tuple[str, ...], bars: tuple[Bar, ...]) -> Bars:
 def pictures(settings: ClaimSettings) -> Evidence:
     """AUC as it is and with either half of the picture shuffled."""
     try:
-        result = digit_beside_vehicle(
+        result = paired_pictures(
             settings.data_dir, seeds=settings.seeds, progress=settings.progress
         )
     except InputError as error:

@@ -2,123 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from functools import cache
-
 import numpy as np
-from jaxtyping import Float, Int
-from numpy import ndarray
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.data.streams import stream
-from featavg.figures.figure import Axis, Figure, Lines, Series
-from featavg.measures.svm import MaxMargin, angle, checked_max_margin
-from featavg.training.linear.flow import linear_flow
-from featavg.training.linear.penalty_path import penalty_path
-
-POINTS, DIMENSION = 40, 20
-# log t of the flow, and log(1/penalty) of the path.
-LOG_TIMES = tuple(float(v) for v in np.logspace(1, 4, 25))
-LOG_DEPTHS = tuple(float(v) for v in np.logspace(1, 7, 25))
-# Where 1/log t is to be seen: beyond the first hundred e-foldings of time.
-SETTLED = 100.0
-
-
-def labelled_points(seed: int) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"]]:
-    """Two Gaussian clouds that a plane separates, about a third of them support vectors."""
-    draw = stream(seed, "margin-linear")
-    y = np.repeat([1, -1], POINTS // 2)
-    x = draw.standard_normal((POINTS, DIMENSION))
-    x[:, 0] += 2.0 * y
-    return x / math.sqrt(DIMENSION), y
-
-
-@cache
-def solved(seed: int) -> MaxMargin:
-    """The exact answer for one seed."""
-    return checked_max_margin(*labelled_points(seed))
-
-
-def _angles(directions: Float[ndarray, "p N"], seed: int) -> Float[ndarray, " p"]:
-    return angle(directions, np.broadcast_to(solved(seed).w, directions.shape))
-
-
-def slope(x: Float[ndarray, " p"], y: Float[ndarray, " p"]) -> float:
-    """The exponent of y ~ x^exponent, by least squares over logarithms."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+from featavg.experiments.margins.linear_limits import linear_limits
 
 
 def flow_claim(settings: ClaimSettings) -> Evidence:
     """Angle to the SVM direction along the flow."""
-    times = np.asarray(LOG_TIMES)
-    angles, exponents = [], []
-    for i, seed in enumerate(settings.seeds):
-        settings.progress(i / len(settings.seeds), f"seed {seed}")
-        found = _angles(linear_flow(*labelled_points(seed), LOG_TIMES), seed)
-        angles.append(found)
-        late = times >= SETTLED
-        exponents.append(slope(times[late], found[late]))
-    worst = float(max(a[-1] for a in angles))
-    gap = max(abs(solved(seed).gap) for seed in settings.seeds)
-    product = [a[-1] * times[-1] for a in angles]
-    figure = Figure(
-        "angle",
-        "The angle to the max-margin direction",
-        f"Gradient flow on separable points: the angle falls like 1/log t, out to t = e^{times[-1]:g}.",
-        (
-            Lines(
-                Axis("log t", log=True),
-                Axis("angle", "radians", log=True),
-                (
-                    Series.over_seeds("gradient flow", times, angles, "averaged"),
-                    Series(
-                        "1/log t", times, float(np.median(product)) / times, "reference", "dashed"
-                    ),
-                ),
-            ),
-        ),
-    )
+    result = linear_limits("flow", seeds=settings.seeds, progress=settings.progress)
+    worst = float(result.angles[:, -1].max())
     return Evidence(
         checks=(
             Check("largest final angle", worst, "<=", 1e-3),
-            Check("smallest exponent of log t", min(exponents), "within", (-1.1, -0.9)),
-            Check("largest exponent of log t", max(exponents), "within", (-1.1, -0.9)),
-            Check("largest relative duality gap of the SVM", gap, "<=", 1e-9),
+            Check("exponent of log t", relation="within", bound=(-1.1, -0.9), values=result.exponents),
+            Check("largest relative duality gap of the SVM", result.gap, "<=", 1e-9, role="note"),
         ),
-        figures=(figure,),
-        numbers={"angles": [a.tolist() for a in angles], "log_times": times.tolist()},
-        finding=f"At t = e^{times[-1]:g} the angle is at most {worst:.1e}; it falls like "
-        f"(log t)^{np.mean(exponents):.3f}.",
+        figures=(result.figure(),),
+        numbers=result.to_json(),
+        finding=f"At t = e^{result.clock[-1]:g} the angle is at most {worst:.1e}; it falls like "
+        f"(log t)^{np.mean(result.exponents):.3f}.",
         headlines=(Headline(f"{worst:.0e}", "angle to the SVM at t = e^10000", "neutral"),),
-    )
+    )  # fmt: skip
 
 
 def path_claim(settings: ClaimSettings) -> Evidence:
     """Angle to the SVM direction along the regularised path."""
-    depths = np.asarray(LOG_DEPTHS)
-    angles = []
-    for i, seed in enumerate(settings.seeds):
-        settings.progress(i / len(settings.seeds), f"seed {seed}")
-        path = penalty_path(*labelled_points(seed), [-depth for depth in depths])
-        angles.append(_angles(path, seed))
-    worst = float(max(a[-1] for a in angles))
-    figure = Figure(
-        "path",
-        "The regularised path ends in the max-margin direction",
-        "The minimiser of logistic loss plus penalty, as the penalty vanishes.",
-        (
-            Lines(
-                Axis("log(1/penalty)", log=True),
-                Axis("angle", "radians", log=True),
-                (Series.over_seeds("minimiser", depths, angles, "averaged"),),
-            ),
-        ),
-    )
+    result = linear_limits("path", seeds=settings.seeds, progress=settings.progress)
+    worst = float(result.angles[:, -1].max())
     return Evidence(
         checks=(Check("largest final angle", worst, "<=", 1e-6),),
-        figures=(figure,),
-        numbers={"angles": [a.tolist() for a in angles], "log_depths": depths.tolist()},
-        finding=f"At a penalty of e^-{depths[-1]:.0e} the angle is at most {worst:.1e}.",
+        figures=(result.figure(),),
+        numbers=result.to_json(),
+        finding=f"At a penalty of e^-{result.clock[-1]:.0e} the angle is at most {worst:.1e}.",
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
+from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.result import Result
 from featavg.measures.margin import Margins, margins, parameter_norm
 from featavg.nets.deep import two_sided
 from featavg.training.controllers.error import ErrorControl
@@ -23,6 +26,10 @@ DEPTHS = (1, 2, 3, 4)
 CLUSTERS, DIMENSION, POINTS, WIDTH = 4, 20, 16, 10
 # The published run ended at a loss of 10^-881.51.
 TARGET = -881.51 * math.log(10)
+# Rates are asymptotic: they are fitted over the last four fifths of log t, some 700 decades of t.
+FITTED_FROM = 0.2
+# A turn (in radians) below this is round-off of the two directions.
+_STILL = 1e-7
 
 
 def class_data(seed: int) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"]]:
@@ -35,22 +42,129 @@ def class_data(seed: int) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"]]:
     return sample.x / math.sqrt(DIMENSION), sample.y
 
 
-@dataclass(frozen=True, eq=False)
-class Flow:
-    """One depth, all seeds, after every step: the first axis is the step, the second the seed."""
+@dataclass(frozen=True, repr=False, eq=False)
+class HomogeneousFlow(Result):
+    """One depth, all seeds, after every step: the first axis is the step, the second the seed.
 
+    Attributes:
+        depth: L, the number of layers and the order of homogeneity.
+        log_times, log_loss: log t and log of the mean loss.
+        margins: normalized and smoothed margins.
+        fitted: from the step on that has a total loss below one, for ever after.
+        weights: of every layer.
+        x, y: the data of each seed.
+    """
+
+    depth: int
     log_times: Float[ndarray, "t s"]
     log_loss: Float[ndarray, "t s"]
     margins: Margins
-    fitted: ndarray  # from the step on that has a total loss below one, for ever after
+    fitted: Bool[ndarray, "t s"]
     weights: tuple[ndarray, ...]
     x: Float[ndarray, "s n N"]
     y: Int[ndarray, "s n"]
 
+    @property
+    def fall(self) -> float:
+        """The deepest fall of the smoothed margin after the fit, relative to its last value."""
+        return deepest_fall(self.margins.smoothed, self.fitted)
+
+    @property
+    def sandwich_gap(self) -> float:
+        """How far the smoothed margin ever is outside its bounds, relative to the margin."""
+        return float(np.max(self.margins.sandwich_gap()[self.fitted]))
+
+    def exponents(self, seed: int) -> tuple[float, float]:
+        """Fitted exponents of log t in the norm and in 1/(t loss), over the last 4/5 of log t."""
+        log_time = self.log_times[:, seed]
+        late = log_time >= FITTED_FROM * log_time[-1]
+        loglog = np.log(log_time[late])
+        norm = np.polyfit(loglog, np.log(self.margins.norm[late, seed]), 1)[0]
+        loss = np.polyfit(loglog, -self.log_loss[late, seed] - log_time[late], 1)[0]
+        return float(norm), float(loss)
+
+    def turning(self) -> float:
+        r"""The smallest  d log(smoothed) d log|theta| / (L |d direction|^2)  of any step after the fit.
+
+        Lyu and Li (2020, Lemma 5.1) have  d/dt log smoothed >= L |d direction/dt|^2 / (d/dt log|theta|),
+        so by Cauchy and Schwarz the ratio is at least one over steps of any length: whenever the
+        direction moves, the smoothed margin grows. Steps that turn by less than round-off are
+        left out.
+        """
+        worst = math.inf
+        for seed in range(self.log_loss.shape[1]):
+            rows = self.fitted[:, seed]
+            parts = [w[rows, seed].reshape(int(rows.sum()), -1) for w in self.weights]
+            theta = np.concatenate(parts, axis=1)
+            norm = np.linalg.norm(theta, axis=1)
+            turn = np.linalg.norm(np.diff(theta / norm[:, None], axis=0), axis=1)
+            growth = np.diff(np.log(self.margins.smoothed[rows, seed]))
+            moved = turn > _STILL
+            if moved.any():
+                product = (growth * np.diff(np.log(norm)))[moved]
+                worst = min(worst, float((product / (self.depth * turn[moved] ** 2)).min()))
+        return worst
+
+    def figure(self) -> Figure:
+        """The smoothed margin against the loss, relative to its last value."""
+        caption = "After the data is fitted, relative to its last value; the first seed."
+        axes = (
+            Axis("log<sub>10</sub>(1/loss)", log=True),
+            Axis("smoothed margin, relative to the last"),
+        )
+        title = f"The smoothed normalized margin only grows, L = {self.depth}"
+        return Figure("growth", title, caption, (Lines(*axes, (self.growth_series(),)),))
+
+    def growth_series(self, shade: float = 1.0) -> Series:
+        """The curve of `figure`, thinned."""
+        line = self.fitted[:, 0]
+        pick = np.flatnonzero(line)[:: max(1, int(line.sum()) // 200)]
+        relative = self.margins.smoothed[pick, 0] / self.margins.smoothed[-1, 0]
+        depth = -self.log_loss[pick, 0] / math.log(10)
+        return Series(f"L = {self.depth}", depth, relative, "averaged", shade=shade)
+
+    def to_json(self) -> dict[str, Any]:
+        """Falls, exponents and the loss at the end."""
+        pairs = [self.exponents(seed) for seed in range(self.log_loss.shape[1])]
+        return {
+            "depth": self.depth,
+            "fall": self.fall,
+            "sandwich_gap": self.sandwich_gap,
+            "turning": self.turning(),
+            "norm_exponents": [norm for norm, _ in pairs],
+            "loss_exponents": [loss for _, loss in pairs],
+            "log10_loss": (self.log_loss[-1] / math.log(10)).tolist(),
+        }
+
+    def summary(self) -> str:
+        """The same in a sentence."""
+        norm, loss = self.exponents(0)
+        return (
+            f"L = {self.depth}: the smoothed margin falls by at most {self.fall:.0e} of itself down to "
+            f"a loss of 10^{self.log_loss[-1].max() / math.log(10):.0f}; exponents of log t: norm "
+            f"{norm:.3f} (1/L = {1 / self.depth:.3f}), 1/(t loss) {loss:.3f} (2 - 2/L = "
+            f"{2 - 2 / self.depth:.3f})"
+        )
+
 
 @cache
-def flow(depth: int, seeds: tuple[int, ...], scale: float = 0.5, target: float = TARGET) -> Flow:
-    """Gradient flow of the exponential loss, for which the sandwich is exact, to 10^-881.51."""
+def homogeneous_flow(
+    depth: int = 2, seeds: tuple[int, ...] = (0,), scale: float = 0.5, target: float = TARGET
+) -> HomogeneousFlow:
+    """Gradient flow of the exponential loss, for which the sandwich is exact, to a loss of 10^-881.51.
+
+    The start has one path for each class, so that no neuron of a deep network meets its kink: an
+    integrator that cannot slide there stops for good (two layers can: see `kkt_run`).
+
+    Args:
+        depth: L, 1 to 4.
+        seeds: of data and weights.
+        scale: of the initial weights.
+        target: log of the mean loss at which to end.
+
+    >>> homogeneous_flow(2, target=-50.0).fall
+    0.0
+    """
     pairs = [class_data(seed) for seed in seeds]
     x, y = (np.stack(part) for part in zip(*pairs, strict=True))
     start = two_sided(x, y, (WIDTH,) * (depth - 1) + (1,), seeds, scale)
@@ -65,7 +179,7 @@ def flow(depth: int, seeds: tuple[int, ...], scale: float = 0.5, target: float =
     )
     weights = tuple(ran.parameters[name] for name in objective.trainable)
     evaluated = objective.evaluate(weights)
-    found = margins(
+    margin = margins(
         evaluated.preactivations[-1],
         np.broadcast_to(y, (len(weights[0]), *y.shape)),
         evaluated.loss.log_losses,
@@ -75,10 +189,10 @@ def flow(depth: int, seeds: tuple[int, ...], scale: float = 0.5, target: float =
     log_total = evaluated.log_loss + math.log(POINTS)
     # Lyu and Li's t_0: from here on the total loss is below one.
     fitted = np.logical_and.accumulate((log_total < 0.0)[::-1], axis=0)[::-1]
-    return Flow(ran.log_times, evaluated.log_loss, found, fitted, weights, x, y)
+    return HomogeneousFlow(depth, ran.log_times, evaluated.log_loss, margin, fitted, weights, x, y)
 
 
-def decrease(values: Float[ndarray, "t s"], fitted: ndarray) -> float:
+def deepest_fall(values: Float[ndarray, "t s"], fitted: ndarray) -> float:
     """The deepest fall below an earlier value after the fit, relative to the last value."""
     worst = 0.0
     for seed in range(values.shape[1]):

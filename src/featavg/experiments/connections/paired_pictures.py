@@ -28,7 +28,7 @@ DIGIT_PIXELS, ALL_PIXELS = 28 * 28, 28 * 28 + 3 * 32 * 32
 
 
 @dataclass(frozen=True, repr=False)
-class DigitBesideVehicle(Result):
+class PairedPictures(Result):
     """Areas under the ROC curve, a row for each seed: as it is, digits and vehicles shuffled."""
 
     seeds: tuple[int, ...]
@@ -66,13 +66,13 @@ class DigitBesideVehicle(Result):
         return f"A digit beside a vehicle, mean AUC of {len(self.seeds)} seeds: {', '.join(parts)}"
 
 
-def digit_beside_vehicle(
+def paired_pictures(
     data_dir: Path | None = None,
     *,
     steps: int = 600,
     seeds: Sequence[int] = (0,),
     progress: Progress = silent,
-) -> DigitBesideVehicle:
+) -> PairedPictures:
     """Train a fully connected network on MNIST digits beside CIFAR-10 vehicles, shuffle either half.
 
     Args:
@@ -96,7 +96,7 @@ def digit_beside_vehicle(
             return net(z)[:, 0]  # noqa: B023 (called before the loop goes on)
 
         rows.append([shuffled_auc(classify, test - mean, labels, b, None, seed) for b in blocks])
-    return DigitBesideVehicle(tuple(seeds), np.array(rows))
+    return PairedPictures(tuple(seeds), np.array(rows))
 
 
 def paired(
