@@ -15,7 +15,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
 from featavg.measures.margin import Margins, margins, parameter_norm
-from featavg.nets.deep import two_sided
+from featavg.nets.deep import Deep, two_sided
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
@@ -178,10 +178,14 @@ def homogeneous_flow(
         save_at=SaveAt(every=1),
     )
     weights = tuple(ran.parameters[name] for name in objective.trainable)
-    evaluated = objective.evaluate(weights)
+    steps = len(weights[0])
+    # Every saved network at once, on its own copy (a view) of the data.
+    targets = np.broadcast_to(y, (steps, *y.shape))
+    points = np.broadcast_to(x, (steps, *x.shape))
+    evaluated = DeepObjective(points, targets, Deep(weights), Exponential()).evaluate(weights)
     margin = margins(
         evaluated.preactivations[-1],
-        np.broadcast_to(y, (len(weights[0]), *y.shape)),
+        targets,
         evaluated.loss.log_losses,
         parameter_norm(weights, 2),
         depth,
