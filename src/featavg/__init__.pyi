@@ -159,6 +159,10 @@ from featavg.experiments.connections.hinted_margin import HintedMargin as Hinted
 from featavg.experiments.connections.hinted_margin import hinted_margin as hinted_margin
 from featavg.experiments.connections.off_manifold import OffManifold as OffManifold
 from featavg.experiments.connections.off_manifold import off_manifold as off_manifold
+from featavg.experiments.connections.implicit_bias import ImplicitBias as ImplicitBias
+from featavg.experiments.connections.implicit_bias import implicit_bias as implicit_bias
+from featavg.experiments.connections.optimal_radius import OptimalRadius as OptimalRadius
+from featavg.experiments.connections.optimal_radius import optimal_radius as optimal_radius
 from featavg.experiments.connections.power_relu_run import PowerReluRun as PowerReluRun
 from featavg.experiments.connections.power_relu_run import power_relu_run as power_relu_run
 from featavg.experiments.connections.slab_reliance import SlabReliance as SlabReliance

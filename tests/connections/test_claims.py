@@ -9,6 +9,7 @@ from featavg.claims.connections import (
     margin,
     min_vidal,
     min_vidal_radius,
+    optimal_radius,
     picture,
     simplicity,
 )
@@ -26,6 +27,7 @@ FOUND = {
     "connections-dimpled-manifold": (dimples, "holds in part"),
     "connections-expressivity": (expressivity, "holds"),
     "connections-picture": (picture, "holds"),
+    "connections-optimal-radius": (optimal_radius, "holds"),
 }
 
 

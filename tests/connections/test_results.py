@@ -10,6 +10,8 @@ SMALL = {
     "boundary_picture": lambda: fa.boundary_picture(k=4, d=400, n=100),
     "expressivity": lambda: fa.expressivity(m=4),
     "hinted_margin": lambda: fa.hinted_margin(leak=0.2),
+    "implicit_bias": lambda: fa.implicit_bias(k=4, d=400, n=60),
+    "optimal_radius": lambda: fa.optimal_radius(k=4, d=400),
     "off_manifold": lambda: fa.off_manifold(k=4, d=200, r=20),
     "power_relu_run": lambda: fa.power_relu_run(p=3.0, k=4, n=40, width=30, time=2000.0),
     "slab_reliance": lambda: fa.slab_reliance(d=5, n=600, widths=(8,), steps=50),

@@ -37,6 +37,8 @@ MODULES: tuple[str, ...] = (
     "connections.dimples",
     "connections.expressivity",
     "connections.picture",
+    "connections.implicit_bias",
+    "connections.optimal_radius",
     "images.digits",
     "images.heads",
     "images.curves",
