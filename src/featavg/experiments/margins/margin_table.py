@@ -29,7 +29,9 @@ from featavg.figures.result import Result
 from featavg.progress import Progress, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
-from featavg.storage.folders import check_writable, write_text
+from featavg.storage.cache import kept_values, note_saved
+from featavg.storage.files import check_writable, write
+from featavg.training.checkpoint import fingerprint
 from featavg.training.margin_network.fit import CHECKPOINT, fit
 from featavg.training.margin_network.run import MarginRun, MarginSettings, read_run
 
@@ -209,7 +211,7 @@ def train_margin_network(
             raise InputError(str(place), "holds a run with other settings", "choose another folder")
         settings = begun
     if not (place / ABOUT).exists():
-        write_text(place / ABOUT, json.dumps({"data": data}) + "\n")
+        write(place / ABOUT, json.dumps({"data": data}) + "\n")
 
     def tick(run: MarginRun, part: float) -> None:
         by_passes = (run.epoch + part) / epochs
@@ -241,12 +243,13 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
         run = read_run(saved)
         entry = run.history[-1]
         radii: Sequence[float] = ()
-        kept = place / f"row-{published.model}-radii.json"
-        if pictures is not None and not kept.exists():
-            found = attack_radii(run.params, pictures, BUDGET)
-            write_text(kept, json.dumps([round(float(r), 6) for r in found]) + "\n")
-        if kept.exists():
-            radii = json.loads(kept.read_text())
+        if pictures is not None:
+
+            def attacked(params: dict[str, ndarray] = run.params) -> list[float]:
+                return [float(radius) for radius in attack_radii(params, pictures, BUDGET)]
+
+            key = fingerprint(list(run.params.values()), len(pictures), BUDGET)
+            radii = kept_values(place / f"row-{published.model}-radii.json", key, attacked)
         rows.append(
             MarginRow(
                 published.model,
@@ -257,6 +260,7 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
                 tuple(radii),
             )
         )
+    note_saved(last.seconds)
     # Enough for a curve; the run folder has every pass.
     thin = last.history[-1 :: -max(1, len(last.history) // 60)][::-1]
     return MarginTable(data_of(place), tuple(rows), tuple(thin), last.settings.plain())
