@@ -26,7 +26,7 @@ def lms5(settings: ClaimSettings) -> Evidence:
     mean = result.mean
     names = ("as it is", "linear block shuffled", "slabs shuffled")
     lost, published = (areas[0] - areas[1] for areas in (mean, PUBLISHED))
-    checks = (
+    checks: tuple[Check, ...] = (
         Check("LMS-5: AUC lost when the linear coordinate is shuffled", lost, "within",
               (round(published - 0.02, 3), round(published + 0.02, 3)), note=f"published: {published:.3f}"),
     )  # fmt: skip
@@ -123,7 +123,7 @@ def pictures(settings: ClaimSettings) -> Evidence:
         raise NotRun(str(error)) from error
     # 2000 test pairs: a coin's AUC has standard deviation 0.013 on each seed.
     lost, published = (areas[0] - areas[1] for areas in (result.mean, PUBLISHED_PICTURES))
-    checks = (
+    checks: tuple[Check, ...] = (
         Check("AUC lost when the digits are shuffled", lost, "within",
               (round(published - 0.05, 3), round(published + 0.05, 3)), note=f"published: {published:.3f}"),
     )  # fmt: skip

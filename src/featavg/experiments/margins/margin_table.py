@@ -245,11 +245,12 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
         radii: Sequence[float] = ()
         if pictures is not None:
 
-            def attacked(params: dict[str, ndarray] = run.params) -> list[float]:
-                return [float(radius) for radius in attack_radii(params, pictures, BUDGET)]
+            def attacked(params: dict[str, ndarray] = run.params) -> dict[str, list[float]]:
+                return {"radii": [float(r) for r in attack_radii(params, pictures, BUDGET)]}
 
             key = fingerprint(list(run.params.values()), len(pictures), BUDGET)
-            radii = kept_values(place / f"row-{published.model}-radii.json", key, attacked)
+            path = place / f"row-{published.model}-radii.json"
+            radii = kept_values(path, key, attacked)["radii"]
         rows.append(
             MarginRow(
                 published.model,
