@@ -67,7 +67,7 @@ def test_linear_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     twice = {"x": np.array([[1.0, 0.0], [1.0, 0.0]]), "y": np.array([1, -1])}
     np.savez(tmp_path / "twice.npz", **twice)
     np.savez(tmp_path / "mixed.npz", x=np.array([[1.0], [2.0]]), y=np.array([1, -1]))
-    for name, words in (("twice", "both labels"), ("mixed", "separable"), ("none", "read")):
+    for name, words in (("twice", "both labels"), ("mixed", "separable"), ("none", "none.npz")):
         assert main(["margins", "linear", str(tmp_path / f"{name}.npz")]) == 2
         assert words in capsys.readouterr().err
 
