@@ -88,6 +88,9 @@ CASES = [
     ("simulate --k 10000000 --d 100000000", "k asks for"),
     ("simulate --n-test 1000000000", "n_test asks for"),
     ("simulate --steps 100000000 --save-every 1", "save_every asks for"),
+    ("simulate --checkpoint-every nan", "checkpoint_seconds is nan"),
+    ("simulate --sigma 1e308", "x holds NaN or infinite values"),
+    ("simulate --lr 1e309", "lr is inf"),
     ("simulate --seeds 0", "seeds is 0"),
     ("simulate --seed -1", "seeds are -1"),
     ("simulate --seed 1 --seed 1", "seeds are 1, 1"),
@@ -299,6 +302,8 @@ def test_only_featavgs_own_folders_are_replaced(result: Path, tmp_path: Path) ->
     ("values", "words"),
     [
         ({"k": 2.5}, "k is 2.5: give a whole number"),
+        ({"alpha": True}, "alpha is true: give a number"),
+        ({"steps": False}, "steps is false: give a number"),
         ({"k": "x"}, "k is 'x': give a whole number"),
         ({"alpha": float("inf")}, "alpha is inf"),
         ({"seeds": "a"}, "seeds is 'a': give a list"),

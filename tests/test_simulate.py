@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,75 @@ def test_a_run_that_diverges_has_an_outcome_and_a_folder(tmp_path: Path) -> None
         done = simulate(out=tmp_path / "result", **extreme)
     assert done.numbers[0].outcome == "DIVERGED"
     assert json.loads((tmp_path / "result" / "numbers.json").read_text())["runs"]
+
+
+def _notes(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*note*")}
+
+
+def test_nothing_is_deleted_that_featavg_did_not_write(tmp_path: Path) -> None:
+    """A folder may hold a user's notes, radii/, and files that came during the run."""
+    folder = tmp_path / "result"
+    simulate(out=folder, **SMALL)
+    (folder / "radii").mkdir()
+    for name in ("notes.txt", "radii/note.csv", "figures/my-note.txt", "coarse/note"):
+        (folder / name).write_text(name)
+
+    def meddle(share: float, text: str) -> None:
+        (folder / "note-during.txt").write_text("added during the run")
+
+    simulate(out=folder, progress=meddle, **SMALL)
+    assert len(_notes(folder)) == 5
+    # Another setting without the fine network: what that left is replaced or removed, no more.
+    simulate(out=folder, overwrite=True, **(SMALL | {"labels": "coarse", "steps": 2}))
+    assert len(_notes(folder)) == 5
+    assert not (folder / "fine").exists()
+    assert load_simulation(folder).setting.steps == 2
+    assert not [path for path in folder.iterdir() if path.name.startswith(".featavg")]
+
+
+def _swap(a: Path, b: Path) -> None:
+    a.rename(a.with_name("swap"))
+    b.rename(a)
+    a.with_name("swap").rename(b)
+
+
+def _replace_by_another(folder: Path) -> None:
+    other = folder.parent.with_name("other")
+    simulate(out=other, figures=False, m=2, **(SMALL | {"steps": 6}))
+    shutil.rmtree(folder)
+    (other / "coarse").rename(folder)
+
+
+MISFITS = {
+    "networks swapped": lambda f: _swap(f / "coarse", f / "fine"),
+    "weights of another network": lambda f: (f / "coarse" / "arrays.safetensors").write_bytes(
+        (f / "fine" / "arrays.safetensors").read_bytes()
+    ),
+    "a network of another run": lambda f: _replace_by_another(f / "coarse"),
+    "settings edited": lambda f: (f / "settings.toml").write_text(
+        (f / "settings.toml").read_text().replace("lr = 0.001", "lr = 0.002")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_parts_that_do_not_fit_together_are_not_believed(tmp_path: Path, name: str) -> None:
+    simulate(out=tmp_path / "result", figures=False, m=2, **SMALL)
+    MISFITS[name](tmp_path / "result")
+    with pytest.raises(InputError, match="is damaged"):
+        load_simulation(tmp_path / "result")
+
+
+def test_a_comment_in_the_settings_does_no_harm(tmp_path: Path) -> None:
+    simulate(out=tmp_path / "result", figures=False, **SMALL)
+    path = tmp_path / "result" / "settings.toml"
+    path.write_text(path.read_text() + "# a remark\n")
+    assert load_simulation(tmp_path / "result").setting.k == 4
+
+
+def test_a_new_field_changes_no_old_key() -> None:
+    assert Setting().key == Setting(k=10, steps=100).key != Setting(steps=101).key
 
 
 LONG = (

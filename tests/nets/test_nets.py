@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
+from featavg.nets.deep import Deep
 from featavg.nets.grouped import grouped, groups_of
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
 from featavg.nets.readouts.registry import READOUTS, score
@@ -78,6 +79,12 @@ def test_ideal_networks_follow_a_random_orientation() -> None:
 
 
 REFUSED = {
+    "NaN weights": (lambda: binary(np.full((2, 2), np.nan)), "weights hold NaN"),
+    "infinite biases": (lambda: binary(np.ones((2, 2)), np.full(2, np.inf)), "biases hold NaN"),
+    "NaN in a deep layer": (
+        lambda: Deep((np.eye(2), np.full((1, 2), np.nan))),
+        "weights2 hold NaN",
+    ),
     "odd binary": (lambda: binary(np.ones((3, 2))), "weights hold 3 neurons"),
     "uneven groups": (lambda: grouped(np.ones((5, 2)), 2), "weights hold 5 neurons"),
     "threshold": (lambda: biased_robust(TASK, 1.5), "threshold is 1.5"),

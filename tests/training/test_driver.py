@@ -1,21 +1,27 @@
 """The driver: steppers, controllers, rejections, outcomes, batches, and resuming to the same bits."""
 
+import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from featavg.data.clusters import MultiCluster
-from featavg.data.compress import draw
+from featavg.data.compress import draw, draw_many
 from featavg.errors import InputError
 from featavg.measures.decomposition import Coefficients
+from featavg.storage.folders import ARRAYS, META
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.controllers import Controller, Judgement
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.controllers.loss_based import LossBased
-from featavg.training.driver import SaveAt
+from featavg.training.driver import SaveAt, Stop
 from featavg.training.steppers.adam import Adam
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.steppers.gd import GradientDescent
@@ -53,14 +59,41 @@ def test_a_batch_of_seeds_is_each_of_them(name: str) -> None:
     together = train(TASK, seed=(0, 1, 2), **options)
     for i in range(3):
         alone = train(TASK, seed=i, **options)
-        if name == "flow":
-            # A ReLU on its kink turns the last bit of a sum into another choice of step sizes.
-            np.testing.assert_allclose(together.log_loss[-1][i], alone.log_loss[-1], rtol=1e-2)
-            continue
-        np.testing.assert_allclose(
-            together.net.weights[i], alone.net.weights, rtol=1e-7, atol=1e-12
-        )
+        rows = len(alone.log_loss)
+        np.testing.assert_array_equal(together.net[i].weights, alone.net.weights)
+        np.testing.assert_array_equal(together.log_loss[:rows, i], alone.log_loss)
+        np.testing.assert_array_equal(together.log_loss[rows:, i], alone.log_loss[-1])
+        assert together.steps[-1, i] == alone.steps[-1]
         assert together.outcomes[i] == alone.outcome
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"controller": "loss-based", "lr": 0.1, "steps": 60},
+        {"controller": "loss-based", "lr": 0.1, "steps": 60, "stepper": "momentum"},
+        {"controller": "loss-based", "lr": 0.1, "steps": 30, "stepper": "adam"},
+        {"stepper": "flow", "time": 5.0, "steps": 40},
+    ],
+    ids=str,
+)
+def test_seeds_that_reject_steps_do_not_wait_for_their_companions(options) -> None:
+    """Every seed takes its own steps: a batch once counted those that any seed accepted."""
+    task = MultiCluster(k=4, d=60)
+    save_at = SaveAt(every=7, per_decade=2)
+    batch = draw_many(task, 20, 10, (0, 1, 2, 3), "ambient")
+    together = train(batch, Recipe(**options), save_at=save_at)
+    for i in range(4):
+        alone = train(draw(task, 20, 10, i, "ambient"), Recipe(**options), save_at=save_at)
+        rows, saves = len(alone.log_loss), len(alone.steps)
+        np.testing.assert_array_equal(together.log_loss[:rows, i], alone.log_loss)
+        np.testing.assert_array_equal(together.log_rate[: rows - 1, i], alone.log_rate)
+        np.testing.assert_array_equal(together.steps[:saves, i], alone.steps)
+        np.testing.assert_array_equal(together.log_times[:saves, i], alone.log_times)
+        for name, array in alone.parameters.items():
+            np.testing.assert_array_equal(together.parameters[name][:saves, i], array)
+            np.testing.assert_array_equal(together.parameters[name][-1, i], array[-1])
+        assert together.outcomes[i] is alone.outcome
 
 
 def test_seeds_run_in_groups_are_the_batch_they_are_cut_from(monkeypatch) -> None:
@@ -257,6 +290,30 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path) -> None:
     assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before
 
 
+CORRUPTED = {
+    "NaN": lambda arrays, meta: arrays["params/0"].fill(np.nan),
+    "flipped weights": lambda arrays, meta: np.negative(arrays["params/0"], out=arrays["params/0"]),
+    "another step": lambda arrays, meta: meta.update(step=-5),
+    "another count": lambda arrays, meta: arrays["steps"].fill(-5),
+}
+
+
+def _meta(folder: Path):
+    return json.loads((folder / META).read_text())
+
+
+@pytest.mark.parametrize("name", CORRUPTED)
+def test_a_checkpoint_that_is_not_what_was_written_is_refused(name: str, tmp_path) -> None:
+    folder = tmp_path / "state"
+    train(TASK, seed=0, steps=5, checkpoint=Checkpoint(folder, 0.0), **SMALL)
+    arrays, meta = {k: v.copy() for k, v in load_file(folder / ARRAYS).items()}, _meta(folder)
+    CORRUPTED[name](arrays, meta)
+    save_file(arrays, folder / ARRAYS)
+    (folder / META).write_text(json.dumps(meta))
+    with pytest.raises(InputError, match="is damaged"):
+        train(TASK, seed=0, steps=5, checkpoint=Checkpoint(folder, 0.0), **SMALL)
+
+
 def test_a_trajectory_survives_the_disk(tmp_path) -> None:
     run = train(TASK, seed=(0, 1), steps=5, save_at=SaveAt(every=2), **SMALL)
     run.save(tmp_path / "run")
@@ -294,6 +351,8 @@ REFUSED = {
     "unknown": ({"rate": 1.0}, "rate is not part of a recipe"),
     "adam compressed": ({"stepper": Adam(), "coordinates": "compressed"}, "stepper is adam"),
     "no seeds": ({"seed": ()}, "seeds are empty"),
+    "negative seed": ({"seed": -1}, "seed is -1"),
+    "a rate of NaN": ({"lr": math.nan}, "lr is nan"),
 }
 
 
@@ -303,6 +362,44 @@ def test_a_bad_recipe_is_refused(name: str) -> None:
     with pytest.raises(InputError) as caught:
         train(TASK, **({"n": 20} | options))
     assert str(caught.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Momentum(1.0), "beta is 1.0"),
+        (lambda: Momentum(math.nan), "beta is nan"),
+        (lambda: Constant(-1), "rate is -1"),
+        (lambda: Constant(math.inf), "rate is inf"),
+        (lambda: LossBased(0.0), "rate is 0.0"),
+        (lambda: GradientFlow(2.0), "tolerance is 2.0"),
+        (lambda: Adam(beta2=1.0), "beta2 is 1.0"),
+        (lambda: Stop(-1), "steps is -1"),
+        (lambda: Checkpoint(Path("state"), math.nan), "seconds is nan"),
+    ],
+)
+def test_parts_refuse_what_they_cannot_do(make, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make()
+    assert str(caught.value).startswith(words)
+
+
+def test_steps_that_are_no_number_are_refused_and_do_not_hang() -> None:
+    """Without the shape checker of the tests, which would speak first."""
+    code = (
+        "import featavg as fa\n"
+        "for steps in (float('nan'), 2.5, True):\n"
+        "    try:\n        fa.train(fa.MultiCluster(k=2, d=9), n=9, steps=steps)\n"
+        "    except fa.InputError as error:\n        print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        "steps is nan",
+        "steps is 2.5",
+        "steps is True",
+    ]
 
 
 def test_nan_in_the_data_is_refused() -> None:

@@ -92,21 +92,21 @@ def _simulate(
     """
     flags = dict(locals())  # before anything else is a local name
     from featavg.commands.summary import show
-    from featavg.data.memory import readable
-    from featavg.experiments.simulation.points import require_memory
+    from featavg.data.memory import available_bytes, readable
+    from featavg.experiments.simulation.points import memory_needed
     from featavg.experiments.simulation.run import simulate
     from featavg.progress import ProgressBar
 
     setting = _setting(flags)
-    place = out if out is not None else _default_out(setting)
-    needed = require_memory(setting)
-    if needed > 1e9:
+    folder = out if out is not None else _default_out(setting)
+    needed = memory_needed(setting)
+    if 1e9 < needed <= (available_bytes() or needed):  # what is too much is refused by `simulate`
         print(f"This needs about {readable(needed)} of memory.", file=sys.stderr)
     try:
         with ProgressBar() as progress:
             done = simulate(
                 setting,
-                place,
+                folder,
                 progress,
                 figures=figures,
                 overwrite=overwrite,
@@ -114,7 +114,7 @@ def _simulate(
                 checkpoint_seconds=checkpoint_every,
             )
     except KeyboardInterrupt:
-        raise Interrupted(_how_to_go_on(checkpoint or place / "checkpoint")) from None
+        raise Interrupted(_how_to_go_on(checkpoint or folder / "checkpoint")) from None
     show(done)
 
 

@@ -6,6 +6,8 @@ import zlib
 
 import numpy as np
 
+from featavg.errors import whole
+
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
     """The generator that `seed` has for `purpose`.
@@ -18,4 +20,4 @@ def stream(seed: int, purpose: str) -> np.random.Generator:
     >>> bool(stream(0, "noise").normal() == stream(0, "weights").normal())
     False
     """
-    return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
+    return np.random.default_rng([whole("seed", seed, least=0), zlib.crc32(purpose.encode())])

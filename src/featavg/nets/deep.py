@@ -16,6 +16,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.activations import Activation
 from featavg.nets.activations.relu import ReLU
+from featavg.nets.network import check_finite, unchecked
 from featavg.registry import ACTIVATIONS, spec
 
 
@@ -77,6 +78,7 @@ class Deep:
         if self.residual and len(set(self.widths[:-1])) > 1:
             told = f"is set for hidden layers of {', '.join(map(str, self.widths[:-1]))} neurons"
             raise InputError("residual", told, "give all hidden layers the same width")
+        check_finite(self.arrays())
 
     @property
     def phi(self) -> Activation:
@@ -231,9 +233,10 @@ class Deep:
         return named
 
     def with_arrays(self, arrays: Mapping[str, ndarray]) -> Deep:
-        """The network with some of its arrays replaced."""
+        """The network with some of its arrays replaced, unchecked: see `TwoLayer.with_arrays`."""
+        weights, biases = _in_order(self.arrays() | dict(arrays))
         options = {"activation": self.activation, "residual": self.residual}
-        return Deep.from_arrays(self.arrays() | dict(arrays), **options)
+        return unchecked(Deep, {"weights": weights, "biases": biases} | options)
 
     def structure(self) -> dict[str, Any]:
         """All but the arrays, as plain values."""
@@ -242,10 +245,17 @@ class Deep:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, ndarray], **options: Any) -> Deep:
         """The inverse of `arrays`; the options are those of `structure`."""
-        depth = sum(name.startswith("weights") for name in arrays)
-        biases = tuple(arrays.get(f"biases{number}") for number in range(1, depth + 1))
-        weights = tuple(arrays[f"weights{number}"] for number in range(1, depth + 1))
-        return cls(weights, None if all(b is None for b in biases) else biases, **options)
+        return cls(*_in_order(arrays), **options)
+
+
+def _in_order(
+    arrays: Mapping[str, ndarray],
+) -> tuple[tuple[ndarray, ...], tuple[ndarray | None, ...] | None]:
+    """Weights and biases by layer, from their names."""
+    numbers = range(1, 1 + sum(name.startswith("weights") for name in arrays))
+    biases = tuple(arrays.get(f"biases{number}") for number in numbers)
+    weights = tuple(arrays[f"weights{number}"] for number in numbers)
+    return weights, None if all(b is None for b in biases) else biases
 
 
 def random_deep(dimension: int, widths: Sequence[int], scale: float, seeds: Sequence[int]) -> Deep:

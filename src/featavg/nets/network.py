@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+
+N = TypeVar("N")
 
 # The kinds of networks that a saved run may hold, and where they live.
 KINDS = {
@@ -43,10 +46,24 @@ class Network(Protocol):
         """All but the arrays, as plain values; `kind` is a key of `KINDS`."""
 
 
+def check_finite(arrays: Mapping[str, ndarray]) -> None:
+    """Refuse weights that are not numbers."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise InputError(name, "hold NaN or infinite values", "give finite ones")
+
+
+def unchecked(kind: type[N], fields: Mapping[str, Any]) -> N:
+    """A network made of fields that need no checks."""
+    net = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(net, name, value)
+    return net
+
+
 def network_of(structure: Mapping[str, Any], arrays: Mapping[str, ndarray]) -> Network:
     """The network that has this structure and these arrays: the inverse of its two methods.
 
-    >>> import numpy as np
     >>> from featavg.nets.deep import Deep
     >>> net = Deep((np.eye(2), np.ones((1, 2))), activation="leaky-relu:leak=0.5")
     >>> network_of(net.structure(), net.arrays())(np.array([[1.0, -1.0]]))

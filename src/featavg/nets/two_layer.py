@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.nets.network import check_finite, unchecked
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,7 @@ class TwoLayer:
             raise InputError("biases", f"have shape {self.biases.shape}", "give one per neuron")
         if self.head.shape[:-2] != tuple(batch) or self.head.shape[-1] != neurons:
             raise InputError("head", f"has shape {self.head.shape}", "give outputs x neurons")
+        check_finite(self.arrays())
 
     @property
     def neurons(self) -> int:
@@ -76,17 +78,19 @@ class TwoLayer:
 
     def __getitem__(self, index: int) -> TwoLayer:
         """One network of a batch."""
-        return replace(
-            self, weights=self.weights[index], biases=self.biases[index], head=self.head[index]
-        )
+        return self.with_arrays({name: array[index] for name, array in self.arrays().items()})
 
     def arrays(self) -> dict[str, ndarray]:
         """Weights, biases and head by name."""
         return {"weights": self.weights, "biases": self.biases, "head": self.head}
 
     def with_arrays(self, arrays: Mapping[str, ndarray]) -> TwoLayer:
-        """The network with some of its arrays replaced."""
-        return TwoLayer(**(self.arrays() | dict(arrays)))
+        """The network with some of its arrays replaced.
+
+        Unchecked, for training: a run that diverged has weights that are not finite, and its network
+        must be there to be looked at.
+        """
+        return unchecked(TwoLayer, self.arrays() | dict(arrays))
 
     def structure(self) -> dict[str, Any]:
         """All but the arrays: the kind."""

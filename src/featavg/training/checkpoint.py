@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, finite
 from featavg.storage.folders import folder_exists, read_folder, write_folder
 
 
@@ -37,6 +37,9 @@ class Checkpoint:
     folder: Path
     seconds: float = 60.0
     _written: float = 0.0
+
+    def __post_init__(self) -> None:
+        finite("seconds", self.seconds, least=0)
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""

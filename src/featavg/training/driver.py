@@ -188,7 +188,9 @@ def _advance(
     passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
     state.cap = np.where(passed, _landing_rate(state, stop, evaluation, proposal, log_rate), np.inf)
     accepted = accepted & state.active & ~passed
-    stuck = ~accepted & (log_rate + evaluation.log_loss < _UNDERFLOW) & state.active
+    # At a log-loss beyond 1e12 the sum has lost its digits, and so have the steps.
+    tiny = (log_rate + evaluation.log_loss < _UNDERFLOW) | (np.abs(evaluation.log_loss) > 1e12)
+    stuck = ~accepted & tiny & state.active
     state.rate = np.where(state.active & ~passed, rate, state.rate)
     state.outcomes = np.where(stuck, Outcome.RATE_UNDERFLOW.name, state.outcomes)
     if not np.any(accepted):

@@ -12,7 +12,7 @@ import numpy as np
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
-from featavg.errors import InputError, finite, one_of
+from featavg.errors import InputError, finite, one_of, whole
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.progress import Progress
@@ -68,6 +68,7 @@ class Recipe:
     def __post_init__(self) -> None:
         one_of("labels", self.labels, LABELS)
         one_of("layers", self.layers, LAYERS)
+        whole("steps", self.steps, least=0)
         for name in ("m", "h"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"is {getattr(self, name)}", "give at least one neuron")

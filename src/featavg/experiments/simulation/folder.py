@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -25,6 +26,7 @@ from featavg.training.trajectory import Trajectory, load_trajectory
 KIND = "featavg simulation"
 NUMBERS, SETTINGS, CHECKPOINT = "numbers.json", "settings.toml", "checkpoint"
 LABELS = ("coarse", "fine")
+DRAWN = {f"{stem}.{end}" for stem in ("cosines", "loss") for end in ("pdf", "svg", "png", "csv")}
 
 
 def claim_folder(out: Path, setting: Setting, size: float, overwrite: bool) -> Path:
@@ -85,6 +87,18 @@ def write(
         for labels, run in runs.items():
             run.save(folder / labels)
         _draw(folder / "figures", figures)
+        _keep_strangers(out, folder)
+
+
+def _keep_strangers(out: Path, new: Path) -> None:
+    """Take along what somebody else put into the folders that are about to be replaced."""
+    for name in (*LABELS, "figures"):
+        own = {"arrays.safetensors", "meta.json"} if name in LABELS else DRAWN
+        for path in (out / name).rglob("*"):
+            target = new / path.relative_to(out)
+            if path.is_file() and not (path.parent == out / name and path.name in own):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
 
 
 def read(
@@ -100,13 +114,25 @@ def read(
         if [(one.labels, one.seed) for one in numbers] != expected:
             raise ValueError("its numbers and its settings do not fit")
         runs = {labels: load_trajectory(folder / labels) for labels in setting.each_labels}
-        for run in runs.values():
-            if len(run.outcomes) != len(setting.seeds) or not np.isfinite(run.net.weights).all():
-                raise ValueError("its weights are not those of its settings")
+        stored, said = described["setting"], setting.model_dump(mode="json")
+        if any(said.get(name) != value for name, value in stored.items()):
+            raise ValueError("its settings are not those that it was run with")
+        for labels, run in runs.items():
+            _check_run(setting, labels, run)
         return setting, dict(described["about"]), numbers, cosines, runs
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # InputError is one
         told = str(error).rstrip(".")
         raise InputError(str(folder), f"is damaged ({told})", "run the simulation again") from error
+
+
+def _check_run(setting: Setting, labels: str, run: Trajectory) -> None:
+    """Refuse the weights of another network, or of another simulation."""
+    recipe = run.settings["recipe"]
+    plain = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers", "depth", "residual", "head")
+    fits = recipe["labels"] == labels and run.settings["seeds"] == list(setting.seeds)
+    same = all(recipe[name] == getattr(setting, name) for name in plain if name in recipe)
+    if not fits or not same or len(run.outcomes) != len(setting.seeds):
+        raise ValueError(f"the weights in {labels} are not those of its settings")
 
 
 def _numbers_in(folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from featavg.errors import finite
 from featavg.experiments.simulation import folder as on_disk
 from featavg.experiments.simulation.figures import figures_of
 from featavg.experiments.simulation.measurements import RunNumbers, cosines_of, measure, net_of
@@ -94,6 +95,7 @@ def simulate(
     (['coarse', 'fine'], (4, 68))
     """
     chosen = setting if setting is not None and not changes else _changed(setting, changes)
+    finite("checkpoint_seconds", checkpoint_seconds, least=0)
     require_memory(chosen)
     if out is None:
         return _simulated(chosen, None, progress, figures, checkpoint, checkpoint_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from pathlib import Path
 from typing import Any, Literal
@@ -102,6 +103,12 @@ class Setting(BaseModel):
     n_test: int = 1000
 
     def __init__(self, **values: Any) -> None:
+        known = type(self).model_fields
+        for name, value in values.items():
+            # pydantic would read `alpha = true` as 1.0.
+            if isinstance(value, bool) and name in known and known[name].annotation is not bool:
+                told = f"is {str(value).lower()}"
+                raise InputError(name, told, "give a number or a text")
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -197,8 +204,12 @@ class Setting(BaseModel):
 
     @property
     def key(self) -> str:
-        """Eight letters that two different settings do not share."""
-        return hashlib.sha256(self.to_toml().encode()).hexdigest()[:8]
+        """Eight letters that two different settings do not share.
+
+        Only what differs from the paper's values counts, so that a new field changes no old key.
+        """
+        said = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _row(row: Any) -> Any:
