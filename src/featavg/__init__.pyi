@@ -79,6 +79,9 @@ from featavg.measures.averaging import averaging_index_of as averaging_index_of
 from featavg.measures.alignment import block_cosines as block_cosines
 from featavg.measures.alignment import cosines as cosines
 from featavg.measures.alignment import equivalent_weights as equivalent_weights
+from featavg.measures.effective_weights import effective_weights as effective_weights
+from featavg.measures.effective_weights import gradient_cosines as gradient_cosines
+from featavg.measures.effective_weights import gradient_index as gradient_index
 from featavg.measures.decomposition import Coefficients as Coefficients
 from featavg.measures.decomposition import projected_coefficients as projected_coefficients
 from featavg.measures.dynamics import Activations as Activations

@@ -10,7 +10,7 @@ import typer
 
 from featavg.commands import Interrupted
 from featavg.nets.readouts import NAMES
-from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
+from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
 
 if TYPE_CHECKING:
     from featavg.experiments.simulation.setting import Setting
@@ -63,7 +63,15 @@ def _simulate(
     h: Annotated[int | None, _nets("Neurons per cluster, fine labels [1].")] = None,
     sigma_w: Annotated[float | None, _nets("Scale of the first weights [1e-5].")] = None,
     sigma_b: Annotated[float | None, _nets("Scale of the first biases [1e-5].")] = None,
-    layers: Annotated[str | None, _nets("Train the first layer or both [first].")] = None,
+    layers: Annotated[str | None, _nets("Train first, hidden or all layers [first].")] = None,
+    depth: Annotated[int | None, _nets("Layers of weights [2].")] = None,
+    residual: Annotated[bool | None, _nets("Hidden layers add what they are fed.")] = None,
+    activation: Annotated[
+        str | None, _nets(f"{ACTIVATIONS} [relu]; options: leaky-relu:leak=0.1.")
+    ] = None,
+    biases: Annotated[bool | None, _nets("Hidden biases [with coarse labels only].")] = None,
+    head: Annotated[str | None, _nets("Last layer of the theory, or random [theory].")] = None,
+    inner_scale: Annotated[float | None, _nets("Scale of layers behind the first [1].")] = None,
     readout: Annotated[str | None, _nets(f"{', '.join(NAMES)} [{NAMES[0]}].")] = None,
     loss: Annotated[str | None, _training(f"{LOSSES}.")] = None,
     stepper: Annotated[

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
+from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
@@ -62,7 +63,7 @@ def wilson(right: int, n: int) -> Accuracy:
 
 
 def decisions(
-    net: TwoLayer,
+    net: TwoLayer | Deep,
     x: Float[ndarray, "*s n N"],
     positive: Bool[ndarray, " k"] | None = None,
     readout: str | ReadOut = "probability",
@@ -71,14 +72,16 @@ def decisions(
     return np.sign(score(net(x), positive, readout)).astype(int)
 
 
-def accuracy(net: TwoLayer, points: Sample, readout: str | ReadOut = "probability") -> Accuracy:
+def accuracy(
+    net: TwoLayer | Deep, points: Sample, readout: str | ReadOut = "probability"
+) -> Accuracy:
     """How often the coarse decision is the class of the point, over all seeds of a batch."""
     x = points.coordinates(net.dimension)
     right = decisions(net, x, points.task.positive_clusters, readout) == points.y
     return wilson(int(right.sum()), right.size)
 
 
-def fine_accuracy(net: TwoLayer, points: Sample) -> Accuracy:
+def fine_accuracy(net: TwoLayer | Deep, points: Sample) -> Accuracy:
     """How often the largest output of a grouped network is that of the point's cluster."""
     outputs = net(points.coordinates(net.dimension))
     right = outputs.argmax(axis=-1) == points.clusters

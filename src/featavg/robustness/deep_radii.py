@@ -30,7 +30,11 @@ def layered_of(net: Deep | TwoLayer) -> Layered:
         return layered([net.weights, net.head], [net.biases, None])
     if net.weights[0].ndim != 2:
         raise InputError("net", "is a batch of networks", "pick one of them by index")
-    return layered(net.weights, net.biases)
+    leak = net.phi.negative_slope
+    if leak is None:
+        told = f"has the activation {net.phi.name}, which is not linear on both sides of zero"
+        raise InputError("net", told, "exact radii need a ReLU or a leaky one")
+    return layered(net.weights, net.biases, [layer.skip for layer in net.layers[:-1]], leak)
 
 
 @dataclass(frozen=True, eq=False)

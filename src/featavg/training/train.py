@@ -8,17 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
 from featavg.errors import InputError, finite, one_of, whole
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.activations import Activation
+from featavg.nets.deep import Deep
+from featavg.nets.grouped import grouped, grouped_head
+from featavg.nets.two_layer import TwoLayer, binary, binary_head
 from featavg.progress import Progress
-from featavg.registry import CONTROLLERS, LOSSES, STEPPERS, spec
+from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.controllers import Controller
+from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Loss
 from featavg.training.objective import TwoLayerObjective
@@ -29,7 +33,9 @@ from featavg.training.trajectory import Trajectory, joined
 # What a core's share of the last-level cache usually holds.
 _CACHE = 8e6
 LABELS = ("coarse", "fine")
-LAYERS = ("first", "both")
+# "both" says "all" of two layers.
+LAYERS = ("first", "hidden", "all", "both")
+HEADS = ("theory", "random")
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,15 @@ class Recipe:
         lr: learning rate of the constant controller.
         steps: the most steps to take.
         time: gradient-flow time to stop at (for the stepper "flow").
-        layers: train the "first" layer only, or "both".
+        layers: train the "first" layer only, all "hidden" ones, or "all" ("both" of two).
+        depth: layers of weights; every hidden layer has as many neurons as the first.
+        residual: whether hidden layers behind the first add what they are fed.
+        activation: an activation or its name, such as "leaky-relu:leak=0.1".
+        biases: whether hidden neurons have biases; None for those of the theory, which has them with
+            coarse labels and not with fine ones.
+        head: the last layer starts as that of the "theory" (+-1/m, or averages of groups), or
+            "random", Gaussian.
+        inner_scale: of the Gaussian layers behind the first, in units of sqrt(2 / neurons).
         loss: a loss or its name; None for logistic (coarse) and cross-entropy (fine).
         stepper: a stepper or its name, such as "momentum:beta=0.5".
         controller: a controller or its name; None for the constant rate `lr`, or for the control of
@@ -61,6 +75,12 @@ class Recipe:
     time: float = math.inf
     target_log_loss: float = -math.inf
     layers: str = "first"
+    depth: int = 2
+    residual: bool = False
+    activation: Activation | str = "relu"
+    biases: bool | None = None
+    head: str = "theory"
+    inner_scale: float = 1.0
     loss: Loss | str | None = None
     stepper: Stepper | str = "gd"
     controller: Controller | str | None = None
@@ -68,7 +88,13 @@ class Recipe:
     def __post_init__(self) -> None:
         one_of("labels", self.labels, LABELS)
         one_of("layers", self.layers, LAYERS)
+        one_of("head", self.head, HEADS)
         whole("steps", self.steps, least=0)
+        whole("depth", self.depth, least=2)
+        finite("inner_scale", self.inner_scale, least=0)
+        ACTIVATIONS.build(self.activation)
+        if self.residual and self.depth == 2:
+            raise InputError("residual", "is set with depth 2", "it needs a depth of 3 or more")
         for name in ("m", "h"):
             if getattr(self, name) < 1:
                 raise InputError(name, f"is {getattr(self, name)}", "give at least one neuron")
@@ -110,10 +136,27 @@ class Recipe:
         return LOSSES.build(self.loss or fitting)
 
     @property
+    def has_biases(self) -> bool:
+        """Whether hidden neurons have biases."""
+        return self.labels == "coarse" if self.biases is None else self.biases
+
+    @property
+    def two_layers_of_the_theory(self) -> bool:
+        """Whether the network is one of the theory's own, which have a faster path."""
+        plain = self.depth == 2 and ACTIVATIONS.build(self.activation).name == "relu"
+        return plain and self.biases is None and self.head == "theory"
+
+    @property
     def trainable(self) -> tuple[str, ...]:
-        """The grouped network has no biases, so it trains none."""
-        first = ("weights", "biases") if self.labels == "coarse" else ("weights",)
-        return (*first, "head") if self.layers == "both" else first
+        """What is trained, in the order in which it is counted."""
+        if self.two_layers_of_the_theory:
+            first = ("weights", "biases") if self.has_biases else ("weights",)
+            return (*first, "head") if self.layers in ("all", "both") else first
+        hidden = 1 if self.layers == "first" else self.depth - 1
+        parts = ("weights", "biases") if self.has_biases else ("weights",)
+        names = [f"{part}{number}" for number in range(1, hidden + 1) for part in parts]
+        last = [f"weights{self.depth}"] if self.layers in ("all", "both") else []
+        return (*names, *last)
 
     def coordinates(self) -> str:
         """Compression leaves a run unchanged only if turning the data turns the run."""
@@ -166,12 +209,10 @@ def train(
             f"is {recipe.chosen_stepper.name}, which looks at single coordinates",
             'draw the data with coordinates="ambient"',
         )
-    net = initial_net(data, recipe)
-    targets = data.y if recipe.labels == "coarse" else data.clusters
-    objective = TwoLayerObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
+    objective = objective_of(data, recipe)
     return run(
         objective,
-        objective.params_of(net),
+        objective.params_of(objective.net),  # type: ignore[arg-type]
         stepper=recipe.chosen_stepper,
         controller=recipe.chosen_controller,
         stop=Stop(
@@ -187,7 +228,16 @@ def train(
     )
 
 
-def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer:
+def objective_of(data: TrainingSet, recipe: Recipe) -> TwoLayerObjective | DeepObjective:
+    """The loss of the network of `recipe` on `data`, where training begins."""
+    targets = data.y if recipe.labels == "coarse" else data.clusters
+    net = initial_net(data, recipe)
+    if isinstance(net, TwoLayer):
+        return TwoLayerObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
+    return DeepObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
+
+
+def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer | Deep:
     """The network before training: Gaussian weights and, if it has them, Gaussian biases."""
     neurons = recipe.neurons(data.task.k)
     if data.unit_weights.shape[-2] != neurons:
@@ -197,11 +247,36 @@ def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer:
             f"this network starts from {neurons}",
         )
     weights = recipe.sigma_w * data.unit_weights
+    if not recipe.two_layers_of_the_theory:
+        return _initial_deep(data, recipe, weights)
     if recipe.labels == "fine":
         return grouped(weights, data.task.k)
     units = [stream(seed, "biases").standard_normal(neurons) for seed in data.seeds]
     biases = recipe.sigma_b * (np.stack(units) if data.x.ndim == 3 else units[0])
     return binary(weights, biases)
+
+
+def _initial_deep(data: TrainingSet, recipe: Recipe, first: ndarray) -> Deep:
+    """The same first layer below others of as many neurons."""
+    *batch, neurons, _ = first.shape
+    k, labels = data.task.k, recipe.labels
+
+    def normal(purpose: str, *shape: int) -> ndarray:
+        draws = [stream(seed, f"{labels} {purpose}").standard_normal(shape) for seed in data.seeds]
+        return np.stack(draws) if batch else draws[0]
+
+    scale = recipe.inner_scale * math.sqrt(2 / neurons)
+    inner = [scale * normal(f"layer {n}", neurons, neurons) for n in range(2, recipe.depth)]
+    if recipe.head == "theory":
+        plain = binary_head(recipe.m) if labels == "coarse" else grouped_head(k, recipe.h)
+        head = np.broadcast_to(plain, (*batch, *plain.shape)).copy()
+    else:
+        head = scale * normal("head", 1 if labels == "coarse" else k, neurons)
+    biases = None
+    if recipe.has_biases:
+        hidden = [recipe.sigma_b * normal(f"biases {n}", neurons) for n in range(1, recipe.depth)]
+        biases = (*hidden, None)
+    return Deep((first, *inner, head), biases, recipe.activation, recipe.residual)
 
 
 def _groups(
@@ -256,7 +331,7 @@ def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
     plain: dict[str, Any] = {
         name: getattr(recipe, name)
         for name in Recipe.__dataclass_fields__
-        if name not in ("stepper", "controller", "loss")
+        if name not in ("stepper", "controller", "loss", "activation")
     }
     plain = {name: _finite(value) for name, value in plain.items()}
     return {
@@ -266,6 +341,7 @@ def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
         "coordinates": data.coordinates,
         "recipe": plain
         | {
+            "activation": spec(ACTIVATIONS.build(recipe.activation)),
             "loss": spec(recipe.chosen_loss),
             "stepper": spec(recipe.chosen_stepper),
             "controller": spec(recipe.chosen_controller),

@@ -14,6 +14,8 @@ from featavg.experiments.simulation.setting import Setting
 from featavg.measures.accuracy import Accuracy, decisions, wilson
 from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
 from featavg.measures.averaging import averaging_index_of
+from featavg.measures.effective_weights import effective_weights, index_of
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.training.trajectory import Trajectory
 
@@ -80,12 +82,23 @@ def measure(
 
 def cosines_of(points: SimulationPoints, run: Trajectory) -> Float[ndarray, "s k k"]:
     """The matrix of Figure 2 for each seed: entry (i, j) is cos(mu_i, w_j)."""
-    weights = equivalent_weights(run.net, points.task.cluster_labels)
-    matrix = cosine_matrix(points.features, weights)
+    matrix = cosine_matrix(points.features, weights_of(points, run.net))
     return matrix if matrix.ndim == 3 else matrix[None]
 
 
-def net_of(run: Trajectory, index: int) -> TwoLayer:
+def weights_of(points: SimulationPoints, net: TwoLayer | Deep) -> Float[ndarray, "*s k N"]:
+    """What a network, or a batch, looks for in each cluster.
+
+    The mean weight of the cluster's neurons for two layers of the theory; the mean gradient over its
+    training points for any other network.
+    """
+    labels = points.task.cluster_labels
+    if isinstance(net, TwoLayer):
+        return equivalent_weights(net, labels)
+    return effective_weights(net, points.training.x, points.training.clusters, labels)
+
+
+def net_of(run: Trajectory, index: int) -> TwoLayer | Deep:
     """The trained network of the seed at `index`."""
     return run.net[index] if run.net.batch else run.net
 
@@ -102,7 +115,11 @@ def _numbers(
     x, clusters = points.trained_on(index)
     fresh = points.fresh(seed, setting.n_test)
     blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
-    spread = averaging_index_of(net, points.features, task.cluster_labels)
+    if isinstance(net, TwoLayer):
+        spread = averaging_index_of(net, points.features, task.cluster_labels)
+    else:
+        weights = effective_weights(net, x, clusters, task.cluster_labels)
+        spread = index_of(weights, points.features, task.cluster_labels)
     grouped = labels == "fine" and fresh is not None
     return RunNumbers(
         labels=labels,
@@ -128,7 +145,7 @@ def _numbers(
 
 
 def _right(
-    setting: Setting, points: SimulationPoints, net: TwoLayer, x: ndarray, clusters: ndarray
+    setting: Setting, points: SimulationPoints, net: TwoLayer | Deep, x: ndarray, clusters: ndarray
 ) -> int:
     decided = decisions(net, x, points.task.positive_clusters, setting.readout)
     return int((decided == points.task.cluster_labels[clusters]).sum())

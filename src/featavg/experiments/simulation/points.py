@@ -83,7 +83,7 @@ def memory_needed(setting: Setting) -> float:
     dimension = _dimension(setting)
     points = seeds * setting.n * dimension * (1.5 if seeds == 1 else 2.0)
     states = states_size(setting) / 8 + seeds * neurons * dimension * 6
-    passes = seeds * setting.n * neurons * 6
+    passes = seeds * setting.n * neurons * 6 * (setting.depth - 1)
     tests = 2.0 * setting.n_test * dimension
     return 8.0 * (points + states + passes + tests + 4.0 * setting.k**2)
 
@@ -98,6 +98,7 @@ def require_memory(setting: Setting) -> float:
         ("m", setting.m if "coarse" in setting.each_labels else 0),
         ("h", setting.h if "fine" in setting.each_labels else 0),
         ("save_every", saves(setting)),
+        ("depth", setting.depth),
         ("k", setting.k),
         key=lambda pair: pair[1],
     )[0]
@@ -117,8 +118,9 @@ def states_size(setting: Setting) -> float:
     """Bytes of all states that are kept."""
     if setting.data is not None:
         return 0.0
-    rows = len(setting.seeds) * _neurons(setting, setting.k)
-    return 8.0 * rows * _dimension(setting) * saves(setting)
+    neurons = _neurons(setting, setting.k)
+    deeper = (setting.depth - 2) * neurons
+    return 8.0 * len(setting.seeds) * neurons * (_dimension(setting) + deeper) * saves(setting)
 
 
 def _neurons(setting: Setting, k: int) -> int:

@@ -14,9 +14,11 @@ from featavg.experiments.simulation.figures import ROLES
 from featavg.experiments.simulation.points import gather
 from featavg.experiments.simulation.run import Simulation, load_simulation
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
+from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
+from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Outcome, Radii
 from featavg.robustness.radii import radii
@@ -139,14 +141,11 @@ def radius_report(
             progress(i / len(labels), f"radii of the network with {each} labels")
         net = simulation.net(each)
         x, y, mask = _points(simulation, net, points, seed)
-        found[each] = radii(
-            net,
-            x,
-            y=y,
-            readout=readout,
-            positive=mask if net.outputs > 1 else None,
-            budget=budget,
-        )
+        positive = mask if net.outputs > 1 else None
+        if isinstance(net, TwoLayer):
+            found[each] = radii(net, x, y=y, readout=readout, positive=positive, budget=budget)
+        else:
+            found[each] = deep_radii(net, x, y, readout, positive, budget)
     count = len(next(iter(found.values())))
     report = RadiusReport(found, readout, count, seed, simulation)
     if out is not None:
@@ -161,7 +160,7 @@ def radius_report(
 
 
 def _points(
-    simulation: Simulation, net: TwoLayer, points: int, seed: int
+    simulation: Simulation, net: TwoLayer | Deep, points: int, seed: int
 ) -> tuple[ndarray, ndarray, ndarray]:
     """Fresh points in the network's coordinates, their labels, and the mask of J+."""
     setting = simulation.setting

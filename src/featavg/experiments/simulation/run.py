@@ -25,6 +25,7 @@ from featavg.experiments.simulation.points import (
 )
 from featavg.experiments.simulation.presets import compose
 from featavg.experiments.simulation.setting import Setting
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.storage.locks import locked
@@ -57,7 +58,7 @@ class Simulation:
     about: dict[str, str]
     folder: Path | None = None
 
-    def net(self, labels: str, seed: int | None = None) -> TwoLayer:
+    def net(self, labels: str, seed: int | None = None) -> TwoLayer | Deep:
         """The trained network for `labels`, of the first seed by default."""
         seeds = self.setting.seeds
         return net_of(self.runs[labels], 0 if seed is None else seeds.index(seed))

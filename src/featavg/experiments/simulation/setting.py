@@ -26,11 +26,12 @@ TASK = ("k", "d", "alpha", "sigma", "positive", "cosine", "norms", "probabilitie
 _SAID_BY_DATA = tuple(name for name in (*TASK, "orientation", "n", "n_test") if name != "positive")
 # TOML and NumPy count in 64 bits.
 _LARGEST = 10**18
-_NETWORK = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers")
+_DEEP = ("depth", "residual", "activation", "biases", "head", "inner_scale")
+_NETWORK = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers", *_DEEP)
 _SECTIONS = {
     "what is trained, on how many points": ("labels", "n", "seeds"),
     "the task": (*TASK, "orientation", "data"),
-    "the networks": ("m", "h", "sigma_w", "sigma_b", "layers", "loss", "readout"),
+    "the networks": ("m", "h", *_DEEP, "sigma_w", "sigma_b", "layers", "loss", "readout"),
     "the training": ("stepper", "controller", "lr", "beta", "tolerance", "steps", "time"),
     "the end of it, and what is kept": ("target_loss", "coordinates", "save_every", "n_test"),
 }
@@ -85,7 +86,13 @@ class Setting(BaseModel):
     h: int = 1
     sigma_w: float = 1e-5
     sigma_b: float = 1e-5
-    layers: Literal["first", "both"] = "first"
+    depth: int = 2
+    residual: bool = False
+    activation: str = "relu"
+    biases: bool | None = None
+    head: str = "theory"
+    inner_scale: float = 1.0
+    layers: str = "first"
     loss: str | None = None
     readout: str = READOUT_NAMES[0]
 
@@ -106,7 +113,11 @@ class Setting(BaseModel):
         known = type(self).model_fields
         for name, value in values.items():
             # pydantic would read `alpha = true` as 1.0.
-            if isinstance(value, bool) and name in known and known[name].annotation is not bool:
+            if (
+                isinstance(value, bool)
+                and name in known
+                and known[name].annotation not in (bool, bool | None)
+            ):
                 told = f"is {str(value).lower()}"
                 raise InputError(name, told, "give a number or a text")
         try:
