@@ -50,9 +50,15 @@ from featavg.training.steppers.adam import Adam as Adam
 from featavg.training.steppers.gd import GradientDescent as GradientDescent
 from featavg.training.steppers.flow import GradientFlow as GradientFlow
 from featavg.training.steppers.momentum import Momentum as Momentum
+from featavg.training.steppers.sgd import StochasticGradientDescent as StochasticGradientDescent
+from featavg.training.steppers.sign import SignDescent as SignDescent
+from featavg.training.steppers.weight_decay import WeightDecay as WeightDecay
 from featavg.training.controllers.constant import Constant as Constant
 from featavg.training.controllers.error import ErrorControl as ErrorControl
 from featavg.training.controllers.loss_based import LossBased as LossBased
+from featavg.training.controllers.cosine import Cosine as Cosine
+from featavg.training.controllers.step_decay import StepDecay as StepDecay
+from featavg.training.controllers.warmup import WarmUp as WarmUp
 from featavg.training.checkpoint import Checkpoint as Checkpoint
 from featavg.training.heads import HeadRecipe as HeadRecipe
 from featavg.training.heads import train_head as train_head

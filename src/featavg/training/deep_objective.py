@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.shapes import PerSeed
 from featavg.training.losses import Loss, LossValue, check_targets
-from featavg.training.objective import Params, check_points
+from featavg.training.objective import Params, check_points, chosen_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,16 @@ class DeepObjective:
     def data(self) -> Sequence[ndarray]:
         """The points and their targets."""
         return self.x, self.targets
+
+    @property
+    def points(self) -> int:
+        """n."""
+        return self.x.shape[-2]
+
+    def on(self, rows: Int[ndarray, "*s b"]) -> DeepObjective:
+        """The mean loss of some of the points."""
+        x, targets = chosen_rows(self.x, self.targets, rows)
+        return replace(self, x=x, targets=targets)
 
     @cached_property
     def blocks(self) -> RowBlocks:

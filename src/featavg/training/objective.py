@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -51,6 +51,29 @@ class Objective(Protocol):
 
     def evaluate(self, params: Params) -> Evaluation:
         """The objective at `params`."""
+
+
+@runtime_checkable
+class Minibatches(Protocol):
+    """An objective that is a mean over points."""
+
+    @property
+    def points(self) -> int:
+        """How many there are."""
+
+    def on(self, rows: Int[ndarray, "*s b"]) -> Objective:
+        """The mean over some of the points; each seed may have its own."""
+
+
+def chosen_rows(
+    x: Float[ndarray, "*s n N"], targets: Int[ndarray, "*s n"], rows: Int[ndarray, "*s b"]
+) -> tuple[Float[ndarray, "*s b N"], Int[ndarray, "*s b"]]:
+    """Some of the points and their targets."""
+    if rows.ndim > 1 and (rows == rows[(0,) * (rows.ndim - 1)]).all():
+        rows = rows[(0,) * (rows.ndim - 1)]  # the usual case, and faster
+    if rows.ndim == 1:
+        return x[..., rows, :], targets[..., rows]
+    return np.take_along_axis(x, rows[..., None], -2), np.take_along_axis(targets, rows, -1)
 
 
 def check_points(x: Float[ndarray, "*s n N"], targets: Int[ndarray, "*s n"]) -> None:
@@ -129,6 +152,16 @@ class TwoLayerObjective:
     def data(self) -> Sequence[ndarray]:
         """The points and their targets."""
         return self.x, self.targets
+
+    @property
+    def points(self) -> int:
+        """n."""
+        return self.x.shape[-2]
+
+    def on(self, rows: Int[ndarray, "*s b"]) -> TwoLayerObjective:
+        """The mean loss of some of the points."""
+        x, targets = chosen_rows(self.x, self.targets, rows)
+        return replace(self, x=x, targets=targets)
 
     @cached_property
     def blocks(self) -> RowBlocks:

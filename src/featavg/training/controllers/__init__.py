@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.objective import Evaluation
 from featavg.training.steppers import Proposal
@@ -39,3 +41,31 @@ class Controller(ABC):
     @abstractmethod
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Accept or reject."""
+
+
+class Schedule(Controller):
+    """A learning rate that depends on the number of the step only; every step counts.
+
+    The state is how many steps the seed has taken.
+    """
+
+    @abstractmethod
+    def rate_at(self, step: PerSeed) -> PerSeed:
+        """The learning rate of the step after so many others."""
+
+    def init(self, evaluation: Evaluation) -> PerSeed:
+        """No steps yet."""
+        return np.zeros_like(evaluation.log_loss)
+
+    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
+        """log of the rate of the next step."""
+        return np.log(self.rate_at(state))
+
+    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
+        """Always yes."""
+        return Judgement(np.ones(state.shape, dtype=bool), state + 1.0)
+
+
+def warmed_up(step: PerSeed, warmup: int) -> PerSeed:
+    """min(1, (t + 1) / warmup): the share of the rate after t steps of a linear warm-up."""
+    return np.minimum(1.0, (step + 1.0) / max(warmup, 1))

@@ -31,14 +31,16 @@ class Stepper(ABC):
 
     Attributes:
         name: in settings and results; the name of its file.
-        keeps_rotations: whether turning the data turns the run: only then does compression leave it
-            unchanged.
         estimates_error: whether a proposal states its local error.
     """
 
     name: ClassVar[str]
-    keeps_rotations: ClassVar[bool] = True
     estimates_error: ClassVar[bool] = False
+
+    @property
+    def keeps_rotations(self) -> bool:
+        """Whether turning the data turns the run: only then does compression leave it unchanged."""
+        return True
 
     def init(self, params: Params, evaluation: Evaluation) -> Params:
         """What it remembers from step to step: arrays with the seeds' axes first."""

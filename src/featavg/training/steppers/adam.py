@@ -27,7 +27,11 @@ class Adam(Stepper):
     beta2: float = 0.999
     epsilon: float = 1e-8
     name: ClassVar[str] = "adam"
-    keeps_rotations: ClassVar[bool] = False
+
+    @property
+    def keeps_rotations(self) -> bool:
+        """No: it looks at single coordinates."""
+        return False
 
     def __post_init__(self) -> None:
         finite("beta1", self.beta1, least=0, below=1)

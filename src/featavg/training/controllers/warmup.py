@@ -1,0 +1,27 @@
+"""A learning rate that rises to its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from featavg.errors import finite, whole
+from featavg.shapes import PerSeed
+from featavg.training.controllers import Schedule, warmed_up
+
+
+@dataclass(frozen=True)
+class WarmUp(Schedule):
+    """rate_t = rate * min(1, (t + 1) / warmup)."""
+
+    rate: float
+    warmup: int = 10
+    name: ClassVar[str] = "warmup"
+
+    def __post_init__(self) -> None:
+        finite("rate", self.rate, above=0)
+        whole("warmup", self.warmup, least=0)
+
+    def rate_at(self, step: PerSeed) -> PerSeed:
+        """A ramp, and then constant."""
+        return self.rate * warmed_up(step, self.warmup)

@@ -1,0 +1,63 @@
+"""Weight decay, on top of any other stepper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from featavg.errors import finite
+from featavg.registry import STEPPERS
+from featavg.shapes import PerSeed
+from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.steppers import Proposal, Stepper, scaled
+
+
+@dataclass(frozen=True)
+class WeightDecay(Stepper):
+    """theta <- (step of another stepper from theta) - rate * decay * theta.
+
+    With gradient descent this is the gradient of L + decay |theta|^2 / 2; with Adam it is AdamW
+    (Loshchilov and Hutter, 2019). Everything that is trained decays, biases too.
+
+    Args:
+        decay: zero or more.
+        stepper: the name of the other one.
+    """
+
+    decay: float = 1e-2
+    stepper: str = "gd"
+    name: ClassVar[str] = "weight-decay"
+
+    def __post_init__(self) -> None:
+        finite("decay", self.decay, least=0)
+        STEPPERS.build(self.stepper)
+
+    @property
+    def inner(self) -> Stepper:
+        """The other stepper."""
+        return STEPPERS.build(self.stepper)
+
+    @property
+    def keeps_rotations(self) -> bool:
+        """If the other stepper does."""
+        return self.inner.keeps_rotations
+
+    def init(self, params: Params, evaluation: Evaluation) -> Params:
+        """What the other stepper remembers."""
+        return self.inner.init(params, evaluation)
+
+    def propose(
+        self,
+        objective: Objective,
+        params: Params,
+        evaluation: Evaluation,
+        state: Params,
+        log_rate: PerSeed,
+    ) -> Proposal:
+        """A step of the other stepper, pulled back towards zero."""
+        taken = self.inner.propose(objective, params, evaluation, state, log_rate)
+        shrink = self.decay * np.exp(log_rate)
+        moved = tuple(q - scaled(shrink, p) for p, q in zip(params, taken.params, strict=True))
+        return taken._replace(params=moved, evaluation=objective.evaluate(moved))
