@@ -89,7 +89,7 @@ CASES = [
     ("simulate --n-test 1000000000", "n_test asks for"),
     ("simulate --steps 100000000 --save-every 1", "save_every asks for"),
     ("simulate --checkpoint-every nan", "checkpoint_seconds is nan"),
-    ("simulate --sigma 1e308", "x holds NaN or infinite values"),
+    ("simulate --sigma 1e308", "sigma is 1e+308"),
     ("simulate --lr 1e309", "lr is inf"),
     ("simulate --seeds 0", "seeds is 0"),
     ("simulate --seed -1", "seeds are -1"),

@@ -70,8 +70,9 @@ class MultiCluster:
                 "d", f"is {self.d}, below k = {self.k}", "k features need d >= k dimensions"
             )
         for name, value in (("alpha", self.alpha), ("sigma", self.sigma)):
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(name, f"is {value}", "give a finite number, zero or more")
+            # Squares of lengths beyond this overflow.
+            if not (math.isfinite(value) and 0 <= value <= 1e100):
+                raise InputError(name, f"is {value}", "give a finite number from 0 to 1e100")
         one_of("orientation", self.orientation, ORIENTATIONS)
         # Computed here so that a bad geometry is refused when it is stated, not when it is used.
         self.positive_clusters, self.cluster_probabilities, self.features  # noqa: B018

@@ -13,7 +13,7 @@ from featavg.experiments.simulation.points import SimulationPoints
 from featavg.experiments.simulation.setting import Setting
 from featavg.measures.accuracy import Accuracy, decisions, wilson
 from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
-from featavg.measures.averaging import averaging_index_of
+from featavg.measures.averaging import AveragingIndex, averaging_index_of
 from featavg.measures.effective_weights import effective_weights, index_of
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
@@ -82,20 +82,27 @@ def measure(
 
 def cosines_of(points: SimulationPoints, run: Trajectory) -> Float[ndarray, "s k k"]:
     """The matrix of Figure 2 for each seed: entry (i, j) is cos(mu_i, w_j)."""
-    matrix = cosine_matrix(points.features, weights_of(points, run.net))
-    return matrix if matrix.ndim == 3 else matrix[None]
+    seeds = range(len(run.outcomes))
+    weights = np.stack([seed_weights(points, net_of(run, index), index) for index in seeds])
+    return cosine_matrix(points.features, weights)
 
 
-def weights_of(points: SimulationPoints, net: TwoLayer | Deep) -> Float[ndarray, "*s k N"]:
-    """What a network, or a batch, looks for in each cluster.
-
-    The mean weight of the cluster's neurons for two layers of the theory; the mean gradient over its
-    training points for any other network.
-    """
+def seed_weights(
+    points: SimulationPoints, net: TwoLayer | Deep, index: int
+) -> Float[ndarray, "k N"]:
+    """What the network of one seed looks for in each cluster."""
     labels = points.task.cluster_labels
     if isinstance(net, TwoLayer):
         return equivalent_weights(net, labels)
-    return effective_weights(net, points.training.x, points.training.clusters, labels)
+    return effective_weights(net, *points.trained_on(index), labels)
+
+
+def seed_index(points: SimulationPoints, net: TwoLayer | Deep, index: int) -> AveragingIndex:
+    """The averaging index of one seed's network: of its neurons, or of its effective weights."""
+    labels = points.task.cluster_labels
+    if isinstance(net, TwoLayer):
+        return averaging_index_of(net, points.features, labels)
+    return index_of(seed_weights(points, net, index), points.features, labels)
 
 
 def net_of(run: Trajectory, index: int) -> TwoLayer | Deep:
@@ -115,11 +122,7 @@ def _numbers(
     x, clusters = points.trained_on(index)
     fresh = points.fresh(seed, setting.n_test)
     blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
-    if isinstance(net, TwoLayer):
-        spread = averaging_index_of(net, points.features, task.cluster_labels)
-    else:
-        weights = effective_weights(net, x, clusters, task.cluster_labels)
-        spread = index_of(weights, points.features, task.cluster_labels)
+    spread = seed_index(points, net, index)
     grouped = labels == "fine" and fresh is not None
     return RunNumbers(
         labels=labels,

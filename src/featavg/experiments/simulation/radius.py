@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
@@ -141,11 +142,7 @@ def radius_report(
             progress(i / len(labels), f"radii of the network with {each} labels")
         net = simulation.net(each)
         x, y, mask = _points(simulation, net, points, seed)
-        positive = mask if net.outputs > 1 else None
-        if isinstance(net, TwoLayer):
-            found[each] = radii(net, x, y=y, readout=readout, positive=positive, budget=budget)
-        else:
-            found[each] = deep_radii(net, x, y, readout, positive, budget)
+        found[each] = network_radii(net, x, y, readout, mask, budget)
     count = len(next(iter(found.values())))
     report = RadiusReport(found, readout, count, seed, simulation)
     if out is not None:
@@ -157,6 +154,22 @@ def radius_report(
     if json is not None:
         write(Path(json), dumps(report.to_json()), "json")
     return report
+
+
+def network_radii(
+    net: TwoLayer | Deep,
+    x: Float[ndarray, "n N"],
+    y: Int[ndarray, " n"],
+    readout: str,
+    positive: ndarray,
+    budget: Budget | None = None,
+    jobs: int | None = None,
+) -> Radii:
+    """l2 radii of a coarse decision: two layers by their faster path, any other by the deep search."""
+    mask = positive if net.outputs > 1 else None
+    if isinstance(net, TwoLayer):
+        return radii(net, x, y=y, readout=readout, positive=mask, budget=budget, jobs=jobs)
+    return deep_radii(net, x, y, readout, mask, budget)
 
 
 def _points(

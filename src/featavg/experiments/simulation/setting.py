@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.data.user_points import own_points, read_matrix
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, finite, one_of
 from featavg.experiments.simulation import toml
 from featavg.experiments.simulation.validation_messages import in_one_sentence
 from featavg.nets.readouts import NAMES as READOUT_NAMES
@@ -156,6 +156,9 @@ class Setting(BaseModel):
             raise InputError("seeds", f"are {told}", "give different numbers, zero or more")
         if (self.target_loss or 0) < 0:
             raise InputError("target_loss", f"is {self.target_loss}", "give 0 or more")
+        # Refused even where the stepper has no use for them.
+        finite("beta", self.beta, least=0, below=1)
+        finite("tolerance", self.tolerance, above=0, below=1)
         stepper = STEPPERS.build(self.stepper, beta=self.beta, tolerance=self.tolerance)
         if self.coordinates == "compressed" and not stepper.keeps_rotations:
             told = f"are compressed with stepper {self.stepper}, which looks at single ones"

@@ -11,14 +11,14 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.experiments.simulation.measurements import net_of
+from featavg.experiments.simulation.measurements import net_of, seed_index, seed_weights
 from featavg.experiments.simulation.points import SimulationPoints
+from featavg.experiments.simulation.radius import network_radii
 from featavg.experiments.simulation.setting import Setting
 from featavg.measures.accuracy import decisions
-from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
-from featavg.measures.averaging import averaging_index_of
+from featavg.measures.alignment import block_cosines, cosine_matrix
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.radii import radii
 from featavg.training.trajectory import Trajectory
 
 # Test points per run: enough for a median, few enough for thousands of runs.
@@ -35,13 +35,13 @@ class Run:
     index: int
     seed: int
 
-    def net(self, labels: str) -> TwoLayer | None:
+    def net(self, labels: str) -> TwoLayer | Deep | None:
         """The network for these labels, if it was trained."""
         trajectory = self.trajectories.get(labels)
         return None if trajectory is None else net_of(trajectory, self.index)
 
     @property
-    def nets(self) -> dict[str, TwoLayer]:
+    def nets(self) -> dict[str, TwoLayer | Deep]:
         """All trained networks by their labels."""
         return {labels: net_of(run, self.index) for labels, run in self.trajectories.items()}
 
@@ -58,8 +58,8 @@ class Run:
         """The median exact l2 radius over the test points (their attack end)."""
         net = self.nets[labels]
         x, _, y = self.fresh
-        positive = self.points.task.positive_clusters if net.outputs > 1 else None
-        return radii(net, x, y, readout, positive, jobs=1).median[1]
+        positive = self.points.task.positive_clusters
+        return network_radii(net, x, y, readout, positive, jobs=1).median[1]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def measure(name: str, about: str, version: int = 1) -> Callable[..., Callable[.
 def _index(run: Run) -> dict[str, float]:
     values = {}
     for labels, net in run.nets.items():
-        spread = averaging_index_of(net, run.points.features, run.points.task.cluster_labels)
+        spread = seed_index(run.points, net, run.index)
         values[f"index_{labels}"] = float(spread.value)
         values[f"span_share_{labels}"] = float(spread.share)
     return values
@@ -99,7 +99,7 @@ def _index(run: Run) -> dict[str, float]:
 def _cosines(run: Run) -> dict[str, float]:
     values = {}
     for labels, net in run.nets.items():
-        weights = equivalent_weights(net, run.points.task.cluster_labels)
+        weights = seed_weights(run.points, net, run.index)
         matrix = cosine_matrix(run.points.features, weights)
         blocks = block_cosines(matrix, run.points.task.cluster_labels, diagonal=False)
         values[f"own_cosine_{labels}"] = float(np.diag(matrix).mean())
