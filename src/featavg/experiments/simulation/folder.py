@@ -49,7 +49,8 @@ def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise InputError("out", f"({out}) is a file", "name a folder")
     names = set(os.listdir(out)) if out.exists() else set()
-    if names <= {CHECKPOINT} or any(name.startswith(UNFINISHED) for name in names):
+    unfinished = CHECKPOINT in names and NUMBERS not in names
+    if not names or unfinished or any(name.startswith(UNFINISHED) for name in names):
         return
     try:
         described = _numbers_in(out)
