@@ -92,6 +92,8 @@ from featavg.measures.decomposition import Coefficients as Coefficients
 from featavg.measures.decomposition import projected_coefficients as projected_coefficients
 from featavg.measures.dynamics import Activations as Activations
 from featavg.measures.dynamics import LossBalance as LossBalance
+from featavg.measures.dynamics import UngatedUpdates as UngatedUpdates
+from featavg.measures.power_law import power_law_exponent as power_law_exponent
 from featavg.measures.margin import margins as margins
 from featavg.measures.svm import max_margin as max_margin
 from featavg.measures.kkt import kkt as kkt
@@ -185,6 +187,42 @@ from featavg.experiments.sweep.table import Sweep as Sweep
 from featavg.experiments.sweep.measures import MEASURES as MEASURES
 from featavg.experiments.sweep.engines import Engine as Engine
 
+# experiments: the paper
+from featavg.experiments.paper.theorem_runs import TheoremRun as TheoremRun
+from featavg.experiments.paper.theorem_runs import theorem_run as theorem_run
+from featavg.experiments.paper.theorem_sweep import TheoremSweep as TheoremSweep
+from featavg.experiments.paper.theorem_sweep import theorem_sweep as theorem_sweep
+from featavg.experiments.paper.paper_run import PaperRun as PaperRun
+from featavg.experiments.paper.paper_run import paper_run as paper_run
+from featavg.experiments.paper.cosine_matrices import CosineMatrices as CosineMatrices
+from featavg.experiments.paper.cosine_matrices import cosine_matrices as cosine_matrices
+from featavg.experiments.paper.clean_error import CleanError as CleanError
+from featavg.experiments.paper.clean_error import clean_error as clean_error
+from featavg.experiments.paper.decoupling_lemmas import DecouplingLemmas as DecouplingLemmas
+from featavg.experiments.paper.decoupling_lemmas import decoupling_lemmas as decoupling_lemmas
+from featavg.experiments.paper.dead_neurons import DeadNeurons as DeadNeurons
+from featavg.experiments.paper.dead_neurons import dead_neurons_study as dead_neurons_study
+from featavg.experiments.paper.unequal_clusters import UnequalClusters as UnequalClusters
+from featavg.experiments.paper.unequal_clusters import unequal_clusters as unequal_clusters
+from featavg.experiments.paper.initialisation import StartSweep as StartSweep
+from featavg.experiments.paper.initialisation import start_sweep as start_sweep
+from featavg.experiments.paper.radius_growth import RadiusGrowth as RadiusGrowth
+from featavg.experiments.paper.radius_growth import radius_growth as radius_growth
+from featavg.experiments.paper.robust_curves import RobustCurves as RobustCurves
+from featavg.experiments.paper.robust_curves import robust_curves as robust_curves
+from featavg.experiments.paper.robust_curves import ReadoutComparison as ReadoutComparison
+from featavg.experiments.paper.robust_curves import compare_readouts as compare_readouts
+from featavg.experiments.paper.universal import UniversalVector as UniversalVector
+from featavg.experiments.paper.universal import universal_vector as universal_vector
+from featavg.experiments.paper.universal import RemarkLengths as RemarkLengths
+from featavg.experiments.paper.universal import remark_lengths as remark_lengths
+from featavg.experiments.paper.slopes import Slopes as Slopes
+from featavg.experiments.paper.slopes import slopes as slopes
+from featavg.experiments.paper.bias_grid import BiasGrid as BiasGrid
+from featavg.experiments.paper.bias_grid import bias_grid as bias_grid
+from featavg.experiments.paper.linf import LinfRadii as LinfRadii
+from featavg.experiments.paper.linf import linf_study as linf_study
+
 # claims and report
 from featavg.claims.ledger import Check as Check
 from featavg.claims.ledger import Claim as Claim
@@ -193,6 +231,8 @@ from featavg.claims.ledger import ClaimSettings as ClaimSettings
 from featavg.claims.registry import all_claims as all_claims
 from featavg.report.installation import Installation as Installation
 from featavg.report.installation import doctor as doctor
+from featavg.claims.statements import all_statements as all_statements
+from featavg.claims.statements import statements_table as statements_table
 from featavg.report.reproduce import reproduce as reproduce
 from featavg.playground.page import playground as playground
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from featavg.claims.paper.figure2 import exact_clean_error
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
+from featavg.experiments.paper.clean_error import exact_clean_error
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson
 from featavg.measures.alignment import (
     block_cosines,
@@ -14,7 +14,7 @@ from featavg.measures.alignment import (
     neuron_groups,
 )
 from featavg.measures.decomposition import Coefficients, projected_coefficients
-from featavg.measures.dynamics import Activations, LossBalance
+from featavg.measures.dynamics import Activations, LossBalance, UngatedUpdates
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import binary
@@ -94,6 +94,31 @@ def test_activity_and_balance_by_hand() -> None:
     worst = max(pull[data.y == s].max() / pull[data.y == s].min() for s in (1, -1))
     assert balance["ratio"][-1] == pytest.approx(worst)
     assert len(active["own"]) == 8
+    means = {s: pull[data.y == s].mean() for s in (1, -1)}
+    shares = [
+        pull[data.clusters == j].sum() / (40 / 4 * means[s])
+        for j, s in enumerate(task.cluster_labels)
+    ]
+    assert balance["clusters"][-1] == pytest.approx(np.abs(np.array(shares) - 1).max())
+
+
+def test_updates_without_the_indicator_by_hand() -> None:
+    task = MultiCluster(k=4, d=300)
+    data = draw(task, 40, 6, seed=0)
+    ungated = UngatedUpdates(data)
+    run = train(data, Recipe(m=3, lr=0.01, steps=3), recorders=(ungated,))
+    pull = -data.y / (1 + np.exp(data.y * run.net(data.x)[:, 0]))
+    active = run.net.preactivations(data.x) >= 0
+    worst = {True: 0.0, False: 0.0}
+    for j in range(4):
+        inside = data.clusters == j
+        for r in range(6):
+            whole, gated = pull[inside].sum(), pull[inside & active[:, r]].sum()
+            own = (task.cluster_labels[j] == 1) == (r < 3)
+            worst[own] = max(worst[own], abs(gated - whole) / abs(whole))
+    assert ungated["own"][-1] == pytest.approx(worst[True], abs=1e-12)
+    assert ungated["other"][-1] == pytest.approx(worst[False])
+    assert worst[False] > 0.5
 
 
 def test_wilson_is_the_textbook_interval() -> None:

@@ -19,6 +19,8 @@ MODULES: tuple[str, ...] = (
     "paper.figure2",
     "paper.theorems",
     "paper.lemmas",
+    "paper.decoupling",
+    "paper.talks",
     "paper.radii",
     "paper.universal",
     "paper.figure3",

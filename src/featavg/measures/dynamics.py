@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.data.compress import TrainingSet
@@ -77,28 +77,80 @@ class Activations(_Series):
 
 
 class LossBalance(_Series):
-    """Lemma 5: the largest ratio of loss derivatives l'_i / l'_i' between samples of one label.
+    """Lemma 5: how equally the samples of one label pull, and the clusters of one class.
+
+    `ratio` is the largest l'_i / l'_i' between samples of one label. `clusters` is the largest
+    distance from 1 of a cluster's pull relative to what an equal share of its class would be,
+
+        sum_{i in I_j} l'_i / (n/k * mean_{i: y_i = s} l'_i),    j in J_s.
 
     Labels are the classes for a binary network and the clusters for a grouped one.
     """
 
-    names = ("ratio",)
+    names = ("ratio", "clusters")
 
     def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
-        """The ratio now, the worst label of each network."""
+        """Both now, the worst label and the worst cluster of each network."""
         binary = evaluation.net.outputs == 1
         labels = self.data.y if binary else self.data.clusters
         # For cross-entropy the derivative by the own output is 1 - p: the sample's pull.
         index = np.zeros_like(labels) if binary else labels
         slopes = np.take_along_axis(evaluation.loss.slopes, index[..., None], axis=-1)[..., 0]
-        logs = np.log(np.abs(slopes))
-        spread = np.zeros(logs.shape[:-1])
-        for label in np.unique(labels):
-            inside = labels == label
-            high = np.where(inside, logs, -np.inf).max(axis=-1)
-            low = np.where(inside, logs, np.inf).min(axis=-1)
-            spread = np.maximum(spread, np.where(inside.any(axis=-1), high - low, 0.0))
-        return {"ratio": np.exp(spread)}
+        pulls = np.abs(slopes)
+        return {
+            "ratio": np.exp(_largest_spread(np.log(pulls), labels)),
+            "clusters": self._cluster_sums(pulls),
+        }
+
+    def _cluster_sums(self, pulls: Float[ndarray, "*s n"]) -> PerSeed:
+        task, worst = self.data.task, np.zeros(pulls.shape[:-1])
+        share = pulls.shape[-1] / task.k
+        for sign in (1, -1):
+            inside = self.data.y == sign
+            mean = (pulls * inside).sum(axis=-1) / np.maximum(inside.sum(axis=-1), 1)
+            for cluster in task.class_clusters(sign):
+                total = (pulls * (self.data.clusters == cluster)).sum(axis=-1)
+                worst = np.maximum(worst, np.abs(total / (share * mean) - 1.0))
+        return worst
+
+
+class UngatedUpdates(_Series):
+    """Lemma 4: what is wrong with the update of lambda when its indicator is left out.
+
+    For neuron r and cluster j, with g_i the derivative of the loss by the neuron's output on sample i,
+
+        |sum_{i in I_j} g_i 1[r active on i] - sum_{i in I_j} g_i| / |sum_{i in I_j} g_i|,
+
+    the largest over the clusters that the neuron speaks for (`own`) and over the others (`other`).
+    Own means own class for a binary network and own cluster for a grouped one.
+    """
+
+    names = ("own", "other")
+
+    def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
+        """Both relative errors now."""
+        members = np.swapaxes(np.eye(self.data.task.k)[self.data.clusters], -1, -2)
+        whole = members @ (evaluation.loss.slopes @ evaluation.net.head)
+        gated = members @ evaluation.neuron_slopes
+        error = np.divide(
+            np.abs(gated - whole), np.abs(whole), out=np.zeros_like(whole), where=whole != 0
+        )
+        own = own_clusters(evaluation.net, self.data)
+        return {
+            "own": np.where(own, error, 0.0).max(axis=(-1, -2)),
+            "other": np.where(own, 0.0, error).max(axis=(-1, -2)),
+        }
+
+
+def _largest_spread(logs: Float[ndarray, "*s n"], labels: Int[ndarray, "*s n"]) -> PerSeed:
+    """The largest difference inside a label, over all labels."""
+    spread = np.zeros(logs.shape[:-1])
+    for label in np.unique(labels):
+        inside = labels == label
+        high = np.where(inside, logs, -np.inf).max(axis=-1)
+        low = np.where(inside, logs, np.inf).min(axis=-1)
+        spread = np.maximum(spread, np.where(inside.any(axis=-1), high - low, 0.0))
+    return spread
 
 
 def own_pairs(net: TwoLayer, data: TrainingSet) -> Bool[ndarray, "*s n M"]:
@@ -107,3 +159,10 @@ def own_pairs(net: TwoLayer, data: TrainingSet) -> Bool[ndarray, "*s n M"]:
         return np.asarray(data.y[..., :, None] == neuron_signs(net))
     head = net.head[(0,) * len(net.batch)]
     return np.asarray(data.clusters[..., :, None] == np.argmax(head != 0, axis=0))
+
+
+def own_clusters(net: TwoLayer, data: TrainingSet) -> Bool[ndarray, "k M"]:
+    """Which neurons speak for which cluster: those of its class, or of its group."""
+    if net.outputs == 1:
+        return np.asarray(data.task.cluster_labels[:, None] == neuron_signs(net))
+    return net.head[(0,) * len(net.batch)] != 0

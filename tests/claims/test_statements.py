@@ -1,0 +1,70 @@
+"""No statement of the documents without a claim or a reason, and no claim that does not exist."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from featavg.claims.ledger import Verdict
+from featavg.claims.registry import all_claims
+from featavg.claims.statement_rows import DOCUMENTS, ROWS
+from featavg.claims.statements import all_statements, statements_table
+
+IDS = {claim.id for claim in all_claims()}
+
+
+@pytest.mark.parametrize("statement", all_statements(), ids=lambda one: one.id)
+def test_every_statement_has_a_claim_or_a_reason(statement) -> None:
+    assert statement.document in DOCUMENTS
+    assert statement.place
+    assert statement.words
+    assert statement.claims or statement.reason
+    assert set(statement.claims) <= IDS
+
+
+def test_statements_have_their_own_names() -> None:
+    names = [row[0] for row in ROWS]
+    assert len(set(names)) == len(names)
+    for document in DOCUMENTS:
+        assert any(name.startswith(f"{document}-") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("document", "numbered"),
+    [
+        ("notes", [f"notes-theorem-{i}" for i in range(1, 6)]),
+        ("notes", [f"notes-lemma-{i}" for i in range(1, 13)]),
+        ("notes", [f"notes-assumption-{i}" for i in range(1, 4)]),
+        (
+            "notes",
+            [f"notes-definition-{i}" for i in ("1.1", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6")],
+        ),
+        ("summary", [f"summary-open-{i}" for i in range(1, 4)]),
+        ("summary", [f"summary-check-{i}" for i in range(1, 4)]),
+        ("summary", [f"summary-mechanism-{i}" for i in range(1, 4)]),
+    ],
+)
+def test_every_number_of_a_document_is_there(document, numbered) -> None:
+    names = {statement.id for statement in all_statements() if statement.document == document}
+    assert set(numbered) <= names
+
+
+def test_theorems_and_lemmas_have_claims() -> None:
+    """A reason is for definitions, assumptions and outlooks, not for what can be checked."""
+    for statement in all_statements():
+        if any(
+            word in statement.id for word in ("theorem", "lemma", "conjecture", "remark-", "figure")
+        ):
+            assert statement.claims, statement.id
+
+
+def test_the_table_shows_verdicts() -> None:
+    result = SimpleNamespace(id="lemma-3-activation", verdict=Verdict.IN_PART, evidence=None)
+    rows = statements_table([result])
+    lemma = next(row for row in rows if row.statement.id == "notes-lemma-3")
+    assert lemma.verdict == "holds in part"
+    assert lemma.claim is not None
+    assert {row.verdict for row in rows} == {"holds in part", "not run", "no claim"}
+    json.dumps([row.to_json() for row in rows])
+    covered = {row.statement.id for row in rows}
+    assert covered == {statement.id for statement in all_statements()}
