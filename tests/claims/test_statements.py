@@ -1,12 +1,13 @@
 """No statement of the documents without a claim or a reason, and no claim that does not exist."""
 
 import json
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
-from featavg.claims.ledger import Verdict
-from featavg.claims.registry import all_claims
+from featavg.claims.ledger import ClaimSettings, Verdict
+from featavg.claims.registry import all_claims, find
+from featavg.claims.result import not_run
 from featavg.claims.statement_rows import DOCUMENTS, ROWS
 from featavg.claims.statements import all_statements, statements_table
 
@@ -59,7 +60,8 @@ def test_theorems_and_lemmas_have_claims() -> None:
 
 
 def test_the_table_shows_verdicts() -> None:
-    result = SimpleNamespace(id="lemma-3-activation", verdict=Verdict.IN_PART, evidence=None)
+    (claim,) = find("lemma-3-activation")
+    result = replace(not_run(claim, ClaimSettings(), ""), verdict=Verdict.IN_PART)
     rows = statements_table([result])
     lemma = next(row for row in rows if row.statement.id == "notes-lemma-3")
     assert lemma.verdict == "holds in part"
