@@ -9,7 +9,7 @@ ARGS   ?=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint format bench clean distclean venv-core venv-dev python
+.PHONY: help reproduce test lint format bench docs test-all test-lowest clean distclean venv-core venv-dev python
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -32,6 +32,15 @@ format: venv-dev ## Put the code into the common format
 
 bench: venv-dev ## Measure speed and memory against PyTorch, side by side
 	@$(BIN)/python bench/run.py $(ARGS)
+
+docs: venv-dev ## Build the documentation into out/docs, warnings are errors
+	@$(BIN)/python tools/docs.py $(ARGS)
+
+test-all: python ## Run the fast tests on every Python from 3.10 to 3.13 that is here
+	@$(PYTHON) tools/test_all.py $(ARGS)
+
+test-lowest: python ## Run the fast tests with the oldest releases that pyproject.toml allows
+	@$(PYTHON) tools/test_all.py --lowest $(ARGS)
 
 clean: ## Remove caches and the report
 	@rm -rf out/report build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -209,7 +209,7 @@ class Sweep(Result):
             series.append(Series(theory[0], x, y, "reference", "dashed"))
         panel = Lines(Axis(field, log=axis.log), Axis(name), tuple(series))
         caption = f"Median over {len(self.plan.seeds)} seeds; bands from the least to the largest."
-        return Figure(f"sweep-{name}", f"{name} against {field}", caption, (panel,))
+        return Figure(_figure_name(name), f"{name} against {field}", caption, (panel,))
 
     def _map(self, name: str, values: ndarray) -> Figure:
         first, second = self.plan.axes
@@ -264,7 +264,11 @@ class Sweep(Result):
             (Series(name, x, np.nanmedian(values, axis=1), "averaged", "markers"),),
         )
         caption = f"One point per setting, the median over {len(self.plan.seeds)} seeds."
-        return Figure(f"sweep-{name}", f"{name} against {axis.field}", caption, (panel,))
+        return Figure(_figure_name(name), f"{name} against {axis.field}", caption, (panel,))
+
+
+def _figure_name(column: str) -> str:
+    return f"sweep-{column.replace('_', '-')}"
 
 
 def _numbers(values: Sequence[Any]) -> bool:

@@ -1,0 +1,25 @@
+"""Sphinx settings; generated pages are written by `tools/docs.py` before this is read."""
+
+import sys
+from pathlib import Path
+
+import featavg
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "featavg"
+author = "The featavg authors"
+project_copyright = "2026, the featavg authors"
+version = release = featavg.__version__
+
+extensions = ["myst_parser", "mathml", "sphinx_copybutton"]
+html_math_renderer = "mathml"
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "gallery/*.py"]
+
+html_theme = "furo"
+html_title = "featavg"
+html_static_path = ["_static"]
+html_show_sphinx = False
