@@ -16,7 +16,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import cosines
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import Outcome, Radii
+from featavg.robustness.exact.result import RadiusStatus, Radii
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 
@@ -126,7 +126,7 @@ def _widths() -> list[Row]:
 
 
 def _ends(found: Radii) -> str:
-    counts = {o.value: int(np.sum(found.outcome == o.code)) for o in Outcome}
+    counts = {o.value: int(np.sum(found.outcome == o.code)) for o in RadiusStatus}
     told = ", ".join(f"{name}: {count}" for name, count in counts.items() if count)
     return f"{told}; largest gap {found.gaps.max():.2g}"
 

@@ -13,7 +13,7 @@ from tests.robustness.brute_force import brute_force_radius
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.result import Outcome
+from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
 
@@ -91,7 +91,7 @@ def check(seed, cases, attacks=()):
             expected = brute_force_radius(net, x[i], y[i], readout, positive)
             case = (kind, readout, net, x[i], y[i], expected, found.certified[i], found.attack[i])
             _compare(found, i, expected, case)
-            if 0 < expected < np.inf and found.outcomes[i] is Outcome.EXACT:
+            if 0 < expected < np.inf and found.outcomes[i] is RadiusStatus.EXACT:
                 size = max(expected, 1e-6 * np.abs(x[i]).max())
                 worst = max(worst, abs(found.certified[i] - expected) / size)
         attacked += _attack(net, x, y, positive, readout, found, attacks) if attacks else 0
@@ -128,18 +128,18 @@ def _attack(net, x, y, positive, readout, found, attacks):
 
 def _compare(found, i, expected, case):
     certified, attack, outcome = found.certified[i], found.attack[i], found.outcomes[i]
-    if outcome is Outcome.MISCLASSIFIED:
+    if outcome is RadiusStatus.MISCLASSIFIED:
         assert attack == certified == 0.0
         assert expected <= 1e-9, case
         return
-    if outcome is Outcome.NEVER:
+    if outcome is RadiusStatus.NEVER:
         assert expected == np.inf or expected > 1e6, case
         return
     x = case[3]
     tolerance = 1e-6 * expected + 1e-12 * (1 + np.abs(x).max()) if expected < np.inf else 0.0
     assert certified <= expected + tolerance, case
     assert attack >= expected - tolerance, case
-    if outcome is Outcome.EXACT:
+    if outcome is RadiusStatus.EXACT:
         assert abs(certified - expected) <= tolerance, case
         assert abs(attack - expected) <= tolerance, case
 

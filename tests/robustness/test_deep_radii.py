@@ -16,7 +16,7 @@ from featavg.robustness.exact.deep import cuts as cuts_module
 from featavg.robustness.exact.deep.goals import argmax_goals, decision_goals
 from featavg.robustness.exact.deep.layered import layered
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.result import Outcome
+from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii
 
 SAME = 1e-6
@@ -89,14 +89,14 @@ def test_two_layers_agree_with_their_own_path(readout):
         fast = radii(net, x, y, readout, positive)
         deep = deep_radii(net, x, y, readout, positive, Budget(nodes=4000))
         known = [
-            o in (Outcome.EXACT, Outcome.BRACKET, Outcome.MISCLASSIFIED) for o in fast.outcomes
+            o in (RadiusStatus.EXACT, RadiusStatus.BRACKET, RadiusStatus.MISCLASSIFIED) for o in fast.outcomes
         ]
         within = 0.011 if readout == "probability" else SAME
         for i in np.flatnonzero(known):
             # Two brackets of one number overlap.
             assert deep.certified[i] <= fast.attack[i] * (1 + SAME)
             assert fast.certified[i] <= deep.attack[i] * (1 + SAME)
-            if deep.outcomes[i] in (Outcome.EXACT, Outcome.BRACKET):
+            if deep.outcomes[i] in (RadiusStatus.EXACT, RadiusStatus.BRACKET):
                 assert deep.attack[i] == pytest.approx(fast.attack[i], rel=within)
 
 
@@ -176,7 +176,7 @@ def test_certificates_say_what_radii_say():
     decided = np.flatnonzero(np.ptp(net(x), axis=1) > 0)  # dead points tie, and count as flipped
     x, y = x[decided], y[decided]
     exact = deep_radii(net, x, y)
-    assert all(outcome is Outcome.EXACT for outcome in exact.outcomes)
+    assert all(outcome is RadiusStatus.EXACT for outcome in exact.outcomes)
     radius = float(np.median(exact.attack)) * 1.01
     answers = certify(net, x, y, radius)
     expected = [
@@ -215,6 +215,6 @@ def test_labels_that_are_wrong_have_radius_zero():
     net = Deep((np.eye(2), np.eye(2)))
     ends = deep_radii(net, np.array([[3.0, 1.0]]), np.array([1]))
     assert ends.attack[0] == 0.0
-    assert ends.outcomes[0] is Outcome.MISCLASSIFIED
+    assert ends.outcomes[0] is RadiusStatus.MISCLASSIFIED
     solver = DeepSolver(DeepDecision(net, "argmax", np.ones(1, bool)), 0.01)
     assert solver.search(0) is solver.search(0)

@@ -11,7 +11,7 @@ from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness import radii as radii_module
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import Outcome, Radii
+from featavg.robustness.exact.result import RadiusStatus, Radii
 from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
 
@@ -58,7 +58,7 @@ def test_ideal_networks_at_their_features(k):
     assert averaged == pytest.approx(np.sqrt(1000 / k), rel=1e-9)
     decoupled, _, outcome = one(feature_decoupling(task), x)
     assert decoupled == pytest.approx(np.sqrt(1000 / (1 + k / 2)), rel=1e-9)
-    assert outcome is Outcome.EXACT
+    assert outcome is RadiusStatus.EXACT
 
 
 def test_max_read_out_at_a_feature():
@@ -117,8 +117,8 @@ def test_degenerate(name):
         expected = 1.0 / np.sqrt(2.0)
     assert certified == pytest.approx(expected, rel=1e-9)
     assert attack == pytest.approx(expected, rel=1e-7)
-    named = {0.0: Outcome.MISCLASSIFIED, np.inf: Outcome.NEVER}
-    assert outcome is named.get(expected, Outcome.EXACT)
+    named = {0.0: RadiusStatus.MISCLASSIFIED, np.inf: RadiusStatus.NEVER}
+    assert outcome is named.get(expected, RadiusStatus.EXACT)
 
 
 def test_nearly_never_is_not_called_never():
@@ -126,14 +126,14 @@ def test_nearly_never_is_not_called_never():
     w = np.array([[1.0, 0.0], [1.0, 1e-12], [0.0, 0.0]])
     net = TwoLayer(w, np.array([0.0, 0.0, 1.0]), np.array([[1.0, -1.0, 1.0]]))
     certified, attack, outcome = one(net, [1.0, 0.0])
-    assert outcome is not Outcome.NEVER
+    assert outcome is not RadiusStatus.NEVER
     assert certified <= 1.1e12 <= attack * 10
 
 
 def test_misclassified_and_boundary():
     net = binary(np.eye(2))
-    assert one(net, [1.0, 3.0]) == (0.0, 0.0, Outcome.MISCLASSIFIED)
-    assert one(net, [2.0, 2.0]) == (0.0, 0.0, Outcome.MISCLASSIFIED)
+    assert one(net, [1.0, 3.0]) == (0.0, 0.0, RadiusStatus.MISCLASSIFIED)
+    assert one(net, [2.0, 2.0]) == (0.0, 0.0, RadiusStatus.MISCLASSIFIED)
 
 
 def test_wide_network_within_budget():

@@ -9,7 +9,7 @@ from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation, _RivalTerm
-from featavg.robustness.exact.result import Outcome
+from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
 
@@ -54,11 +54,11 @@ def test_rays_in_the_plane(case):
         found = radii(net, x, y=y, positive=positive, budget=Budget(nodes=600))
         for i in range(2):
             attack, certified = found.attack[i], found.certified[i]
-            if found.outcomes[i] is Outcome.MISCLASSIFIED:
+            if found.outcomes[i] is RadiusStatus.MISCLASSIFIED:
                 continue
             rays = ray_radius(net, x[i], y[i], positive, 2 * min(attack, 50.0))
             assert certified <= rays
-            if found.outcomes[i] is not Outcome.BUDGET and np.isfinite(attack):
+            if found.outcomes[i] is not RadiusStatus.BUDGET and np.isfinite(attack):
                 assert found.gaps[i] <= 0.01
                 # Rays 1.5 degrees and steps of 1/600 apart lose less than this to the exact radius.
                 assert attack <= rays * 1.015

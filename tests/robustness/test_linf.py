@@ -13,7 +13,7 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import Outcome
+from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.linf import linf_radii
 from featavg.robustness.models.model import network_model
 from featavg.training.train import train
@@ -109,7 +109,7 @@ def test_agrees_with_brute_force(block: int) -> None:
         found = linf_radii(net, x, y, readout or "sum", positive)
         for i in range(len(x)):
             truth = brute_force(net, x[i], int(y[i]), readout, positive)
-            if found.outcomes[i] is Outcome.MISCLASSIFIED:
+            if found.outcomes[i] is RadiusStatus.MISCLASSIFIED:
                 assert truth <= 1e-7
             elif np.isinf(truth):
                 assert np.isinf(found.attack[i])
@@ -129,7 +129,7 @@ def test_no_attack_is_below_the_certificate(readout: str) -> None:
     model = network_model(run.net, task.positive_clusters, readout)
     found = attack_suite(model, test.x, test.y, "linf")
     right = exact.attack > 0
-    assert set(exact.outcomes) <= {Outcome.EXACT, Outcome.MISCLASSIFIED}
+    assert set(exact.outcomes) <= {RadiusStatus.EXACT, RadiusStatus.MISCLASSIFIED}
     assert np.all(found.radii[right] >= exact.certified[right] * (1 - 1e-9))
     excess = found.radii[right] / exact.attack[right] - 1
     assert np.median(excess) < 5e-3
@@ -145,7 +145,7 @@ def test_a_spent_budget_leaves_a_bracket() -> None:
     y = np.where(net(x)[:, 0] > 0, 1, -1)
     whole = linf_radii(net, x, y)
     part = linf_radii(net, x, y, budget=Budget(nodes=1))
-    assert Outcome.BUDGET in part.outcomes
+    assert RadiusStatus.BUDGET in part.outcomes
     assert np.all(part.certified <= whole.certified * (1 + 1e-9))
     assert np.all(part.attack >= whole.attack * (1 - 1e-7))
     assert np.all(part.nodes <= 1)

@@ -16,7 +16,7 @@ from featavg.robustness.exact.budget import SAME, Budget, Candidate, Search
 from featavg.robustness.exact.deep.goals import Goal, argmax_goals, decision_goals
 from featavg.robustness.exact.deep.layered import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.exact.result import EXACT_WITHIN, RadiusStatus, Radii
 from featavg.robustness.exact.witness import NUDGES
 
 ARGMAX = "argmax"
@@ -148,7 +148,7 @@ def deep_radii(
     for i in range(n):
         label = int(y[i])
         if solver.decision.excess(x[i : i + 1], solver.decision.goals(label))[0] <= 0:
-            radii.outcome[i] = Outcome.MISCLASSIFIED.code
+            radii.outcome[i] = RadiusStatus.MISCLASSIFIED.code
             continue
         found, attack, witness = solver.at(x[i], label, allowance)
         certified = min(found.certified, attack)
@@ -158,9 +158,9 @@ def deep_radii(
     return radii
 
 
-def _status(certified: float, attack: float, gap: float, finished: bool) -> Outcome:
+def _status(certified: float, attack: float, gap: float, finished: bool) -> RadiusStatus:
     if attack < math.inf and certified >= attack * (1.0 - EXACT_WITHIN):
-        return Outcome.EXACT
+        return RadiusStatus.EXACT
     if attack < math.inf and certified >= attack * (1.0 - gap):
-        return Outcome.BRACKET
-    return Outcome.OPEN if finished else Outcome.BUDGET
+        return RadiusStatus.BRACKET
+    return RadiusStatus.OPEN if finished else RadiusStatus.BUDGET

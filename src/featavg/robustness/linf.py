@@ -17,7 +17,7 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.flipped_set import flipped, output_mask, output_pieces
 from featavg.robustness.exact.linf_tree import Program, search
-from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.exact.result import EXACT_WITHIN, RadiusStatus, Radii
 from featavg.robustness.exact.subspace import Subspace, reduce
 from featavg.robustness.models.model import TwoLayerModel, network_model
 from featavg.training.trajectory import Trajectory
@@ -137,7 +137,7 @@ def _one(
 ) -> tuple[float, float, ndarray, int, int]:
     """Certified, attack, witness, nodes and outcome of one point."""
     if wrong:
-        return 0.0, 0.0, x, 0, Outcome.MISCLASSIFIED.code
+        return 0.0, 0.0, x, 0, RadiusStatus.MISCLASSIFIED.code
     label = model.decision.labels([y])
     witness = start
     reach = math.inf if start is None else float(np.abs(start - x).max())
@@ -169,12 +169,12 @@ def _one(
     if not math.isfinite(reach):
         # Nothing flips within `guess`; beyond it the lines of the search say nothing.
         nowhere = np.full_like(x, np.nan)
-        return min(found.certified, guess), math.inf, nowhere, found.nodes, Outcome.OPEN.code
+        return min(found.certified, guess), math.inf, nowhere, found.nodes, RadiusStatus.OPEN.code
     assert witness is not None
     certified = min(found.certified, reach)
-    outcome = Outcome.EXACT if certified >= reach * (1 - EXACT_WITHIN) else Outcome.OPEN
+    outcome = RadiusStatus.EXACT if certified >= reach * (1 - EXACT_WITHIN) else RadiusStatus.OPEN
     if not found.finished:
-        outcome = Outcome.BUDGET
+        outcome = RadiusStatus.BUDGET
     return certified, reach, witness, found.nodes, outcome.code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -16,24 +16,26 @@ from featavg.nets.readouts.probability import Probability
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import readout_of
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import SAME, Budget, Search
+from featavg.robustness.exact.domination import dominated
 from featavg.robustness.exact.farkas import never_flips
 from featavg.robustness.exact.flipped_set import Family, flipped, output_mask, output_pieces
 from featavg.robustness.exact.piece_search import PieceSearch
 from featavg.robustness.exact.pieces import count, leaves
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
 from featavg.robustness.exact.relu_relaxation import ReluRelaxation
-from featavg.robustness.exact.result import EXACT_WITHIN, Outcome, Radii
+from featavg.robustness.exact.result import EXACT_WITHIN, RadiusStatus, Radii
 from featavg.robustness.exact.subspace import reduce
 from featavg.robustness.exact.witness import checked, margins
+from featavg.robustness.models.model import TwoLayerModel, network_model
 
 # Listing all pieces is faster than a tree up to about this many.
 LISTED = 1024
 # Starting processes costs a second or two; work that takes less stays in this one.
 WORTH_A_POOL = 4.0
 TRIAL = 8  # points
-_COLUMNS = ("certified", "attack", "witness", "nodes", "outcome")
 
 
 def radii(
@@ -83,8 +85,11 @@ def radii(
     parts = [slice(i, None, workers) for i in range(workers)]
     # One BLAS thread each: the matrices are tiny, and two threads on them would fight.
     with parallel_config(backend="loky", inner_max_num_threads=1):
-        found = Parallel(n_jobs=workers)(delayed(_solve)(task, x[p], labels[p]) for p in parts)
-    return _merged(found, parts, len(x), net.dimension)
+        solved = Parallel(n_jobs=workers)(delayed(_solve)(task, x[p], labels[p]) for p in parts)
+    result = Radii.blank(x)
+    for part, radii_of_part in zip(parts, solved, strict=True):
+        result.put(part, radii_of_part)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,109 +146,157 @@ def _workers(jobs: int | None, task: _Task, x: ndarray, y: ndarray) -> tuple[int
     return (1, trial) if expected < WORTH_A_POOL else (min(cores, len(x)), None)
 
 
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """What is known of one point."""
+
+    certified: float
+    attack: float
+    witness: ndarray
+    nodes: int
+    status: RadiusStatus
+
+
 class _Solver:
-    """The searches for one network, one a label, made once and used for all points."""
+    """The searches for one network, one for each label, made once and used for all points."""
 
     def __init__(self, task: _Task) -> None:
         self.task, self.space = task, reduce(task.net)
         self.pieces = {y: output_pieces(y, task.readout, task.positive) for y in (-1, 1)}
         self.search: dict[int, PieceSearch | TreeSearch | None] = {}
+        # For a curved read-out: the search with the piecewise linear read-out that it stays near.
         self.floor: dict[int, PieceSearch | TreeSearch | None] = {}
+        self.dominated: dict[int, bool] = {}
         for y in (-1, 1):
             pieces = self.pieces[y]
             if pieces is not None:
-                self.search[y] = self._pieces(flipped(self.space, pieces))
-                continue
-            own = task.positive if y > 0 else ~task.positive
-            hard = task.readout.hard(int(np.sum(~own)))
-            if not isinstance(task.readout, Probability) or hard is None:
-                raise InputError(
-                    "readout", f"{task.readout.name} has no exact radii", "use attack_suite"
-                )
+                self.search[y] = self._straight(flipped(self.space, pieces))
+            else:
+                self._curved(y)
+
+    def _curved(self, y: int) -> None:
+        """Searches for a read-out without pieces: score <= hard + slack on the rivals' side.
+
+        The read-out `hard` with that slack has all flipped points among its own, so its radius is a
+        first bound, and the better the larger the outputs are.
+        """
+        task, own = self.task, self._own(y)
+        hard = task.readout.hard(int(np.sum(~own)))
+        straight = None if hard is None else output_pieces(y, hard[0], task.positive)
+        if hard is None or straight is None:
+            raise InputError(
+                "readout", f"{task.readout.name} has no exact radii", "use attack_suite"
+            )
+        self.floor[y] = self._straight(flipped(self.space, straight, hard[1]))
+        self.search[y] = None
+        if isinstance(task.readout, Probability):
             family = ProbabilityRelaxation(self.space.head, self.space.constant, own)
             # A little inside the gap, so that the nudge of the witness does not leave it.
             self.search[y] = TreeSearch(self.space, [family], 0.999 * task.gap)
-            # score <= hard + slack on the side of the rivals: the read-out `hard` with that slack
-            # is a first bound, and the better the larger the outputs are.
-            straight, slack = output_pieces(y, hard[0], task.positive), hard[1]
-            assert straight is not None
-            self.floor[y] = self._pieces(flipped(self.space, straight, slack))
 
-    def _pieces(self, families: list[Family]) -> PieceSearch | TreeSearch | None:
+    def _own(self, y: int) -> ndarray:
+        return np.asarray(self.task.positive if y > 0 else ~self.task.positive)
+
+    def _straight(self, families: list[Family]) -> PieceSearch | TreeSearch | None:
         if not families:
             return None
         if count(families) <= LISTED:
             return PieceSearch(self.space, leaves(self.space, families))
-        return TreeSearch(self.space, [ReluRelaxation(one) for one in families], SAME)
+        return TreeSearch(self.space, [ReluRelaxation(family) for family in families], SAME)
 
-    def at(self, x: ndarray, z: ndarray, y: int) -> tuple[float, float, ndarray, int, Outcome]:
-        """Certified, attack, witness, nodes and outcome at one correctly classified point."""
-        task, search = self.task, self.search[y]
-        nothing = np.full_like(x, np.nan)
-        if search is None:
-            return math.inf, math.inf, nothing, 0, Outcome.NEVER
+    def at(self, x: ndarray, z: ndarray, y: int) -> _Answer:
+        """The radius of one correctly classified point."""
+        task, search, floor = self.task, self.search[y], self.floor.get(y)
+        if search is None and floor is None:
+            return self._never(x, 0)
         reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
         clock = task.budget.start()
-        if isinstance(search, TreeSearch) and y in self.floor:
-            floor = self.floor[y]
-            before = None if floor is None else floor.at(z, reach, clock)
-            found = search.at(z, reach, clock, before)
-        else:
+        before = None if floor is None else floor.at(z, reach, clock)
+        if isinstance(search, TreeSearch):
+            search.begin(z, reach, before)
+            if not search.found.candidates:
+                # Nothing flipped is known, so a bound may have to go on for ever: is it so?
+                if self._dominated(y):
+                    return self._never(x, search.found.nodes)
+                step = self._attacked(x, y)
+                if step is not None:
+                    search.offer(step)
+            found = search.run(clock)
+        elif search is not None:
             found = search.at(z, reach, clock)
+        else:
+            assert before is not None
+            found = replace(before, candidates=[])
         attack, witness = checked(task.net, self.space, x, y, task.positive, task.readout, found)
-        listed = isinstance(search, PieceSearch) and found.finished
-        if attack == math.inf and listed and self._never(y, search):
-            return math.inf, math.inf, nothing, found.nodes, Outcome.NEVER
+        if attack == math.inf:
+            if found.finished and self._empty(y):
+                return self._never(x, found.nodes)
+            attack, witness = self._shown(x, y)
         certified = min(found.certified, attack)
         # Of the size of the nudge of a witness: points on the boundary itself.
         rounding = 1e-12 * reach
-        outcome = self._outcome(certified, attack - rounding, found)
-        return certified, attack, witness, found.nodes, outcome
+        status = self._status(certified, attack - rounding, found)
+        return _Answer(certified, attack, witness, found.nodes, status)
 
-    def _never(self, y: int, search: PieceSearch | TreeSearch) -> bool:
-        pieces = self.pieces[y]
-        assert isinstance(search, PieceSearch)
-        return pieces is not None and never_flips(self.task.net, pieces, search)
+    def _never(self, x: ndarray, nodes: int) -> _Answer:
+        nowhere = np.full_like(x, np.nan)
+        return _Answer(math.inf, math.inf, nowhere, nodes, RadiusStatus.NEVER)
 
-    def _outcome(self, certified: float, attack: float, found: Search) -> Outcome:
-        if certified >= attack * (1.0 - EXACT_WITHIN) and attack < math.inf:
-            return Outcome.EXACT
-        if certified >= attack * (1.0 - self.task.gap) and attack < math.inf:
-            return Outcome.BRACKET
-        return Outcome.OPEN if found.finished else Outcome.BUDGET
+    def _dominated(self, y: int) -> bool:
+        """For a curved read-out, whether nothing flips anywhere; the same for every point."""
+        if self.pieces[y] is not None:
+            return False
+        if y not in self.dominated:
+            proven = isinstance(self.task.readout, Probability)
+            self.dominated[y] = proven and dominated(self.task.net, self.space, self._own(y))
+        return self.dominated[y]
+
+    def _empty(self, y: int) -> bool:
+        """Whether the list of pieces that was just searched is proven to be empty."""
+        pieces, search = self.pieces[y], self.search[y]
+        if pieces is None or not isinstance(search, PieceSearch):
+            return self._dominated(y)
+        return never_flips(self.task.net, pieces, search)
+
+    def _shown(self, x: ndarray, y: int) -> tuple[float, ndarray]:
+        """An upper end by attacks where the search has no candidate that flips: then any will do."""
+        model = self._model()
+        try:
+            result = attack_suite(model, x[None], np.array([y]), "l2")
+        except InputError:  # no gradient anywhere
+            return math.inf, np.full_like(x, np.nan)
+        return float(result.radii[0]), np.asarray(result.witness[0])
+
+    def _attacked(self, x: ndarray, y: int) -> ndarray | None:
+        attack, witness = self._shown(x, y)
+        return None if attack == math.inf else np.asarray((witness - x) @ self.space.basis)
+
+    def _model(self) -> TwoLayerModel:
+        positive = self.task.positive if self.task.net.outputs > 1 else None
+        return network_model(self.task.net, positive, self.task.readout)
+
+    def _status(self, certified: float, attack: float, found: Search) -> RadiusStatus:
+        if attack < math.inf and certified >= attack * (1.0 - EXACT_WITHIN):
+            return RadiusStatus.EXACT
+        if attack < math.inf and certified >= attack * (1.0 - self.task.gap):
+            return RadiusStatus.BRACKET
+        return RadiusStatus.OPEN if found.finished else RadiusStatus.BUDGET
 
 
 def _solve(task: _Task, x: ndarray, y: ndarray, trial: Radii | None = None) -> Radii:
     """All points in this process; `trial` has the first few already."""
     solver = _Solver(task)
-    n = len(x)
-    found = Radii(
-        np.zeros(n), np.zeros(n), x.copy(), np.zeros(n, dtype=int), np.zeros(n, dtype=int)
-    )
+    result = Radii.blank(x)
     right = margins(task.net, x, y, task.positive, task.readout) > 0
-    found.outcome[~right] = Outcome.MISCLASSIFIED.code
+    result.outcome[~right] = RadiusStatus.MISCLASSIFIED.code
     z = solver.space.preactivations(x)
     done = 0
     if trial is not None:
         done = len(trial)
-        for name in _COLUMNS:
-            getattr(found, name)[:done] = getattr(trial, name)
+        result.put(slice(done), trial)
     for i in np.flatnonzero(right[done:]) + done:
-        certified, attack, witness, nodes, outcome = solver.at(x[i], z[i], int(y[i]))
-        found.certified[i], found.attack[i], found.nodes[i] = certified, attack, nodes
-        found.witness[i], found.outcome[i] = witness, outcome.code
-    return found
-
-
-def _merged(parts: list[Radii], where: list[slice], n: int, dimension: int) -> Radii:
-    whole = Radii(
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros((n, dimension)),
-        np.zeros(n, dtype=int),
-        np.zeros(n, dtype=int),
-    )
-    for part, place in zip(parts, where, strict=True):
-        for name in _COLUMNS:
-            getattr(whole, name)[place] = getattr(part, name)
-    return whole
+        answer = solver.at(x[i], z[i], int(y[i]))
+        result.certified[i], result.attack[i] = answer.certified, answer.attack
+        result.witness[i], result.nodes[i] = answer.witness, answer.nodes
+        result.outcome[i] = answer.status.code
+    return result

@@ -21,7 +21,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import Outcome, Radii
+from featavg.robustness.exact.result import RadiusStatus, Radii
 from featavg.robustness.radii import radii
 from featavg.storage.files import dumps, usable_folder, write
 from featavg.storage.provenance import provenance
@@ -60,7 +60,7 @@ class RadiusReport:
                     "largest gap": f"{one.gaps.max():.2g}",
                     "outcomes": ", ".join(
                         f"{o.value}: {np.sum(one.outcome == o.code)}"
-                        for o in Outcome
+                        for o in RadiusStatus
                         if np.any(one.outcome == o.code)
                     ),
                 }

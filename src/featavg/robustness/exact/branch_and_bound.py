@@ -21,6 +21,7 @@ from featavg.robustness.exact.subspace import Subspace
 
 ROUNDS = 12
 SATISFIED = 1e-11
+HINTS = 2  # candidates of an easier problem that are improved
 FARTHEST = 1e7  # beyond this many times |x| the search without any candidate gives up
 
 
@@ -77,27 +78,45 @@ class TreeSearch:
         clock: Clock,
         before: Search | None = None,
     ) -> Search:
-        """Search from the pre-activations `z`; `reach` bounds |x| + |offsets|.
+        """`begin` and `run` in one."""
+        self.begin(z, reach, before)
+        return self.run(clock)
+
+    def begin(self, z: Float[ndarray, " M"], reach: float, before: Search | None = None) -> Search:
+        """Look for first candidates from the pre-activations `z`; `reach` bounds |x| + |offsets|.
 
         `before` is the search for a larger set that holds all flipped points: its bound holds here,
         and its candidates are worth improving.
         """
-        floor = 0.0 if before is None else before.certified
-        self.z, self.reach, self.found = z, reach, Search(certified=floor)
-        hints = [] if before is None else [one.u for one in before.candidates]
+        self.floor = 0.0 if before is None else before.certified
+        self.z, self.reach, self.found = z, reach, Search(certified=self.floor)
+        hints = [] if before is None else sorted(before.candidates, key=lambda c: c.length)[:HINTS]
         self.problem = Problem(self.rows, z, reach, self.space.error)
         self.number = count()
         self.pools: dict[int, list[tuple[float, ndarray]]] = {}
         for relaxation in self.relaxations:
-            self._start(relaxation, hints)
-        limit = self._goal() if self.found.candidates else reach
+            self._start(relaxation, [candidate.u for candidate in hints])
+        return self.found
+
+    def offer(self, u: Float[ndarray, " r"]) -> None:
+        """A step that flips the network, found elsewhere: the search may stay within its length."""
+        length = math.sqrt(u @ u)
+        if length < self.found.attack:
+            self.found.candidates.append(Candidate(length, u, u[None]))
+        for relaxation in self.relaxations:
+            place = self._improve(relaxation, math.inf, self.z + self.rows @ u)
+            self.pools[id(relaxation)].append(place)
+
+    def run(self, clock: Clock) -> Search:
+        """Branch and bound, in ever larger balls while nothing flipped is known."""
+        limit = self._goal() if self.found.candidates else self.reach
         while True:
             certified, finished = self._search(limit, clock)
             # Boxes were cut down to the ball of what was still of interest: no proof goes further.
             certified = min(certified, self._goal())
-            self.found.certified = max(floor, certified)
+            self.found.certified = max(self.floor, certified)
             self.found.finished = finished
-            if self.found.candidates or not finished or limit > FARTHEST * reach:
+            if self.found.candidates or not finished or limit > FARTHEST * self.reach:
                 return self.found
             limit *= 8.0
 
@@ -259,23 +278,27 @@ class TreeSearch:
         return planes
 
     def _start(self, relaxation: Relaxation, hints: list[ndarray]) -> None:
-        """Solve the first inner approximations once each, and improve the two best."""
+        """Improve the hints; without any, solve the first inner approximations and improve two."""
         pool: list[tuple[float, ndarray]] = []
         self.pools[id(relaxation)] = pool
+        sides = relaxation.starts(self.z)
         for u in hints:
             pool.append(self._improve(relaxation, math.inf, self.z + self.rows @ u))
-        for side in relaxation.starts(self.z):
-            found = self._step(relaxation, side, [self.z])
-            if found is not None:
-                pool.append(found)
-        for index in sorted(range(len(pool)), key=lambda i: pool[i][0])[:2]:
+        # Hints already are where one rival alone wins: the last starts, all rivals alike, are left.
+        for side in sides[-1:] if self.found.candidates else sides:
+            solution = self._step(relaxation, side, [self.z])
+            if solution is not None:
+                pool.append(solution)
+        done = len(hints) if self.found.candidates else 0
+        rest = sorted(range(done, len(pool)), key=lambda i: pool[i][0])[:2]
+        for index in rest:
             pool[index] = self._improve(relaxation, *pool[index])
 
     def _improve(self, relaxation: Relaxation, last: float, z: ndarray) -> tuple[float, ndarray]:
         """The convex-concave procedure: touch the right side at z, solve, repeat."""
         for _ in range(ROUNDS):
             found = self._step(relaxation, relaxation.touching(None, z), [self.z, z])
-            if found is None or found[0] > last * (1.0 - max(1e-2 * self.gap, 1e-12)):
+            if found is None or found[0] > last * (1.0 - max(1e-1 * self.gap, 1e-12)):
                 break
             last, z = found
         return last, z

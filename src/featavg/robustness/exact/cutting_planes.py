@@ -48,7 +48,7 @@ def cutting_planes(
     for solved in range(1, rounds + 1):
         rows = cuts.coefficients @ problem.rows
         errors = problem.error * np.abs(cuts.coefficients).sum(axis=1)
-        shift = problem.error * np.abs(cuts.constants)
+        shift = problem.error * cuts.magnitudes
         answer = nearest(rows, -cuts.at(problem.z), errors, errors * problem.reach + shift)
         if answer.u is None or answer.bound >= limit or solved == rounds:
             break
@@ -87,9 +87,11 @@ def _imposed(box: Box | None, size: int, inequalities: int) -> Affine:
     return Affine(coefficients, constants, np.zeros((len(constants), inequalities)))
 
 
-def _both(first: Affine, second: Affine, chosen: ndarray | slice = slice(None)) -> Affine:
+def _both(first: Affine, second: Affine, which: ndarray | slice = slice(None)) -> Affine:
     return Affine(
-        np.concatenate([first.coefficients, second.coefficients[chosen]]),
-        np.concatenate([first.constants, second.constants[chosen]]),
-        np.concatenate([first.shares, second.shares[chosen]]),
+        np.concatenate([first.coefficients, second.coefficients[which]]),
+        np.concatenate([first.constants, second.constants[which]]),
+        np.concatenate([first.shares, second.shares[which]]),
+        None,
+        np.concatenate([first.magnitudes, second.magnitudes[which]]),
     )

@@ -45,14 +45,25 @@ class Box:
 class Affine:
     """coefficients @ z + constants, one for each of q rows.
 
-    `shares` says how much of each inequality of the family is in each row, so that multipliers of
-    rows become multipliers of inequalities. `logarithm` is for the probability read-out.
+    Attributes:
+        shares: how much of each inequality of the family is in each row, so that multipliers of
+            rows become multipliers of inequalities.
+        log_scale: None where the rows themselves are meant; a number c where the function is
+            c + log(row), as for the probability read-out.
+        magnitude: the sizes of what the constants are sums of, where that is more than they are
+            themselves: rounding errors are charged by it.
     """
 
     coefficients: Float[ndarray, "q M"]
     constants: Float[ndarray, " q"]
     shares: Float[ndarray, "q I"]
-    logarithm: bool = False
+    log_scale: float | None = None
+    magnitude: Float[ndarray, " q"] | None = None
+
+    @property
+    def magnitudes(self) -> Float[ndarray, " q"]:
+        """The sizes by which rounding errors of the constants are charged."""
+        return np.abs(self.constants) if self.magnitude is None else self.magnitude
 
     def at(self, z: Float[ndarray, " M"]) -> Float[ndarray, " q"]:
         """The values at z."""

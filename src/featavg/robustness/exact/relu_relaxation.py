@@ -38,6 +38,8 @@ class ReluRelaxation:
             self.family.up * (z > 0) - side.coefficients,
             self.family.shift - side.constants,
             self.shares,
+            None,
+            np.abs(self.family.shift) + np.abs(side.constants),
         )
 
     def excess(self, z: Float[ndarray, " M"]) -> float:

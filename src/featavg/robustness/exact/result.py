@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -19,7 +20,7 @@ from featavg.storage.folders import read_folder, write_folder
 EXACT_WITHIN = 1e-7
 
 
-class Outcome(Enum):
+class RadiusStatus(Enum):
     """How the search for the radius of one point ended."""
 
     EXACT = "exact"
@@ -37,18 +38,18 @@ class Outcome(Enum):
     @property
     def code(self) -> int:
         """Its number in a saved file."""
-        return list(Outcome).index(self)
+        return list(RadiusStatus).index(self)
 
 
 _SENTENCES = {
-    Outcome.EXACT: "The certified radius and the attack meet.",
-    Outcome.BRACKET: "The certified radius and the attack are within the gap that was asked for.",
-    Outcome.BUDGET: "The budget was spent; the radius is between the two ends, which are further "
+    RadiusStatus.EXACT: "The certified radius and the attack meet.",
+    RadiusStatus.BRACKET: "The certified radius and the attack are within the gap that was asked for.",
+    RadiusStatus.BUDGET: "The budget was spent; the radius is between the two ends, which are further "
     "apart than was asked for.",
-    Outcome.OPEN: "The two ends do not meet although nothing is left to search: the radius is "
+    RadiusStatus.OPEN: "The two ends do not meet although nothing is left to search: the radius is "
     "between them, and float64 cannot tell where.",
-    Outcome.MISCLASSIFIED: "The point is on the wrong side as it is: its radius is zero.",
-    Outcome.NEVER: "No point anywhere is on the other side, which is proven in rational "
+    RadiusStatus.MISCLASSIFIED: "The point is on the wrong side as it is: its radius is zero.",
+    RadiusStatus.NEVER: "No point anywhere is on the other side, which is proven in rational "
     "arithmetic: the radius is infinite.",
 }
 
@@ -64,7 +65,7 @@ class Radii:
         attack: |witness - x|, or infinite.
         witness: a flipped point, re-checked by evaluating the network; NaN where there is none.
         nodes: quadratic programs solved.
-        outcome: `Outcome.code` for each point; `outcomes` has the members.
+        outcome: `RadiusStatus.code` for each point; `outcomes` has the members.
         norm: the norm that all of this is measured in, in the units of x.
 
     >>> from featavg.nets.two_layer import binary
@@ -85,9 +86,9 @@ class Radii:
         return len(self.certified)
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[RadiusStatus]:
         """How each search ended."""
-        members = list(Outcome)
+        members = list(RadiusStatus)
         return [members[code] for code in self.outcome]
 
     @property
@@ -104,6 +105,35 @@ class Radii:
         """The median radius: between these two numbers."""
         return float(np.median(self.certified)), float(np.median(self.attack))
 
+    @classmethod
+    def blank(cls, points: Float[ndarray, "n N"], norm: str = "l2") -> Radii:
+        """Radii to be filled in, one for each point; a point is its own witness until then."""
+        n = len(points)
+        whole = np.zeros(n, dtype=int)
+        return cls(np.zeros(n), np.zeros(n), points.copy(), whole, whole.copy(), norm)
+
+    def put(self, where: slice | Int[ndarray, " q"], part: Radii) -> None:
+        """Write the radii of some points into their places."""
+        for column in fields(self):
+            if column.name != "norm":
+                getattr(self, column.name)[where] = getattr(part, column.name)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Radii]) -> Radii:
+        """The radii of several runs, one after another.
+
+        Networks of several seeds may live in spaces of several dimensions: shorter witnesses are
+        padded with zeros, since no weight meets what is missing.
+        """
+        parts = list(parts)
+        if len({part.norm for part in parts}) != 1:
+            raise InputError("parts", "have different norms", "join radii of one norm")
+        width = max(part.witness.shape[1] for part in parts)
+        witnesses = [np.pad(p.witness, ((0, 0), (0, width - p.witness.shape[1]))) for p in parts]
+        names = ("certified", "attack", "nodes", "outcome")
+        joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+        return cls(**joined, witness=np.concatenate(witnesses), norm=parts[0].norm)
+
     def robust_accuracy(
         self, radii: Float[ndarray, " q"]
     ) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
@@ -119,7 +149,7 @@ class Radii:
 
     def to_json(self, points: bool = True) -> dict[str, Any]:
         """Plain values: a summary and, if asked for, every point. Infinity is the string "inf"."""
-        counts = {o.value: int(np.sum(self.outcome == o.code)) for o in Outcome}
+        counts = {o.value: int(np.sum(self.outcome == o.code)) for o in RadiusStatus}
         described: dict[str, Any] = {
             "norm": self.norm,
             "points": len(self),
@@ -137,14 +167,14 @@ class Radii:
     def save(self, path: Path) -> None:
         """Write a folder of safetensors and JSON."""
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "norm"}
-        names = [o.value for o in Outcome]
+        names = [o.value for o in RadiusStatus]
         write_folder(path, arrays, {"kind": "radii", "norm": self.norm, "outcomes": names})
 
     @classmethod
     def load(cls, path: Path) -> Radii:
         """Read what `save` wrote."""
         arrays, meta = read_folder(path)
-        if meta.get("kind") != "radii" or meta.get("outcomes") != [o.value for o in Outcome]:
+        if meta.get("kind") != "radii" or meta.get("outcomes") != [o.value for o in RadiusStatus]:
             raise InputError(
                 str(path), "does not hold radii", "give a folder that Radii.save wrote"
             )

@@ -1,0 +1,164 @@
+r"""Proof, in rational arithmetic, that a probability read-out decides the same way everywhere.
+
+Let every rival output be below a mixture of the own ones, f_v <= sum_o P_ov f_o for all x, with
+P >= 0 and sum_o P_ov = 1. By convexity exp f_v <= sum_o P_ov exp f_o, and summed over the rivals
+
+    sum_v exp f_v  <=  sum_o (sum_v P_ov) exp f_o  <  sum_o exp f_o
+
+if no row of P sums to more than one and there are more own outputs than rivals: then some row sums
+to less. So nothing flips.
+
+Where do such mixtures come from? A rival neuron a_r relu(l_r), l_r affine, is below
+sum_q Q_rq a_q relu(l_q), Q >= 0, as soon as a_r w_r = sum_q Q_rq a_q w_q and
+a_r b_r <= sum_q Q_rq a_q b_q: the right side is not negative, and not below the sum without ReLUs.
+P_ov is at least the largest sum over r in v of Q_rq, q in o; what is missing in a column may go to
+any row that has room, and with more rows than columns there is room.
+
+For one rival without biases the condition is also necessary: if w_v is no such mixture, some
+direction raises f_v faster than every f_o (duality of linear programs), and far along it v wins.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
+from scipy.optimize import linprog
+
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.subspace import Subspace
+
+# A coefficient of the linear program below this is rounding.
+SUPPORT = 1e-9
+
+
+def dominated(net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
+    """Whether the rivals are below mixtures of the own outputs, proven exactly.
+
+    A linear program in the span of the weights names the neurons of each mixture; their exact
+    coefficients solve its equations in fractions, and every inequality is checked in fractions.
+
+    >>> from featavg.nets.grouped import grouped
+    >>> from featavg.robustness.exact.subspace import reduce
+    >>> net = grouped(np.array([[1.0], [1.0], [0.5]]), 3)
+    >>> dominated(net, reduce(net), np.array([True, True, False]))
+    True
+    >>> dominated(net, reduce(net), np.array([True, False, False]))
+    False
+    """
+    if own.sum() <= (~own).sum() or np.any(net.head < 0):
+        return False
+    mixture = _mixture(space, own)
+    return mixture is not None and _holds(net, own, mixture)
+
+
+def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
+    """Q with the least sum, in floats, over the neurons with a weight; None if there is none."""
+    slopes = space.head.sum(axis=0)
+    group = space.head.argmax(axis=0)
+    left = np.flatnonzero(~own[group] & (slopes > 0))
+    right = np.flatnonzero(own[group] & (slopes > 0))
+    mixture = np.zeros((len(slopes), len(slopes)))
+    if not len(left):
+        return mixture
+    size, outputs, dims = len(left) * len(right), np.flatnonzero(own), space.rows.shape[1]
+    rivals = np.flatnonzero(~own)
+    total = size + len(outputs) * len(rivals)
+    weighted = slopes[:, None] * space.rows
+    equal, equal_to, below, below_to = [], [], [], []
+    for i, r in enumerate(left):
+        at = slice(i * len(right), (i + 1) * len(right))
+        for axis in range(dims):
+            equal.append(_row(total, at, weighted[right, axis]))
+            equal_to.append(weighted[r, axis])
+        offsets = slopes * space.offsets
+        below.append(_row(total, at, -offsets[right]))
+        below_to.append(-offsets[r])
+    for a, o in enumerate(outputs):
+        for b, v in enumerate(rivals):
+            place = size + a * len(rivals) + b
+            for j in np.flatnonzero(group[right] == o):
+                row = np.zeros(total)
+                row[[i * len(right) + j for i in np.flatnonzero(group[left] == v)]] = 1.0
+                row[place] = -1.0
+                below.append(row)
+                below_to.append(0.0)
+        below.append(_row(total, slice(size + a * len(rivals), size + (a + 1) * len(rivals)), 1.0))
+        below_to.append(1.0)
+    for b in range(len(rivals)):
+        below.append(_row(total, slice(size + b, None, len(rivals)), 1.0))
+        below_to.append(1.0)
+    cost = _row(total, slice(0, size), 1.0)
+    answer = linprog(cost, np.array(below), below_to, np.array(equal), equal_to, method="highs")
+    if answer.status != 0:
+        return None
+    mixture[np.ix_(left, right)] = answer.x[:size].reshape(len(left), len(right))
+    return mixture
+
+
+def _row(total: int, where: slice, values: ndarray | float) -> ndarray:
+    row = np.zeros(total)
+    row[where] = values
+    return row
+
+
+def _holds(net: TwoLayer, own: ndarray, mixture: ndarray) -> bool:
+    """Check the mixture on the network itself, in fractions; its support is all that is taken."""
+    alive = np.flatnonzero(np.abs(net.weights).max(axis=1) > 0)
+    weights = [[Fraction(v) for v in row] for row in net.weights.tolist()]
+    biases = [Fraction(v) for v in net.biases.tolist()]
+    slope = [Fraction(v) for v in net.head.sum(axis=0).tolist()]
+    group = net.head.argmax(axis=0)
+    constants = [Fraction(0)] * net.outputs
+    for r in np.setdiff1d(np.arange(net.neurons), alive):
+        constants[group[r]] += slope[r] * max(biases[r], Fraction(0))
+    outputs, rivals = np.flatnonzero(own).tolist(), np.flatnonzero(~own).tolist()
+    if max(constants[v] for v in rivals) > min(constants[o] for o in outputs):
+        return False
+    shares: dict[tuple[int, int], Fraction] = {}  # (own neuron, rival output) -> sum over r of Q
+    for i, r in enumerate(alive.tolist()):
+        if own[group[r]] or slope[r] == 0:
+            continue
+        support = alive[np.flatnonzero(mixture[i] > SUPPORT)].tolist()
+        columns = [[slope[q] * w for w in weights[q]] for q in support]
+        exact = solve(columns, [slope[r] * w for w in weights[r]])
+        if exact is None or any(v < 0 for v in exact):
+            return False
+        raised = sum((v * slope[q] * biases[q] for v, q in zip(exact, support, strict=True)), 0)
+        if slope[r] * biases[r] > raised:
+            return False
+        for v, q in zip(exact, support, strict=True):
+            key = (q, int(group[r]))
+            shares[key] = shares.get(key, Fraction(0)) + v
+    table = {(o, v): Fraction(0) for o in outputs for v in rivals}
+    for (q, v), share in shares.items():
+        table[int(group[q]), v] = max(table[int(group[q]), v], share)
+    columns_fit = all(sum(table[o, v] for o in outputs) <= 1 for v in rivals)
+    return columns_fit and all(sum(table[o, v] for v in rivals) <= 1 for o in outputs)
+
+
+def solve(columns: list[list[Fraction]], target: list[Fraction]) -> list[Fraction] | None:
+    """The only x with sum_j x_j columns_j = target, or None if there is none or more than one.
+
+    >>> one, two = Fraction(1), Fraction(2)
+    >>> solve([[one, one], [one, -one]], [two, one])
+    [Fraction(3, 2), Fraction(1, 2)]
+    """
+    size = len(columns)
+    rows = [[column[i] for column in columns] + [target[i]] for i in range(len(target))]
+    for done in range(size):
+        pivot = next((r for r in range(done, len(rows)) if rows[r][done] != 0), None)
+        if pivot is None:
+            return None
+        rows[done], rows[pivot] = rows[pivot], rows[done]
+        top = [value / rows[done][done] for value in rows[done]]
+        rows[done] = top
+        for r, row in enumerate(rows):
+            if r != done and row[done] != 0:
+                factor = row[done]
+                rows[r] = [a - factor * b for a, b in zip(row, top, strict=True)]
+    if any(row[size] != 0 for row in rows[size:]):
+        return None
+    return [rows[j][size] for j in range(size)]
