@@ -89,7 +89,8 @@ def test_two_layers_agree_with_their_own_path(readout):
         fast = radii(net, x, y, readout, positive)
         deep = deep_radii(net, x, y, readout, positive, Budget(nodes=4000))
         known = [
-            o in (RadiusStatus.EXACT, RadiusStatus.BRACKET, RadiusStatus.MISCLASSIFIED) for o in fast.outcomes
+            o in (RadiusStatus.EXACT, RadiusStatus.BRACKET, RadiusStatus.MISCLASSIFIED)
+            for o in fast.outcomes
         ]
         within = 0.011 if readout == "probability" else SAME
         for i in np.flatnonzero(known):

@@ -11,7 +11,7 @@ from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness import radii as radii_module
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import RadiusStatus, Radii
+from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
 

@@ -8,7 +8,8 @@ from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation, _RivalTerm
+from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.exact.witness import margins
 from featavg.robustness.radii import radii
@@ -106,7 +107,7 @@ def test_small_outputs_are_the_sum_read_out():
 def test_term_bound_is_below_a_fine_grid():
     rng = np.random.default_rng(5)
     for _ in range(200):
-        term = _RivalTerm(
+        term = RivalTerm(
             rng.normal(size=1) * 3,
             rng.normal(size=1) * 3,
             float(rng.exponential()),

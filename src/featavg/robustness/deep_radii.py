@@ -16,7 +16,7 @@ from featavg.robustness.exact.budget import SAME, Budget, Candidate, Search
 from featavg.robustness.exact.deep.goals import Goal, argmax_goals, decision_goals
 from featavg.robustness.exact.deep.layered import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.result import EXACT_WITHIN, RadiusStatus, Radii
+from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
 from featavg.robustness.exact.witness import NUDGES
 
 ARGMAX = "argmax"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.flipped_set import flipped, output_mask, output_pieces
 from featavg.robustness.exact.linf_tree import Program, search
-from featavg.robustness.exact.result import EXACT_WITHIN, RadiusStatus, Radii
+from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
 from featavg.robustness.exact.subspace import Subspace, reduce
 from featavg.robustness.models.model import TwoLayerModel, network_model
 from featavg.training.trajectory import Trajectory
@@ -33,7 +34,7 @@ def linf_radii(
     points: Sample | ndarray,
     y: ndarray | None = None,
     readout: str | ReadOut = "sum",
-    positive: ndarray | None = None,
+    positive: Sequence[int] | Sequence[bool] | ndarray | None = None,
     budget: Budget | None = None,
 ) -> Radii:
     r"""The l_inf distance from each point to the nearest point that the network decides otherwise.
@@ -83,8 +84,8 @@ def _inputs(
     net: TwoLayer | Trajectory,
     points: Sample | ndarray,
     y: ndarray | None,
-    positive: ndarray | None,
-) -> tuple[TwoLayer, ndarray, ndarray, ndarray | None]:
+    positive: Sequence[int] | Sequence[bool] | ndarray | None,
+) -> tuple[TwoLayer, ndarray, ndarray, Sequence[int] | Sequence[bool] | ndarray | None]:
     """The network, points, labels and mask, unless the coordinates are not those of R^d."""
     network = net.net if isinstance(net, Trajectory) else net
     compressed = isinstance(net, Trajectory) and net.settings.get("coordinates") == "compressed"

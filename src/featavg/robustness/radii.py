@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -26,7 +27,7 @@ from featavg.robustness.exact.piece_search import PieceSearch
 from featavg.robustness.exact.pieces import count, leaves
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
 from featavg.robustness.exact.relu_relaxation import ReluRelaxation
-from featavg.robustness.exact.result import EXACT_WITHIN, RadiusStatus, Radii
+from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
 from featavg.robustness.exact.subspace import reduce
 from featavg.robustness.exact.witness import checked, margins
 from featavg.robustness.models.model import TwoLayerModel, network_model
@@ -43,7 +44,7 @@ def radii(
     points: Sample | ndarray,
     y: ndarray | None = None,
     readout: str | ReadOut = "probability",
-    positive: ndarray | None = None,
+    positive: Sequence[int] | Sequence[bool] | ndarray | None = None,
     budget: Budget | None = None,
     gap: float = 0.01,
     jobs: int | None = None,
@@ -105,8 +106,8 @@ def _inputs(
     net: TwoLayer,
     points: Sample | ndarray,
     y: ndarray | None,
-    positive: ndarray | None,
-) -> tuple[ndarray, ndarray, ndarray | None]:
+    positive: Sequence[int] | Sequence[bool] | ndarray | None,
+) -> tuple[ndarray, ndarray, Sequence[int] | Sequence[bool] | ndarray | None]:
     """Points, labels and mask as arrays, each checked."""
     if net.batch:
         raise InputError("net", "is a batch of networks", "pick one of them by index")

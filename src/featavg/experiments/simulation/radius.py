@@ -21,7 +21,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import RadiusStatus, Radii
+from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii
 from featavg.storage.files import dumps, usable_folder, write
 from featavg.storage.provenance import provenance

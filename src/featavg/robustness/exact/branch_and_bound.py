@@ -116,9 +116,10 @@ class TreeSearch:
             certified = min(certified, self._goal())
             self.found.certified = max(self.floor, certified)
             self.found.finished = finished
-            if self.found.candidates or not finished or limit > FARTHEST * self.reach:
+            # A candidate found on the way may be beyond this ball: then the search goes on to it.
+            if not finished or limit >= min(self._goal(), FARTHEST * self.reach):
                 return self.found
-            limit *= 8.0
+            limit = min(8.0 * limit, self._goal())
 
     def _goal(self) -> float:
         """Only flipped points nearer than this are of interest."""
@@ -324,5 +325,7 @@ class TreeSearch:
         for push in (0.0,) if self.gap < 1e-6 else (0.0, 1e-4 * self.gap, 1e-2 * self.gap):
             if relaxation.excess(self.z + (1.0 + push) * along) <= SATISFIED * length:
                 held, step = rows[answer.multipliers > 0], (1.0 + push) * answer.u
-                self.found.candidates.append(Candidate((1.0 + push) * length, step, held))
+                corners = relaxation.kinks(self.rows, self.z + self.rows @ step, self.reach)
+                candidate = Candidate((1.0 + push) * length, step, held, corners)
+                self.found.candidates.append(candidate)
                 return

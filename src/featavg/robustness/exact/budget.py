@@ -61,20 +61,41 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A step u onto the boundary, and the rows (normals) of the constraints that hold it there."""
+    """A step u onto the boundary, and what holds it there.
+
+    Attributes:
+        length: |u|.
+        u: the step, in the coordinates of the search.
+        rows: the normals of the constraints that hold it.
+        kinks: the normals of neurons that are at zero there and must not switch on, followed by the
+            slopes of the inequalities with these neurons off.
+    """
 
     length: float
     u: Float[ndarray, " r"]
     rows: Float[ndarray, "q r"]
+    kinks: Float[ndarray, "p r"] | None = None
 
     def inwards(self) -> Float[ndarray, " r"]:
         """The shortest v with rows v = -|row|: into the flipped set, away from every constraint.
 
         For one constraint this is the step's own direction.
         """
-        lengths = np.linalg.norm(self.rows, axis=1)
-        solution, *_ = np.linalg.lstsq(self.rows, -lengths)
-        return np.asarray(solution)
+        return _away(self.rows)
+
+    def off(self) -> Float[ndarray, " r"] | None:
+        """The same for the neurons at their kinks, switched off; None if there is none.
+
+        At an obtuse angle between two neurons the way `inwards` from the cuts that hold the step
+        switches one of them on again: a cut is a sum over neurons, and may fall while one rises.
+        """
+        return None if self.kinks is None or not len(self.kinks) else _away(self.kinks)
+
+
+def _away(rows: Float[ndarray, "q r"]) -> Float[ndarray, " r"]:
+    lengths = np.linalg.norm(rows, axis=1)
+    solution, *_ = np.linalg.lstsq(rows, -lengths)
+    return np.asarray(solution)
 
 
 @dataclass(eq=False)

@@ -55,7 +55,7 @@ def dominated(net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
 
 
 def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
-    """Q with the least sum, in floats, over the neurons with a weight; None if there is none."""
+    """Q with the most room in rows and columns, in floats; None if there is none."""
     slopes = space.head.sum(axis=0)
     group = space.head.argmax(axis=0)
     left = np.flatnonzero(~own[group] & (slopes > 0))
@@ -65,7 +65,9 @@ def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
         return mixture
     size, outputs, dims = len(left) * len(right), np.flatnonzero(own), space.rows.shape[1]
     rivals = np.flatnonzero(~own)
-    total = size + len(outputs) * len(rivals)
+    # Q, then P, then the largest sum of a row or column of P, which is minimised: room lets the
+    # coefficients be rounded.
+    total = size + len(outputs) * len(rivals) + 1
     weighted = slopes[:, None] * space.rows
     equal, equal_to, below, below_to = [], [], [], []
     for i, r in enumerate(left):
@@ -85,14 +87,17 @@ def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
                 row[place] = -1.0
                 below.append(row)
                 below_to.append(0.0)
-        below.append(_row(total, slice(size + a * len(rivals), size + (a + 1) * len(rivals)), 1.0))
-        below_to.append(1.0)
-    for b in range(len(rivals)):
-        below.append(_row(total, slice(size + b, None, len(rivals)), 1.0))
-        below_to.append(1.0)
-    cost = _row(total, slice(0, size), 1.0)
+    sums = [
+        slice(size + a * len(rivals), size + (a + 1) * len(rivals)) for a in range(len(outputs))
+    ]
+    sums += [slice(size + b, total - 1, len(rivals)) for b in range(len(rivals))]
+    for entries in sums:
+        below.append(_row(total, entries, 1.0))
+        below[-1][-1] = -1.0
+        below_to.append(0.0)
+    cost = _row(total, slice(total - 1, None), 1.0)
     answer = linprog(cost, np.array(below), below_to, np.array(equal), equal_to, method="highs")
-    if answer.status != 0:
+    if answer.status != 0 or answer.x[-1] > 1.0 + SUPPORT:
         return None
     mixture[np.ix_(left, right)] = answer.x[:size].reshape(len(left), len(right))
     return mixture
@@ -121,17 +126,19 @@ def _holds(net: TwoLayer, own: ndarray, mixture: ndarray) -> bool:
     for i, r in enumerate(alive.tolist()):
         if own[group[r]] or slope[r] == 0:
             continue
-        support = alive[np.flatnonzero(mixture[i] > SUPPORT)].tolist()
+        used = np.flatnonzero(mixture[i] > SUPPORT)
+        support = alive[used].tolist()
         columns = [[slope[q] * w for w in weights[q]] for q in support]
-        exact = solve(columns, [slope[r] * w for w in weights[r]])
+        guess = [Fraction(v) for v in mixture[i, used].tolist()]
+        exact = solve(columns, [slope[r] * w for w in weights[r]], guess)
         if exact is None or any(v < 0 for v in exact):
             return False
         raised = sum((v * slope[q] * biases[q] for v, q in zip(exact, support, strict=True)), 0)
         if slope[r] * biases[r] > raised:
             return False
-        for v, q in zip(exact, support, strict=True):
+        for coefficient, q in zip(exact, support, strict=True):
             key = (q, int(group[r]))
-            shares[key] = shares.get(key, Fraction(0)) + v
+            shares[key] = shares.get(key, Fraction(0)) + coefficient
     table = {(o, v): Fraction(0) for o in outputs for v in rivals}
     for (q, v), share in shares.items():
         table[int(group[q]), v] = max(table[int(group[q]), v], share)
@@ -139,26 +146,35 @@ def _holds(net: TwoLayer, own: ndarray, mixture: ndarray) -> bool:
     return columns_fit and all(sum(table[o, v] for v in rivals) <= 1 for o in outputs)
 
 
-def solve(columns: list[list[Fraction]], target: list[Fraction]) -> list[Fraction] | None:
-    """The only x with sum_j x_j columns_j = target, or None if there is none or more than one.
+def solve(
+    columns: list[list[Fraction]], target: list[Fraction], guess: list[Fraction]
+) -> list[Fraction] | None:
+    """An x with sum_j x_j columns_j = target, as the guess where that is free; None if none is.
 
     >>> one, two = Fraction(1), Fraction(2)
-    >>> solve([[one, one], [one, -one]], [two, one])
+    >>> solve([[one, one], [one, -one]], [two, one], [one, one])
     [Fraction(3, 2), Fraction(1, 2)]
     """
     size = len(columns)
     rows = [[column[i] for column in columns] + [target[i]] for i in range(len(target))]
-    for done in range(size):
-        pivot = next((r for r in range(done, len(rows)) if rows[r][done] != 0), None)
+    pivots: list[int] = []
+    for column in range(size):
+        done = len(pivots)
+        pivot = next((r for r in range(done, len(rows)) if rows[r][column] != 0), None)
         if pivot is None:
-            return None
+            continue
         rows[done], rows[pivot] = rows[pivot], rows[done]
-        top = [value / rows[done][done] for value in rows[done]]
+        top = [value / rows[done][column] for value in rows[done]]
         rows[done] = top
         for r, row in enumerate(rows):
-            if r != done and row[done] != 0:
-                factor = row[done]
+            if r != done and row[column] != 0:
+                factor = row[column]
                 rows[r] = [a - factor * b for a, b in zip(row, top, strict=True)]
-    if any(row[size] != 0 for row in rows[size:]):
+        pivots.append(column)
+    if any(row[size] != 0 for row in rows[len(pivots) :]):
         return None
-    return [rows[j][size] for j in range(size)]
+    solution = list(guess)
+    free = [j for j in range(size) if j not in pivots]
+    for row, column in zip(rows, pivots, strict=False):
+        solution[column] = row[size] - sum((row[j] * guess[j] for j in free), Fraction(0))
+    return solution

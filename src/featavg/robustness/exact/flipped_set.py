@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,9 @@ from featavg.data.partition import positive_mask
 from featavg.errors import InputError
 from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.exact.subspace import Subspace
+
+# A pre-activation below this share of the distances at hand is at its kink.
+AT_ZERO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,29 @@ class Family:
         return np.asarray((self.down > 0).any(axis=0))
 
 
-def output_mask(outputs: int, positive: ndarray | None) -> Bool[ndarray, " c"]:
+def kinks(
+    rows: Float[ndarray, "M r"],
+    up: Float[ndarray, "I M"],
+    down: Float[ndarray, "I M"],
+    z: Float[ndarray, " M"],
+    scale: float,
+) -> Float[ndarray, "p r"]:
+    """What must fall for a point at kinks to move into {up_i . relu(z) + shift_i <= down_i . z}.
+
+    The rows of the neurons of `up` that are at zero, up to rounding relative to `scale`, and the
+    slopes of the inequalities without them. None of either where no neuron is at zero.
+    """
+    flat = (np.abs(z) <= AT_ZERO * scale) & (up > 0).any(axis=0)
+    if not flat.any():
+        return np.zeros((0, rows.shape[1]))
+    slopes = (up * ((z > 0) & ~flat) - down) @ rows
+    steep = np.linalg.norm(slopes, axis=1) > AT_ZERO
+    return np.concatenate([rows[flat], slopes[steep]])
+
+
+def output_mask(
+    outputs: int, positive: Sequence[int] | Sequence[bool] | ndarray | None
+) -> Bool[ndarray, " c"]:
     """The mask of J+ over the outputs; a network with one output is its own score and needs none."""
     if outputs == 1:
         return np.ones(1, dtype=bool)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME, Candidate, Clock, Search
+from featavg.robustness.exact.flipped_set import kinks
 from featavg.robustness.exact.pieces import Leaves
 from featavg.robustness.exact.qp import nearest
 from featavg.robustness.exact.subspace import Subspace
@@ -146,5 +147,7 @@ class PieceSearch:
             added |= self._add(f, int(i), z > 0, cuts)
         if added:
             return False
-        found.candidates.append(Candidate(length, u, rows[answer.multipliers > 0]))
+        held, down = rows[answer.multipliers > 0], self.pieces.down[leaf]
+        corners = kinks(self.space.rows, self.up[f], down, z, self.reach + length)
+        found.candidates.append(Candidate(length, u, held, corners))
         return True

@@ -172,6 +172,9 @@ class ProbabilityRelaxation:
         rival, _ = READOUT.touch(self.rival @ on + self.rival_shift)
         return own - rival
 
+    def kinks(self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float) -> None:
+        """None: the score falls along the step, which is all that a nudge needs here."""
+
     def terms(
         self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
     ) -> Terms:

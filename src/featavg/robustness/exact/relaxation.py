@@ -117,6 +117,11 @@ class Relaxation(Protocol):
     def excess(self, z: Float[ndarray, " M"]) -> float:
         """Not positive exactly where z is flipped."""
 
+    def kinks(
+        self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float
+    ) -> Float[ndarray, "p r"] | None:
+        """What must fall for a candidate at z to move inwards, if z is at the kinks of neurons."""
+
     def terms(
         self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
     ) -> Terms:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.flipped_set import Family
+from featavg.robustness.exact.flipped_set import Family, kinks
 from featavg.robustness.exact.relaxation import Affine, Box, Price, Terms, chord
 
 
@@ -45,6 +45,12 @@ class ReluRelaxation:
     def excess(self, z: Float[ndarray, " M"]) -> float:
         """The largest left side minus right side."""
         return float(np.max(self.net @ np.maximum(z, 0.0) + self.family.shift))
+
+    def kinks(
+        self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float
+    ) -> Float[ndarray, "p r"]:
+        """See `flipped_set.kinks`."""
+        return kinks(rows, self.family.up, self.family.down * (z > 0), z, scale)
 
     def terms(
         self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]

@@ -86,6 +86,9 @@ def _nudged(candidate: Candidate, reach: float) -> Iterator[tuple[ndarray, ndarr
     ways = [candidate.u * (scale / candidate.length)] if candidate.length > 0 else []
     if len(candidate.rows) > 1 or not ways:
         ways.append(scale * candidate.inwards())
+    off = candidate.off()
+    if off is not None:
+        ways.append(scale * off)
     for nudge in NUDGES:
         for way in ways:
             yield candidate.u + (0.5 * nudge) * way, candidate.u + nudge * way
