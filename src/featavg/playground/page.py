@@ -105,7 +105,7 @@ def _network(labels: str) -> str:
         f'<span class="cell" id="cell-{labels}">features with weights</span>',
     )
     strip = f'<div class="neurons" id="neurons-{labels}" role="group" aria-label="Neurons"></div>'
-    neuron = _figure(f"neuron-{labels}", "A neuron", "in the basis of the features", strip)
+    neuron = _figure(f"neuron-{labels}", "A neuron", "in terms of features", strip)
     history = _figure(f"history-{labels}", "Its coefficients over time")
     return (
         f'<article class="side {role}" aria-labelledby="title-{labels}"><h2 id="title-{labels}">'

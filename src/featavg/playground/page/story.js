@@ -15,7 +15,7 @@ export const STORY = [
   },
   {
     title: "Averaging appears",
-    text: "After a hundred steps the network with class labels has learned the same thing in every neuron: the <em class=\"averaged\">average</em> of the five features of its class. Nothing forced it to; a network with one neuron for each feature would fit the labels as well. Gradient descent prefers the average. The cosines in a block are all about $1/sqrt(5) approx 0.45$, and the averaging index is 1.",
+    text: "After a hundred steps the network with class labels has learned the same thing in every neuron: the <em class=\"averaged\">average</em> of the five features of its class. Nothing forced it to; a network with one neuron for each feature would fit the labels as well. Gradient descent prefers the average. The cosines in a block are all about $1/sqrt(5) approx 0.45$, and the averaging index is close to 1.",
     attempt: "Tap the neurons of the first network one after another: the bars do not change.",
     preset: { step: 100 },
   },
@@ -78,6 +78,6 @@ export const EXERCISES = [
   },
   {
     question: "Start from large weights ($0.02$ instead of $10^{minus 5}$). What happens to the averaging index, and why?",
-    answer: "It rises more slowly and stays lower: large random weights are still part of every neuron, and different neurons switch on for different clusters at the start. Small weights forget where they came from.",
+    answer: "It stays near 0, and both radii collapse. What is learned is short beside the first weights, so nearly nothing of a neuron lies in the span of the features: the rest is noise that an attacker can use. Small weights forget where they came from.",
   },
 ];

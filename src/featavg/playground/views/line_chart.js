@@ -2,7 +2,7 @@
 
 import { element, round, text, tell, ticks } from "./svg.js";
 
-export const SIZE = { width: 310, height: 210, left: 44, right: 10, top: 10, bottom: 36 };
+export const SIZE = { width: 310, height: 210, left: 50, right: 10, top: 10, bottom: 36 };
 
 // series: { points: [[x, y], ...], className, steps } or { band: [[x, low, high], ...], className }.
 // marks: { x, label, className, side }: vertical lines; levels: { y, label }: horizontal ones.

@@ -89,7 +89,7 @@ export class PlaneView {
     const values = new Float64Array((GRID + 1) ** 2);
     const at = (i) => LOW + (i / GRID) * (HIGH - LOW);
     for (let i = 0; i <= GRID; i++) for (let j = 0; j <= GRID; j++) values[i * (GRID + 1) + j] = decide(at(j), at(i));
-    const { area, line } = contour(values);
+    const { area, line } = contour(values, (j, i) => decide(at(j), at(i)));
     set(this.field, { d: area });
     set(this.border, { d: line });
     this.drawPoints(task, basis, shadows, clusters, a, b);
@@ -174,8 +174,22 @@ export function decider(record, task, basis, readout) {
   };
 }
 
+// Where the score turns positive between two corners. Where every neuron is off it is exactly zero,
+// and a straight line between the two values would lie: then halve.
+function crossing(from, to, u, v, decide) {
+  const between = (share) => [0, 1].map((t) => from[t] + share * (to[t] - from[t]));
+  if (u !== 0 && v !== 0) return between(u / (u - v));
+  let [low, high] = [0, 1];
+  for (let step = 0; step < 6; step++) {
+    const middle = (low + high) / 2;
+    if (decide(...between(middle)) > 0 === u > 0) low = middle;
+    else high = middle;
+  }
+  return between((low + high) / 2);
+}
+
 // Marching squares: the area where the score is positive, and its border.
-function contour(values) {
+function contour(values, decide) {
   const size = GRID + 1;
   const cell = SIDE / GRID;
   let area = "";
@@ -201,8 +215,7 @@ function contour(values) {
         const [u, v] = [corners[c], corners[next]];
         if (u > 0) polygon.push(places[c]);
         if (u > 0 !== v > 0) {
-          const share = u / (u - v);
-          const cross = [0, 1].map((t) => places[c][t] + share * (places[next][t] - places[c][t]));
+          const cross = crossing(places[c], places[next], u, v, decide);
           polygon.push(cross);
           crossings.push(cross);
         }
