@@ -143,7 +143,7 @@ def test_the_page_lives_through_all_of_them(opened, rested, addresses):
           for (const [number, address] of addresses.entries()) {
             location.hash = address;
             await new Promise((done) => setTimeout(done, 0));
-            if (number % 5 === 0) await new Promise(requestAnimationFrame);
+            if (number % 20 === 0) await new Promise(requestAnimationFrame);
           }
         }""",
         addresses,
