@@ -46,7 +46,8 @@ def test_a_claim_finds_what_it_found(name):
 def test_all_are_registered():
     registered = {claim.id for claim in find("connections")}
     assert registered == set(FOUND) | {claim.id for claim in LONG} | {
-        "connections-simplicity-mnist-cifar"
+        "connections-simplicity-mnist-cifar",
+        "connections-min-vidal-descent",
     }
 
 

@@ -6,6 +6,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
+from featavg.experiments.connections.power_relu_descent import _gradient, _start
 from featavg.experiments.connections.shallow_radii import (
     attacked_radii,
     certified_near_average,
@@ -117,3 +118,27 @@ def test_radii_of_the_limits_are_the_closed_forms():
 def test_bad_input_is_named(make, name):
     with pytest.raises(InputError, match=name):
         make()
+
+
+def test_descent_gradient_against_autograd():
+    torch = pytest.importorskip("torch")
+    draw = np.random.default_rng(0)
+    x, y = draw.standard_normal((7, 5)), np.where(np.arange(7) % 2, 1.0, -1.0)
+    weights, head = draw.standard_normal((4, 5)), draw.standard_normal(4)
+    by_weights, by_head, loss = _gradient(x, y, weights, head, 3.0)
+    w, v = (torch.tensor(array, requires_grad=True) for array in (weights, head))
+    hidden = torch.relu(torch.tensor(x) @ w.T) ** 3 / w.norm(dim=1) ** 2
+    slow = ((hidden @ v - torch.tensor(y)) ** 2).mean()
+    slow.backward()
+    assert loss == pytest.approx(float(slow))
+    assert np.allclose(by_weights, w.grad.numpy())
+    assert np.allclose(by_head, v.grad.numpy())
+
+
+def test_a_nudge_points_to_features_of_the_own_class():
+    features = np.eye(4, 200)
+    weights, head = _start("nudged", features, 40, 1e-3, seed=0)
+    plain, _ = _start("random", features, 40, 1e-3, seed=0)
+    gain = (weights - plain) @ features.T / 1e-3
+    assert np.all(np.where(head > 0, gain[:, :2].max(axis=1), gain[:, 2:].max(axis=1)) > 0.03)
+    assert np.all(np.abs(np.linalg.norm(weights, axis=1) / 1e-3 - 1) < 1e-5)

@@ -41,6 +41,7 @@ MODULES: tuple[str, ...] = (
     "connections.picture",
     "connections.implicit_bias",
     "connections.optimal_radius",
+    "connections.descent",
     "images.digits",
     "images.heads",
     "images.curves",

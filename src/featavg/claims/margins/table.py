@@ -31,14 +31,15 @@ def digits_claim(settings: ClaimSettings) -> Evidence:
     """The same network on scikit-learn's digits: what rises, not by how much."""
     table = _trained(settings, "digits", "margin-digits")
     first, last = table.rows[0], table.rows[-1]
-    median, low, high = table.growth(first.model, last.model)
+    check = _radii_rise(table)
+    low, high = check.span
     return Evidence(
-        checks=(*_rising(table), _radii_rise(table)),
+        checks=(*_rising(table), check),
         figures=(table.figure(), table.robustness_figure()),
         numbers=table.to_json(),
         finding=f"From a loss of 10^{first.log10_loss:.1f} to 10^{last.log10_loss:.1f} the normalized "
         f"margin goes from {first.normalized_margin:.2e} to {last.normalized_margin:.2e}, and the "
-        f"radius of a test picture by a factor of {median:.3f} ({low:.3f} to {high:.3f}).",
+        f"radius of a test picture by a factor of {check.measured:.3f} ({low:.3f} to {high:.3f}).",
     )
 
 
