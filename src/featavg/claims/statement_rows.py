@@ -50,7 +50,7 @@ _BOTH_TALKS = (
         "either-or",
         "Theorem on the smoothed margin, second part",
         "At almost every time either the smoothed margin grows or the direction stands still.",
-        ("margin-homogeneous-growth",),
+        (),
         "",
     ),
     (

@@ -41,6 +41,7 @@ CLAIMS = (
         measured="exact minimal perturbations of networks trained on ten clusters in a random "
         "100-dimensional subspace of R<sup>3072</sup>, split into parts on and off it, and the exact "
         "distance to the boundary along each, for initial weights from 10<sup>−5</sup> to 1/√d",
+        statements=("itcs-dimples", "csml-dimples"),
         run=manifold,
         minutes=0.07,
     ),

@@ -43,6 +43,7 @@ CLAIMS = (
         "labels on the 2<sup>d−1</sup> vertices, d = 4 to 8, as every classifier robust at ε must; "
         "exact radii of networks trained on 20 points of each of 4, 8 and 12 clusters. That the "
         "line is right and not robust is so by construction and is shown as a note",
+        statements=("itcs-expressivity", "csml-expressivity"),
         run=capacity,
         minutes=0.05,
     ),

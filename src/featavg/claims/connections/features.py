@@ -43,6 +43,7 @@ CLAIMS = (
         "and variance 1, for the weight vectors that training with coarse and with fine labels "
         "learns (as detectors, and on the points that carry them), and for ⟨μ<sub>j</sub>,x⟩ and "
         "the average to the letter; k = 10, d = 3072, ε = 0.4 √d",
+        statements=("itcs-features", "csml-features", "itcs-robust-features"),
         run=useful,
         minutes=0.02,
     ),

@@ -34,6 +34,7 @@ CLAIMS = (
         source="Talks, 'Various implicit bias of gradient algorithms'",
         measured="the correlation of f on fresh points with the linear function that gradient descent "
         "finds first, and the effective rank of the weights, at every step of the paper's setting",
+        statements=("itcs-other-biases", "csml-other-biases"),
         run=early_claim,
         minutes=0.05,
     ),

@@ -39,6 +39,7 @@ CLAIMS = (
         measured="the angle of the neurons to the axis and the normalised margin after gradient flow "
         "to time 10<sup>12</sup>, against the best margin of a line and of any network (a linear "
         "program with its dual bound); leaky ReLU with leak 0.1, four points in the plane",
+        statements=("itcs-local-margin", "csml-local-margin"),
         run=margins,
         minutes=0.02,
     ),

@@ -152,6 +152,7 @@ CLAIMS = (
         "ascent and from above by a certificate, and cosines of the dominant neurons; D = 1000, "
         "K = 10, six positive, noise 0.01 to 0.3, 300 points and 80 neurons in exactly compressed "
         "coordinates",
+        statements=("csml-conjecture-1",),
         run=limits,
         minutes=0.12,
     ),

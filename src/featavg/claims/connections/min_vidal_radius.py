@@ -155,6 +155,7 @@ CLAIMS = (
         source=SOURCE,
         measured="median radius of 40 fresh points by attack, with a certified lower bound, for "
         "K = 4 to 30 and for p = 1 to 4 at noise 0.01",
+        statements=("csml-conjecture-1",),
         run=radius,
         minutes=0.1,
     ),

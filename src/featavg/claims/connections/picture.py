@@ -36,6 +36,7 @@ CLAIMS = (
         measured="the directions of the boundary in the plane through three features and the exact "
         "radius at a feature, for f<sub>FA</sub>, f<sub>FD</sub>, the biased robust network and both "
         "trained networks; k = 10, d = 3072",
+        statements=("csml-robust-picture",),
         run=picture,
         minutes=0.02,
     ),

@@ -67,6 +67,7 @@ CLAIMS = (
         source=SOURCE,
         measured="as connections-min-vidal-limits, with 20,000 points in R<sup>1000</sup> and 100 "
         "neurons (published: 2000), one seed; minutes, so it is not in the quick tier",
+        statements=("csml-conjecture-1",),
         run=published,
         tier="full",
         minutes=5,

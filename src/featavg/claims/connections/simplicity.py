@@ -153,6 +153,7 @@ CLAIMS = (
         source=SOURCE,
         measured="AUC on 20,000 test points with blocks of coordinates shuffled; d = 50, random "
         "rotation, 20,000 training points, two hidden layers of 100, SGD",
+        statements=("itcs-simplicity", "csml-simplicity"),
         run=lms5,
         minutes=0.06,
     ),
@@ -166,6 +167,7 @@ CLAIMS = (
         measured="the same on MS-(5,7) in d = 20 and on LMS-7 in d = 50, the linear coordinate "
         "without a label on 10% of the points; and five slabs alone as a control; one seed (five "
         "with --full)",
+        statements=("itcs-simplicity", "csml-simplicity", "itcs-other-biases", "csml-other-biases"),
         run=others,
         minutes=0.08,
     ),
@@ -179,6 +181,7 @@ CLAIMS = (
         source=SOURCE,
         measured="AUC on 2000 test pictures of a fully connected network (two hidden layers of 100; "
         "published: convolutional networks) trained on 10,000; it needs data, so it is full tier",
+        statements=("itcs-simplicity", "csml-simplicity"),
         run=pictures,
         tier="full",
         minutes=2,

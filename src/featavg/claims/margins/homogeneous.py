@@ -176,6 +176,7 @@ CLAIMS = (
         measured="its deepest fall over all steps, and the sandwich at every step, for bias-free ReLU "
         "networks of depth 1 to 4 to a loss of 10<sup>-881.51</sup> from a start with one path per "
         "class, and for two layers with biases from generic small and large starts to e^-500",
+        statements=("itcs-monotone", "csml-monotone", "itcs-sandwich"),
         run=growth_claim,
         minutes=0.3,
     ),
@@ -189,6 +190,7 @@ CLAIMS = (
         measured="over every step, the growth of log margin times that of log norm over L times the "
         "squared turn of the direction (at least 1 along the flow); and the turns of the direction "
         "between losses of e^-50, e^-200 and e^-500, two layers with biases, small and large starts",
+        statements=("itcs-either-or", "csml-either-or", "itcs-kkt", "csml-kkt"),
         run=direction_claim,
         minutes=0.3,
     ),
@@ -200,6 +202,7 @@ CLAIMS = (
         source=_SOURCE,
         measured="exponents of log t fitted over the last four fifths of log t (more than 10 decades "
         "of t), for depths 1 to 4",
+        statements=("itcs-rates", "csml-rates"),
         run=rates_claim,
         minutes=0.12,
     ),

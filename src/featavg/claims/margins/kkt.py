@@ -126,6 +126,7 @@ CLAIMS = (
         measured="complementarity and relative stationarity with non-negative least-squares "
         "multipliers, data known, along the flow to e^-500: first layer trained, and both layers "
         "with biases from small and large starts (k = 10, d = 3072)",
+        statements=("itcs-kkt", "csml-kkt"),
         run=residual_claim,
         minutes=0.4,
     ),
@@ -136,6 +137,7 @@ CLAIMS = (
         statement="The KKT point that training from a small start tends to still averages features.",
         source=FREI,
         measured="the averaging index of every neuron from a loss of e^-2 to e^-500",
+        statements=("itcs-kkt-radius",),
         run=averaging_claim,
         minutes=0.02,
     ),

@@ -48,6 +48,7 @@ CLAIMS = (
         source="Talks, max-margin linear classifier (Soudry et al. 2017)",
         measured="the angle to the SVM direction (an exact QP with its duality gap) from "
         "log t = 10 to 10 000, and its exponent in log t beyond log t = 100",
+        statements=("itcs-soudry", "csml-soudry"),
         run=flow_claim,
         minutes=0.05,
     ),
@@ -58,6 +59,7 @@ CLAIMS = (
         statement="The L2-regularised minimiser tends to the SVM direction as the penalty vanishes.",
         source="Talks, margin maximization (Rosset et al. 2004)",
         measured="the angle to the SVM direction at penalties down to exp(-10^7)",
+        statements=("itcs-regularised", "csml-regularised"),
         run=path_claim,
         minutes=0.03,
     ),

@@ -92,6 +92,7 @@ CLAIMS = (
         measured="exact radii and the shortest such z that flips 99% of 1000 fresh points, k = 4, 6, "
         "10, at the KKT points that the flow reaches: first layer trained, and both layers with "
         "biases, from small and large starts (not at every KKT point: nobody can list them)",
+        statements=("itcs-kkt-radius", "itcs-theorem-4.2", "csml-double-edged"),
         run=radius_claim,
         minutes=0.5,
     ),
@@ -103,6 +104,7 @@ CLAIMS = (
         "code; the note says how tight it is.)",
         source="Talks, margin and robustness (Sokolic et al. 2017)",
         measured="q/β beside the exact radius for fresh points of the KKT networks",
+        statements=("itcs-lipschitz", "csml-lipschitz"),
         run=lipschitz_claim,
         minutes=0.02,
     ),

@@ -137,6 +137,14 @@ CLAIMS = (
         measured="min (f<sub>y</sub> - max other) over the training set, divided by |θ|<sup>4</sup> "
         "(the definition) and by the product of the layers' norms, pixels in [0,1], when the loss is "
         "first below each row's; radii by DDN, the same pictures paired",
+        statements=(
+            "itcs-margin-table",
+            "csml-margin-table",
+            "itcs-longer-helps",
+            "csml-longer-helps",
+            "itcs-loss-based-rate",
+            "csml-loss-based-rate",
+        ),
         run=table_claim,
         tier="full",
         minutes=200,
@@ -152,6 +160,12 @@ CLAIMS = (
         measured="normalized margin and DDN radii of the same network on scikit-learn's 8 x 8 "
         "digits, when the loss is first below 10<sup>-10.04</sup>, 10<sup>-15.12</sup> and "
         "10<sup>-20.07</sup>",
+        statements=(
+            "itcs-longer-helps",
+            "csml-longer-helps",
+            "itcs-loss-based-rate",
+            "csml-loss-based-rate",
+        ),
         run=digits_claim,
         tier="full",
         minutes=10,

@@ -99,7 +99,7 @@ def dead_neurons_study(first_seed: int = 0, progress: Progress = silent) -> Dead
         count, mean, spread = 0, 0.0, 0.0
         for seed in seeds:
             data = draw(task, n, recipe.neurons(K), seed)
-            active = initial_net(data, recipe).preactivations(data.x) >= 0
+            active = np.asarray(initial_net(data, recipe).preactivations(data.x)) >= 0
             own = data.clusters[:, None] == np.arange(K)
             sizes = own.sum(axis=0)
             off = ~np.any(active & own, axis=0) & (sizes > 0)
