@@ -174,10 +174,8 @@ from featavg.experiments.connections.implicit_bias import ImplicitBias as Implic
 from featavg.experiments.connections.implicit_bias import implicit_bias as implicit_bias
 from featavg.experiments.connections.optimal_radius import OptimalRadius as OptimalRadius
 from featavg.experiments.connections.optimal_radius import optimal_radius as optimal_radius
-from featavg.experiments.connections.power_relu_descent import PowerReluDescent as PowerReluDescent
-from featavg.experiments.connections.power_relu_descent import (
-    power_relu_descent as power_relu_descent,
-)
+from featavg.experiments.connections.power_descent import PowerReluDescent as PowerReluDescent
+from featavg.experiments.connections.power_descent import power_relu_descent as power_relu_descent
 from featavg.experiments.connections.power_relu_run import PowerReluRun as PowerReluRun
 from featavg.experiments.connections.power_relu_run import power_relu_run as power_relu_run
 from featavg.experiments.connections.slab_reliance import SlabReliance as SlabReliance

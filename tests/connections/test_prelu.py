@@ -6,7 +6,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.experiments.connections.power_relu_descent import _gradient, _start
+from featavg.experiments.connections.power_descent import _gradient, _start
 from featavg.experiments.connections.shallow_radii import (
     attacked_radii,
     certified_near_average,

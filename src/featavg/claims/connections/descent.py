@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_relu_descent import STARTS, power_relu_descent
+from featavg.experiments.connections.power_descent import STARTS, power_relu_descent
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.progress import part
 
