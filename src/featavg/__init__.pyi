@@ -97,6 +97,10 @@ from featavg.measures.power_law import power_law_exponent as power_law_exponent
 from featavg.measures.margin import margins as margins
 from featavg.measures.svm import max_margin as max_margin
 from featavg.measures.kkt import kkt as kkt
+from featavg.measures.shared_gradient import SharedGradient as SharedGradient
+from featavg.measures.shared_gradient import shared_gradient as shared_gradient
+from featavg.measures.collapse import collapse as collapse
+from featavg.measures.collapse import subclass_collapse as subclass_collapse
 from featavg.measures.accuracy import accuracy as accuracy
 from featavg.measures.accuracy import fine_accuracy as fine_accuracy
 from featavg.measures.best_margin import best_margin as best_margin
@@ -144,6 +148,15 @@ from featavg.experiments.images.superclasses import study_superclasses as study_
 from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
 from featavg.experiments.images.curves import CurveSettings as CurveSettings
 from featavg.experiments.images.curves import image_curve as image_curve
+
+# the audit of a network of yours
+from featavg.experiments.audit.audit import audit as audit
+from featavg.experiments.audit.result import Audit as Audit
+from featavg.experiments.audit.verdict import AuditVerdict as AuditVerdict
+from featavg.experiments.audit.remedies import Rehead as Rehead
+from featavg.experiments.audit.remedies import rehead as rehead
+from featavg.experiments.audit.remedies import retrain as retrain
+from featavg.report.audit_page import write_audit as write_audit
 
 # experiments: margins
 from featavg.experiments.margins.homogeneous_flow import HomogeneousFlow as HomogeneousFlow

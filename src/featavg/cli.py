@@ -29,6 +29,7 @@ GROUPS: tuple[str, ...] = (
     "connections",
     "data",
     "images",
+    "audit",
     "margins",
     "doctor",
 )

@@ -46,6 +46,7 @@ MODULES: tuple[str, ...] = (
     "images.heads",
     "images.curves",
     "images.attacks",
+    "images.audit",
 )
 
 

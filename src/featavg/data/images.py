@@ -54,9 +54,11 @@ class Images:
 def check_bounds(pixels: ndarray, low: float = 0.0, high: float = 1.0) -> None:
     """Refuse pixels outside the bounds that a radius is stated in."""
     if not np.all(np.isfinite(pixels)) or pixels.min() < low or pixels.max() > high:
+        numbers = pixels[np.isfinite(pixels)]
+        reach = f"{numbers.min():g} to {numbers.max():g}" if numbers.size else "NaN"
         raise InputError(
             "images",
-            f"lie outside [{low:g}, {high:g}] ({np.nanmin(pixels):g} to {np.nanmax(pixels):g})",
+            f"lie outside [{low:g}, {high:g}] ({reach})",
             "give bytes, or scale them first",
         )
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Headline, Verdict
@@ -27,6 +28,9 @@ from featavg.figures.legend import Entry, legend
 from featavg.figures.plotly_figure import plotly_panels
 from featavg.progress import duration
 from featavg.storage.files import write
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 HERE = Path(__file__).parent
 NAME = "report.html"
@@ -62,7 +66,7 @@ def write_report(
         key = f"{name}--{figure.name}"
         for extension, content in files.items():
             write(folder / "figures" / f"{key}.{extension}", content)
-        pictures.setdefault(name, []).append(_picture(key, figure, files))
+        pictures.setdefault(name, []).append(picture(key, figure, files))
     return write(folder / NAME, page(outcomes, pictures, about or {}))
 
 
@@ -70,17 +74,52 @@ def page(
     outcomes: Sequence[ClaimResult], pictures: Mapping[str, list[Picture]], about: Mapping[str, str]
 ) -> str:
     """The whole page as text."""
+    headlines, top = _overview(outcomes, pictures)
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            themes=_themes(outcomes),
+            outcomes=outcomes,
+            pictures=pictures,
+            verdicts=list(Verdict),
+            counts=Counter(outcome.verdict for outcome in outcomes),
+            headlines=headlines,
+            top=top,
+            about=about,
+            seeds=_seeds(outcomes),
+            scalars=_scalars,
+            **look(bool(pictures)),
+        )
+    )
+
+
+def look(draws: bool) -> dict[str, Any]:
+    """Colours, style and scripts that every page has; plotly only where something is drawn."""
+    from markupsafe import Markup
+
+    return {
+        "palette": Markup(palette.css()),
+        "style": Markup(_asset("report.css")),
+        "script": Markup(_asset("report.js")),
+        "plotly": Markup(_asset("plotly/plotly-cartesian.min.js")) if draws else Markup(""),
+        "draws": draws,
+    }
+
+
+def environment() -> Environment:
+    """Where templates are found, and the filters they use."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
+    found = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    found.filters |= {
         "rich": lambda given: Markup(typeset.html(given)),
         "plain": without_tags,
         "number": number_format.number,
@@ -91,24 +130,7 @@ def page(
         "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
         "day": lambda when: when[:10],
     }
-    headlines, top = _overview(outcomes, pictures)
-    return environment.get_template("report.html.j2").render(
-        themes=_themes(outcomes),
-        outcomes=outcomes,
-        pictures=pictures,
-        verdicts=list(Verdict),
-        counts=Counter(outcome.verdict for outcome in outcomes),
-        headlines=headlines,
-        top=top,
-        about=about,
-        seeds=_seeds(outcomes),
-        scalars=_scalars,
-        palette=Markup(palette.css()),
-        style=Markup(_asset("report.css")),
-        script=Markup(_asset("report.js")),
-        plotly=Markup(_asset("plotly/plotly-cartesian.min.js")),
-        draws=bool(pictures),
-    )
+    return found
 
 
 def _render(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
@@ -123,7 +145,8 @@ def _render(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
     return rendered
 
 
-def _picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:
+def picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:
+    """A figure, ready for the page, from what `matplotlib_figure.render` made of it."""
     panels = json.dumps(plotly_panels(figure), allow_nan=False, separators=(",", ":"))
     return Picture(
         key=key,

@@ -1,0 +1,103 @@
+"""`featavg audit`: does a classifier of yours average its features, and what does that cost?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from featavg.data.image_sets.registry import named
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(_audit)
+
+
+def _audit(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="MODULE:FACTORY (importing MODULE runs your own code), a folder of `images train`, or a "
+            "file with the weights of a public CIFAR ResNet."
+        ),
+    ],
+    data: Annotated[str, typer.Option(help=f"{named()}, an npz file or a folder of pictures.")],
+    weights: Annotated[
+        Path | None, typer.Option(help="For FACTORY: safetensors, or torch tensors; never code.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the page, figures and numbers.")] = Path(
+        "featavg-audit"
+    ),
+    fine: Annotated[
+        bool, typer.Option("--fine/--no-fine", help="Use the data's fine labels, or discover some.")
+    ] = True,
+    groups: Annotated[
+        str | None, typer.Option(help="Coarse classes: parity, halves, or as 0,1,2/3,4,5.")
+    ] = None,
+    twin: Annotated[
+        str | None, typer.Option(help="A network with fine labels, named like MODEL.")
+    ] = None,
+    twin_weights: Annotated[Path | None, typer.Option(help="For the twin's FACTORY.")] = None,
+    mean: Annotated[str, typer.Option(help="Subtracted by channel, commas between.")] = "0",
+    std: Annotated[str, typer.Option(help="Divided by channel, commas between.")] = "1",
+    readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
+    clusters: Annotated[int | None, typer.Option(help="Per class, with --no-fine.")] = None,
+    layer: Annotated[str, typer.Option(help="Where the shared gradient is read.")] = "auto",
+    images: Annotated[int, typer.Option(help="For accuracy, gradients and features.")] = 1000,
+    radii: Annotated[int, typer.Option(help="Images whose radius is looked for.")] = 200,
+    gradients: Annotated[int, typer.Option(help="Per image, for the attack.")] = 60,
+    seed: Annotated[int, typer.Option(help="Of the sample of images.")] = 0,
+    threads: Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")] = 0,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
+    ] = None,
+) -> None:
+    """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
+    from featavg.commands.images import use_torch
+    from featavg.commands.parse import one_or_list
+    from featavg.commands.tables import console
+    from featavg.data.published import load_images
+    from featavg.errors import one_of
+    from featavg.progress import ProgressBar
+    from featavg.storage.files import usable_folder, write
+
+    use_torch(threads)
+    from featavg.experiments.audit.audit import audit
+    from featavg.experiments.audit.module_from_name import load_model
+    from featavg.report.audit_page import write_audit
+
+    # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
+    one_of("readout", readout, ("probability", "max"))
+    shift, scale = one_or_list("mean", mean), one_or_list("std", std)
+    network = load_model(model, weights)
+    other = None if twin is None else load_model(twin, twin_weights)
+    task = load_images(data, groups, data_dir)
+    usable_folder(out)
+    with ProgressBar() as progress:
+        result = audit(
+            network,
+            task.test.pixels,
+            task.targets(task.test, "coarse"),
+            task.test.fine if fine else None,
+            mean=shift,
+            std=scale,
+            readout=readout,
+            clusters=clusters,
+            layer=layer,
+            images=images,
+            radii=radii,
+            gradients=gradients,
+            twin=other,
+            names=task.fine_names if fine else None,
+            name=model,
+            folder=out / "parts",
+            seed=seed,
+            progress=progress,
+        )
+    write(out / "audit.json", json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    page = write_audit(result, out)
+    console().print(repr(result), markup=False)
+    console().print(f"Page: {page}", markup=False)

@@ -1,0 +1,147 @@
+"""Sub-classes that nobody has named: clusters inside each class, and how far they can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.errors import InputError, one_of
+from featavg.experiments.audit.labels import LEAST_PER_SUBCLASS
+
+METHODS = ("k-means", "spherical k-means")
+NUMBERS = (2, 3, 4, 5, 6, 8)
+
+
+@dataclass(frozen=True)
+class ClusterRow:
+    """One number of clusters per class.
+
+    Attributes:
+        clusters: per class.
+        stability: mean adjusted Rand index between clusterings of two halves, read on all images.
+        silhouette: mean silhouette inside the classes.
+        smallest: images of the smallest cluster.
+    """
+
+    clusters: int
+    stability: float
+    silhouette: float
+    smallest: int
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """Sub-classes found by clustering.
+
+    Attributes:
+        labels: the sub-class of each image, 0..k-1.
+        method: one of `METHODS`.
+        where: the layer that was clustered.
+        rows: the table over numbers of clusters.
+        chosen: the number of clusters per class that `labels` has.
+        given: whether the user gave that number.
+        examples: of each sub-class, the images nearest to its centre.
+    """
+
+    labels: Int[ndarray, " n"]
+    method: str
+    where: str
+    rows: tuple[ClusterRow, ...]
+    chosen: int
+    given: bool
+    examples: dict[int, list[int]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "method": self.method,
+            "where": self.where,
+            "table": [asdict(row) for row in self.rows],
+            "clusters_per_class": self.chosen,
+            "given": self.given,
+            "labels": self.labels.tolist(),
+            "examples": {str(j): rows for j, rows in self.examples.items()},
+        }
+
+
+def discover(
+    features: Float[ndarray, "n N"],
+    coarse: Int[ndarray, " n"],
+    clusters: int | None = None,
+    method: str = "k-means",
+    where: str = "features",
+    seed: int = 0,
+) -> Discovery:
+    """Cluster the features of each class.
+
+    The number of clusters does not come out of the data by any rule that was tried: without one from
+    the user, the most stable number of the table is taken, and the table is shown.
+
+    Args:
+        clusters: per class.
+        method: "spherical k-means" looks at directions only.
+    """
+    one_of("method", method, METHODS)
+    smallest_class = int(np.bincount(coarse).min())
+    most = smallest_class // LEAST_PER_SUBCLASS
+    if clusters is not None and not 2 <= clusters <= most:
+        remedy = f"give 2 to {most}: each needs {LEAST_PER_SUBCLASS} images"
+        raise InputError("clusters", f"is {clusters}", remedy)
+    if most < 2:
+        raise InputError(
+            "coarse",
+            f"has {smallest_class} images of a class",
+            f"give at least {2 * LEAST_PER_SUBCLASS} of each, so that it can be divided",
+        )
+    x = np.asarray(features, dtype=float)
+    if method == "spherical k-means":
+        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
+    numbers = [k for k in NUMBERS if k <= most]
+    rows = tuple(_row(x, coarse, k, seed) for k in numbers)
+    large = [row for row in rows if row.smallest >= LEAST_PER_SUBCLASS] or list(rows)
+    chosen = clusters or max(large, key=lambda row: row.stability).clusters
+    labels, distance = _clustered(x, coarse, chosen, seed)
+    examples = {
+        int(j): np.flatnonzero(labels == j)[np.argsort(distance[labels == j])[:8]].tolist()
+        for j in np.unique(labels)
+    }
+    return Discovery(labels, method, where, rows, chosen, clusters is not None, examples)
+
+
+def _clustered(
+    x: ndarray, coarse: ndarray, clusters: int, seed: int, fit: ndarray | None = None
+) -> tuple[ndarray, ndarray]:
+    """Sub-class numbers of all rows, by centres found on the rows `fit`; and distances to them."""
+    from sklearn.cluster import KMeans
+
+    labels, distance = np.zeros(len(x), dtype=int), np.zeros(len(x))
+    for c in range(int(coarse.max()) + 1):
+        members = np.flatnonzero(coarse == c)
+        rows = members if fit is None else np.intersect1d(members, fit)
+        # Seeds of scikit-learn are whole numbers: ours become one through their stream.
+        state = int(stream(seed, f"clusters {c}").integers(2**31))
+        means = KMeans(clusters, n_init=4, random_state=state).fit(x[rows])
+        labels[members] = c * clusters + means.predict(x[members])
+        distance[members] = means.transform(x[members]).min(axis=1)
+    return labels, distance
+
+
+def _row(x: ndarray, coarse: ndarray, clusters: int, seed: int) -> ClusterRow:
+    from sklearn.metrics import adjusted_rand_score, silhouette_score
+
+    labels, _ = _clustered(x, coarse, clusters, seed)
+    order = stream(seed, f"halves of {clusters}").permutation(len(x))
+    halves = (order[: len(x) // 2], order[len(x) // 2 :])
+    first, second = (_clustered(x, coarse, clusters, seed, half)[0] for half in halves)
+    agree, shape = [], []
+    for c in range(int(coarse.max()) + 1):
+        inside = coarse == c
+        agree.append(float(adjusted_rand_score(first[inside], second[inside])))
+        shape.append(float(silhouette_score(x[inside], labels[inside])))
+    smallest = int(np.bincount(labels, minlength=clusters * (int(coarse.max()) + 1)).min())
+    return ClusterRow(clusters, float(np.mean(agree)), float(np.mean(shape)), smallest)

@@ -1,0 +1,128 @@
+"""Images and labels of an audit, checked before anything is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from featavg.data.images import check_bounds
+from featavg.data.streams import stream
+from featavg.errors import InputError
+
+LEAST_PER_SUBCLASS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class AuditData:
+    """What an audit looks at.
+
+    Attributes:
+        x: images (or points), floats inside the bounds.
+        coarse: the class of each, 0..C-1.
+        fine: the sub-class of each, 0..k-1; None where it is not known.
+        groups: the class of each sub-class; None without sub-classes.
+    """
+
+    x: ndarray
+    coarse: Int[ndarray, " n"]
+    fine: Int[ndarray, " n"] | None
+    groups: Int[ndarray, " k"] | None
+
+    @property
+    def classes(self) -> int:
+        """C."""
+        return int(self.coarse.max()) + 1
+
+    def with_fine(self, fine: Int[ndarray, " n"]) -> AuditData:
+        """The same images with sub-classes found elsewhere."""
+        return AuditData(self.x, self.coarse, fine, nested(fine, self.coarse))
+
+    def sample(self, count: int, seed: int) -> AuditData:
+        """At most `count` images, as many of every sub-class (or class) as can be had."""
+        if count >= len(self.x):
+            return self
+        rows = balanced(self.coarse if self.fine is None else self.fine, count, seed)
+        fine = None if self.fine is None else self.fine[rows]
+        return AuditData(self.x[rows], self.coarse[rows], fine, self.groups)
+
+
+def audit_data(
+    x: ndarray,
+    coarse: ndarray,
+    fine: ndarray | None,
+    bounds: tuple[float, float] | None,
+) -> AuditData:
+    """Arrays as they are given, made one form: bytes become [0, 1], labels -1/+1 become 0/1."""
+    x = np.asarray(x)
+    if x.ndim < 2 or len(x) == 0:
+        raise InputError("x", f"has shape {x.shape}", "give images, n x channels x height x width")
+    if x.dtype == np.uint8:
+        x = x.astype(np.float32) / np.float32(255.0)
+    x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+    if bounds is not None:
+        check_bounds(x, *bounds)
+    elif not np.all(np.isfinite(x)):
+        raise InputError("x", "holds a NaN or an infinity", "give finite points")
+    classes = _labels(coarse, "coarse", len(x))
+    if len(np.unique(classes)) < 2:
+        raise InputError("coarse", "has one class only", "a decision is between two or more")
+    if fine is None:
+        return AuditData(x, classes, None, None)
+    sub = _labels(fine, "fine", len(x))
+    return AuditData(x, classes, sub, nested(sub, classes))
+
+
+def _labels(given: ndarray, name: str, n: int) -> Int[ndarray, " n"]:
+    labels = np.asarray(given)
+    whole = labels.dtype.kind in "iub" and labels.shape == (n,)
+    if not whole:
+        shape = f"has shape {labels.shape} and type {labels.dtype}"
+        raise InputError(name, shape, f"give one whole number for each of the {n} images")
+    labels = labels.astype(int)
+    if set(np.unique(labels).tolist()) == {-1, 1}:
+        labels = (labels > 0).astype(int)
+    # Nothing may be sized by a label before this: n images have at most n classes.
+    if labels.min() < 0 or labels.max() >= n:
+        worst = labels.min() if labels.min() < 0 else labels.max()
+        raise InputError(name, f"holds {worst} for {n} images", "number classes 0, 1, 2, ...")
+    counts = np.bincount(labels)
+    if not counts.all():
+        missing = int(np.argmin(counts))
+        raise InputError(name, f"has no image of class {missing}", "number classes without a gap")
+    return labels
+
+
+def nested(fine: Int[ndarray, " n"], coarse: Int[ndarray, " n"]) -> Int[ndarray, " k"]:
+    """The class of each sub-class; a sub-class in two classes is refused."""
+    groups = np.full(int(fine.max()) + 1, -1)
+    groups[fine] = coarse
+    torn = np.flatnonzero(groups[fine] != coarse)
+    if len(torn):
+        which = int(fine[torn[0]])
+        remedy = "give labels that are finer than the coarse ones"
+        raise InputError("fine", f"puts sub-class {which} into two classes", remedy)
+    counts = np.bincount(fine)
+    if counts.min() < LEAST_PER_SUBCLASS:
+        small = int(np.argmin(counts))
+        raise InputError(
+            "fine",
+            f"has {counts[small]} images of sub-class {small}",
+            f"give at least {LEAST_PER_SUBCLASS} of each, or merge it with another",
+        )
+    if not np.any(np.bincount(groups) > 1):
+        raise InputError("fine", "has one sub-class per class", "give labels that are finer")
+    return groups
+
+
+def balanced(labels: Int[ndarray, " n"], count: int, seed: int) -> Int[ndarray, " m"]:
+    """Rows in order, as many of every label as can be had, `count` in all."""
+    rng = stream(seed, "audit sample")
+    order = rng.permutation(len(labels))
+    rank = np.empty(len(labels), dtype=int)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        rank[members] = np.arange(len(members))
+    return np.sort(order[np.argsort(rank[order], kind="stable")][:count])

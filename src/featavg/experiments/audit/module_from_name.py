@@ -1,0 +1,74 @@
+"""A module of the user's by the name of the function that makes it, and its weights from a file (torch)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from featavg.errors import InputError
+from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors
+
+
+def load_model(source: str, weights: Path | None = None) -> nn.Module:
+    """A network for an audit.
+
+    Args:
+        source: `MODULE:FACTORY`, a function without arguments that returns a torch module (importing
+            MODULE runs the user's own code); the folder of a network that `train_images` wrote; or a
+            file with the weights of a public CIFAR ResNet.
+        weights: a safetensors file, or a torch file that holds nothing but tensors, for what FACTORY
+            makes. Weights never run code.
+    """
+    path = Path(source)
+    if path.is_dir():
+        from featavg.training.torch.image_network import load_trained
+
+        return load_trained(path).net
+    if path.is_file():
+        return public_cifar_resnet(path)
+    if ":" not in source:
+        remedy = "give MODULE:FACTORY, a folder of `featavg images train`, or a weights file"
+        raise InputError("model", f"is {source!r}", remedy)
+    module = _made(*source.split(":", maxsplit=1))
+    if weights is not None:
+        _fill(module, weights)
+    return module
+
+
+def _made(module_name: str, factory: str) -> nn.Module:
+    # As with `python -m`: files of the working directory can be imported.
+    sys.path.insert(0, "")
+    try:
+        found: Any = getattr(importlib.import_module(module_name), factory)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(
+            "model",
+            f"{module_name}:{factory} cannot be imported ({error})",
+            "name a function in a module",
+        ) from error
+    except Exception as error:  # whatever the user's code raises on import
+        problem = f"{module_name} stopped while it was imported ({type(error).__name__}: {error})"
+        raise InputError("model", problem, "repair it") from error
+    finally:
+        sys.path.remove("")
+    try:
+        module = found() if callable(found) and not isinstance(found, nn.Module) else found
+    except Exception as error:
+        problem = f"{module_name}:{factory} stopped ({type(error).__name__}: {error})"
+        raise InputError("model", problem, "give a function that needs no arguments") from error
+    if not isinstance(module, nn.Module):
+        problem = f"{module_name}:{factory} returned a {type(module).__name__}"
+        raise InputError("model", problem, "return a torch.nn.Module")
+    return module
+
+
+def _fill(module: nn.Module, weights: Path) -> None:
+    try:
+        module.load_state_dict(read_tensors(weights))
+    except RuntimeError as error:
+        problem = "hold the weights of another network"
+        raise InputError("weights", f"({weights}) {problem}", "check the factory") from error

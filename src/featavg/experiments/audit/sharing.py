@@ -1,0 +1,156 @@
+"""The shared gradient of pairs of networks that differ in their labels: does it tell them apart?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featavg.data.clusters import MultiCluster
+from featavg.figures.figure import Axis, Bar, Bars, Figure
+from featavg.figures.result import Result
+from featavg.measures.shared_gradient import SharedGradient, shared_gradient
+from featavg.progress import Progress
+from featavg.robustness.models.decision import ALL
+from featavg.robustness.models.model import network_model
+from featavg.training.train import train
+
+
+@dataclass(frozen=True)
+class SharingRow:
+    """A of networks with coarse and with fine labels on one kind of data, one value per seed."""
+
+    name: str
+    coarse: tuple[float, ...]
+    fine: tuple[float, ...]
+    nulls: tuple[float, ...]
+    layer: str = "input"
+
+    @property
+    def gap(self) -> float:
+        """The smallest with coarse labels minus the largest with fine ones; positive: no overlap."""
+        return min(self.coarse) - max(self.fine)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "name": self.name,
+            "coarse": list(self.coarse),
+            "fine": list(self.fine),
+            "nulls": list(self.nulls),
+            "layer": self.layer,
+            "gap": self.gap,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class SharingStudy(Result):
+    """Rows for several kinds of data."""
+
+    rows: tuple[SharingRow, ...]
+
+    def figure(self) -> Figure:
+        """A with either kind of labels, mean and range over seeds."""
+
+        def bar(labels: str, role: Any, title: str) -> Bar:
+            values = [getattr(row, labels) for row in self.rows]
+            means = [float(np.mean(each)) for each in values]
+            return Bar(
+                title, means, role, [min(each) for each in values], [max(each) for each in values]
+            )
+
+        bars = (bar("coarse", "averaged", "coarse labels"), bar("fine", "decoupled", "fine labels"))
+        return Figure(
+            "shared-gradient",
+            "The shared gradient tells averaged from decoupled networks",
+            "Shared gradient A of the coarse decision, mean and range over seeds, of networks trained with "
+            "coarse and with fine labels. 1 is one sensitive direction for a whole class.",
+            (Bars(tuple(row.name for row in self.rows), bars, Axis("shared gradient A")),),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"rows": [row.to_json() for row in self.rows]}
+
+    def summary(self) -> str:
+        """A line for each row."""
+        return "\n".join(
+            f"{row.name:28} coarse {np.mean(row.coarse):5.2f}  fine {np.mean(row.fine):5.2f}  "
+            f"gap {row.gap:+.2f}  null at least {min(row.nulls):.2f}"
+            for row in self.rows
+        )
+
+
+def simulated_sharing(
+    task: MultiCluster, seeds: Sequence[int], readout: str = "probability", n: int = 1000
+) -> SharingRow:
+    """A of the simulator's networks on fresh points, gradients in closed form."""
+    values: dict[str, list[float]] = {"coarse": [], "fine": []}
+    nulls = []
+    for labels, found in values.items():
+        for seed in seeds:
+            shared = network_sharing(task, labels, seed, readout, n)
+            found.append(shared.value)
+            nulls.append(shared.null)
+    name = f"k={task.k}, cosine {task.cosine:g}, {readout}"
+    return SharingRow(name, tuple(values["coarse"]), tuple(values["fine"]), tuple(nulls))
+
+
+def network_sharing(
+    task: MultiCluster, labels: str, seed: int, readout: str = "probability", n: int = 1000
+) -> SharedGradient:
+    """Train a network of the simulator and measure its shared gradient at the input."""
+    net = train(task, labels=labels, n=n, steps=100, seed=seed).net
+    points = task.sample(n, seed=seed + 1)
+    positive = task.positive_clusters if net.outputs > 1 else None
+    model = network_model(net, positive, readout)
+    x = model.rows(points.coordinates(net.dimension))
+    label = model.decision.labels(points.y)
+    margin, _, gradient = model.descend(x, label, np.full(len(x), ALL))
+    right = margin > 0
+    groups = task.positive_clusters.astype(int)
+    return shared_gradient(gradient[right], points.clusters[right], groups, 20, 20, seed)
+
+
+def image_sharing(
+    data: str,
+    preset: str,
+    seeds: Sequence[int],
+    folder: Any = None,
+    data_dir: Any = None,
+    progress: Progress | None = None,
+) -> SharingRow:
+    """A of small convolutional networks on images, trained with either kind of labels (torch)."""
+    from dataclasses import replace
+    from pathlib import Path
+
+    from featavg.data.published import load_images
+    from featavg.experiments.audit.audit import shared_gradients
+    from featavg.experiments.audit.gradients import reported
+    from featavg.training.torch.image_network import train_images
+    from featavg.training.torch.recipe import image_preset
+
+    task, chosen = load_images(data, data_dir=data_dir), image_preset(preset)
+    values: dict[str, list[float]] = {"coarse": [], "fine": []}
+    nulls, layers = [], []
+    for i, labels in enumerate(values):
+        for j, seed in enumerate(seeds):
+            if progress is not None:
+                progress(
+                    (i * len(seeds) + j) / (2 * len(seeds)), f"{data}, {labels} labels, seed {seed}"
+                )
+            mark = f"-seed{seed}" if seed else ""
+            place = None if folder is None else Path(folder) / f"{preset}-{labels}{mark}"
+            recipe = replace(chosen.recipe, seed=seed)
+            net = train_images(task, labels, place, recipe=recipe, preset=preset).net
+            found = shared_gradients(
+                net, task.test.pixels, task.targets(task.test, "coarse"), task.test.fine
+            )
+            layer = reported(found) or found[-1]
+            values[labels].append(layer.shared.value)
+            nulls.append(layer.shared.null)
+            layers.append(layer.layer)
+    where = ", ".join(dict.fromkeys(layers))
+    return SharingRow(preset, tuple(values["coarse"]), tuple(values["fine"]), tuple(nulls), where)

@@ -1,0 +1,176 @@
+"""How much of its sensitivity a class has in common: one direction for all its sub-classes, or one each.
+
+A network that averages features has one sensitive direction per class, the average; a network that
+decouples them has one per feature. The shared gradient tells the two apart in any network, at any layer
+where its permutation null is near 1, without knowing what the features are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.errors import InputError
+
+LEAST = 2  # samples of a sub-class that an unbiased squared length needs
+
+
+@dataclass(frozen=True, eq=False)
+class SharedGradient:
+    """The statistic, its null, and what a finite sample leaves open.
+
+    Attributes:
+        value: A, the mean over pairs of sub-classes of one class.
+        low, high: a 95% bootstrap interval over samples.
+        null: the mean of A with sub-class labels permuted inside each class; 1 where A is well defined.
+        null_low, null_high: the 5% and 95% quantiles of the permutations.
+        matrix: A of every pair of sub-classes, also across classes; NaN where it is not defined.
+        counts: samples of each sub-class.
+        undefined: the share of same-class pairs without a positive squared length.
+    """
+
+    value: float
+    low: float
+    high: float
+    null: float
+    null_low: float
+    null_high: float
+    matrix: Float[ndarray, "k k"]
+    counts: Int[ndarray, " k"]
+    undefined: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; what is not defined is None."""
+        names = ("value", "low", "high", "null", "null_low", "null_high", "undefined")
+        plain: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
+        plain["matrix"] = [[_plain(entry) for entry in row] for row in self.matrix.tolist()]
+        return plain | {"counts": self.counts.tolist()}
+
+
+def shared_gradient(
+    gradients: Float[ndarray, "n D"],
+    fine: Int[ndarray, " n"],
+    groups: Int[ndarray, " k"],
+    permutations: int = 60,
+    resamples: int = 200,
+    seed: int = 0,
+) -> SharedGradient:
+    r"""The share of mean sensitivity that the sub-classes of a class have in common.
+
+        A = mean over i < j of one class of <g_i, g_j> / sqrt(U_i U_j),
+
+    g_j the mean of the n_j gradients of sub-class j, and U_j = (n_j |g_j|^2 - mean |g|^2) / (n_j - 1)
+    the unbiased estimate of |E g_j|^2: |g_j|^2 itself counts the noise of single gradients, which would
+    pull A to zero. 1 is one direction for the whole class, 0 are directions that have nothing in common.
+
+    Args:
+        gradients: of the margin of the decision, one row per sample that is decided rightly.
+        fine: the sub-class of each row.
+        groups: the class of each sub-class.
+        permutations: for the null, sub-class labels are permuted inside each class so often.
+        resamples: of the bootstrap.
+
+    >>> rng = np.random.default_rng(0)
+    >>> fine = np.arange(200) % 4
+    >>> noise = rng.standard_normal((200, 30))
+    >>> averaged = shared_gradient(5.0 + noise, fine, np.array([0, 0, 1, 1]))
+    >>> decoupled = shared_gradient(20.0 * np.eye(30)[fine] + noise, fine, np.array([0, 0, 1, 1]))
+    >>> round(averaged.value, 2), abs(round(decoupled.value, 1))
+    (1.0, 0.0)
+    """
+    counts = np.bincount(fine, minlength=len(groups))
+    pairs = same_class_pairs(groups, counts)
+    if len(pairs) == 0:
+        raise InputError(
+            "fine",
+            f"leaves no class with two sub-classes of {LEAST} rightly decided samples",
+            "give finer labels, or more images",
+        )
+    gram = np.asarray(gradients @ gradients.T, dtype=float)
+    classes = groups[fine]
+    matrix = _matrix(gram, _one_hot(fine, len(groups)))
+    rng = stream(seed, "shared gradient")
+    drawn = []
+    for _ in range(resamples):
+        weights = np.zeros(len(fine))
+        for j in np.flatnonzero(counts):
+            members = np.flatnonzero(fine == j)
+            weights[members] = np.bincount(
+                rng.integers(0, len(members), len(members)), minlength=len(members)
+            )
+        drawn.append(_mean(_matrix(gram, _one_hot(fine, len(groups)) * weights), pairs))
+    permuted = []
+    for _ in range(permutations):
+        labels = fine.copy()
+        for c in np.unique(classes):
+            members = np.flatnonzero(classes == c)
+            labels[members] = fine[rng.permutation(members)]
+        permuted.append(_mean(_matrix(gram, _one_hot(labels, len(groups))), pairs))
+    low, high = _quantiles(drawn, 0.025, 0.975)
+    null_low, null_high = _quantiles(permuted, 0.05, 0.95)
+    defined = np.array([matrix[i, j] for i, j in pairs])
+    return SharedGradient(
+        value=_mean(matrix, pairs),
+        low=low,
+        high=high,
+        # A permutation without a single defined pair says that A is not defined here: it counts as 0.
+        null=float(np.mean(np.nan_to_num(permuted))) if permuted else float("nan"),
+        null_low=null_low,
+        null_high=null_high,
+        matrix=matrix,
+        counts=counts,
+        undefined=float(np.mean(np.isnan(defined))),
+    )
+
+
+def same_class_pairs(
+    groups: Int[ndarray, " k"], counts: Int[ndarray, " k"]
+) -> list[tuple[int, int]]:
+    """Pairs i < j of sub-classes of one class, both with enough samples."""
+    enough = np.flatnonzero(counts >= LEAST)
+    return [(int(i), int(j)) for i in enough for j in enough if i < j and groups[i] == groups[j]]
+
+
+def _one_hot(fine: Int[ndarray, " n"], k: int) -> Float[ndarray, "k n"]:
+    return (np.arange(k)[:, None] == fine[None, :]).astype(float)
+
+
+def _matrix(gram: Float[ndarray, "n n"], weights: Float[ndarray, "k n"]) -> Float[ndarray, "k k"]:
+    """<g_i, g_j> / sqrt(U_i U_j) from inner products alone, samples counted `weights` times.
+
+    With weights 0 or 1 the squared length below is U of the definition. In a bootstrap a sample that
+    was drawn twice must not be paired with itself, or noise would count as signal.
+    """
+    total = weights.sum(axis=1)
+    inner = weights @ gram @ weights.T
+    own = np.diag(inner) - (weights**2) @ np.diag(gram)
+    free = total**2 - (weights**2).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squared = np.where(free > 0, own / free, np.nan)
+        squared = np.where(squared > 0, squared, np.nan)
+        means = inner / np.outer(total, total)
+        matrix = means / np.sqrt(np.outer(squared, squared))
+    np.fill_diagonal(matrix, np.where(np.isnan(squared), np.nan, 1.0))
+    return np.asarray(matrix)
+
+
+def _mean(matrix: Float[ndarray, "k k"], pairs: list[tuple[int, int]]) -> float:
+    values = np.array([matrix[i, j] for i, j in pairs])
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _quantiles(values: list[float], low: float, high: float) -> tuple[float, float]:
+    finite = [value for value in values if not np.isnan(value)]
+    if not finite:
+        return float("nan"), float("nan")
+    return float(np.quantile(finite, low)), float(np.quantile(finite, high))
+
+
+def _plain(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,104 @@
+"""The page of an audit: one HTML file in the report's style, with the same figures."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from featavg.experiments.audit.verdict import RULE, AuditVerdict
+from featavg.figures import matplotlib_figure
+from featavg.report import page as report
+from featavg.storage.files import write
+
+if TYPE_CHECKING:
+    from featavg.experiments.audit.result import Audit
+
+NAME = "audit.html"
+SYMBOLS = {
+    AuditVerdict.AVERAGES: "averaged",
+    AuditVerdict.DECOUPLED: "decoupled",
+    AuditVerdict.CANNOT_TELL: "neutral",
+}
+
+
+def write_audit(
+    audit: Audit, folder: str | Path, examples: dict[str, list[str]] | None = None
+) -> Path:
+    """Write `folder/audit.html` and every figure under `folder/figures/`; the page's path.
+
+    Args:
+        examples: of each discovered sub-class, pictures as addresses that a page can show; see
+            `pictures_of`.
+    """
+    target = Path(folder)
+    pictures = []
+    for figure in audit.figures():
+        files = matplotlib_figure.render(figure)
+        for extension, content in files.items():
+            write(target / "figures" / f"{figure.name}.{extension}", content)
+        pictures.append(report.picture(figure.name, figure, files))
+    return write(target / NAME, audit_page(audit, pictures, examples or {}))
+
+
+def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]) -> str:
+    """The whole page as text."""
+    template = report.environment().get_template("audit.html.j2")
+    return template.render(
+        audit=audit,
+        role=SYMBOLS[audit.verdict],
+        rows=audit.rows(),
+        collapse=_collapse_rows(audit),
+        comparison=audit.comparison(),
+        pictures=pictures,
+        examples=examples,
+        rule=RULE,
+        **report.look(bool(pictures)),
+    )
+
+
+def _collapse_rows(audit: Audit) -> list[tuple[str, str, str]]:
+    if audit.collapse is None:
+        return []
+    classes, fine = audit.collapse.classes, audit.collapse.subclasses
+    words = {
+        "nc1": "NC1, variability inside against between",
+        "nc2": "NC2, distance of means from a simplex",
+        "nc3": "NC3, distance of weights from means",
+        "nc4": "NC4, share decided otherwise by the nearest mean",
+    }
+    return [
+        (text, _number(getattr(classes, name)), _number(getattr(fine, name)))
+        for name, text in words.items()
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[str]]:
+    """The examples of each discovered sub-class as small pictures inside the page.
+
+    Args:
+        x: the very images that were audited, n x channels x height x width.
+    """
+    if audit.discovery is None or x.ndim != 4 or x.shape[1] not in (1, 3):
+        return {}
+    return {
+        audit.names[j]: [_png(x[i]) for i in rows[:most]]
+        for j, rows in audit.discovery.examples.items()
+    }
+
+
+def _png(image: np.ndarray) -> str:
+    from PIL import Image
+
+    values = image if image.dtype == np.uint8 else np.clip(255 * image, 0, 255).astype(np.uint8)
+    grey = values[0] if len(values) == 1 else values.transpose(1, 2, 0)
+    buffer = io.BytesIO()
+    Image.fromarray(grey).save(buffer, "png")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

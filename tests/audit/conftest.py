@@ -1,0 +1,49 @@
+"""A small network on digits, trained once for all tests of the audit."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from featavg.data.published import load_images
+
+
+@pytest.fixture
+def without_gains(monkeypatch):
+    """Leave out the gains in feature space, which take most of the time of a small audit."""
+    pytest.importorskip("torch")
+    from featavg.experiments.audit import audit
+    from featavg.experiments.audit.gain import FeatureGain
+
+    for name in ("predicted_gain", "measured_gain"):
+        left_out = FeatureGain(None, None, None, 0.0, "left out")
+        monkeypatch.setattr(audit, name, lambda *given, answer=left_out, **named: answer)
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Test images, their parity and their digits."""
+    task = load_images("digits")
+    return task.test.unit, task.targets(task.test, "coarse"), task.test.fine
+
+
+@pytest.fixture(scope="session")
+def perceptron():
+    """scikit-learn's MLP on parity, 20 hidden neurons."""
+    from sklearn.neural_network import MLPClassifier
+
+    task = load_images("digits")
+    x, y = task.train.unit.reshape(len(task.train), -1), task.targets(task.train, "coarse")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it stops before it has converged, which is enough
+        return MLPClassifier((20,), max_iter=60, random_state=0).fit(x.astype(float), y)
+
+
+@pytest.fixture(scope="session")
+def weights(perceptron):
+    """Its weights: first layer, biases, and two outputs instead of its one logit."""
+    (w, head), (b, c) = (
+        [np.asarray(p).T for p in perceptron.coefs_],
+        [np.asarray(p) for p in perceptron.intercepts_],
+    )
+    return w, b, np.vstack([-head / 2, head / 2]), np.append(-c / 2, c / 2)

@@ -1,0 +1,363 @@
+"""The audit from end to end: bad input, verdicts, discovery, remedies, the page, the command, a kill."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import featavg as fa  # noqa: E402
+from featavg.cli import main  # noqa: E402
+from featavg.errors import InputError  # noqa: E402
+from featavg.experiments.audit import radii as radii_module  # noqa: E402
+from featavg.experiments.audit.audit import audit  # noqa: E402
+from featavg.experiments.audit.discovery import discover  # noqa: E402
+from featavg.experiments.audit.gain import measured_gain, predicted_gain  # noqa: E402
+from featavg.experiments.audit.gradients import LayerGradient, reported  # noqa: E402
+from featavg.experiments.audit.labels import balanced  # noqa: E402
+from featavg.experiments.audit.module_from_name import load_model  # noqa: E402
+from featavg.experiments.audit.remedies import rehead, retrain, save_module  # noqa: E402
+from featavg.experiments.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
+from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
+
+torch.set_num_threads(1)
+QUICK = {"images": 300, "radii": 12, "gradients": 15}
+
+
+def network(outputs=10, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, outputs))
+
+
+@pytest.fixture(scope="module")
+def trained(digits):
+    """A small network with digit labels."""
+    x, _, fine = digits
+    net = network()
+    optimizer = torch.optim.Adam(net.parameters(), 0.02)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(fine)).backward()
+        optimizer.step()
+    return net
+
+
+class NoGradient(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            return x.flatten(1)[:, :2]
+
+
+class Broken(nn.Module):
+    def forward(self, x):
+        raise KeyError("no such layer")
+
+
+class NotFinite(nn.Module):
+    def forward(self, x):
+        return x.flatten(1)[:, :2].sqrt()  # infinite slope at 0
+
+
+class Text(nn.Module):
+    def forward(self, x):
+        return "two"
+
+
+def bad_inputs(digits):
+    x, coarse, fine = digits
+    few = np.where(np.arange(len(fine)) < 5, 10, fine)
+    return {
+        "outputs": (network(7), x, coarse, fine, "has 7 outputs: the labels have 2 classes and 10"),
+        "one logit": (network(1), x, fine, None, "has one logit: there are 10 classes"),
+        "bounds": (network(), 3 * x, coarse, fine, "outside"),
+        "nan": (network(), np.full_like(x, np.nan), coarse, fine, "outside"),
+        "no sample": (network(), x, 2 * coarse, fine, "has no image of class 1"),
+        "one class": (network(), x, 0 * coarse, fine, "one class only"),
+        "few": (network(), x, (few % 2), few, "has 5 images of sub-class 10: give at least 20"),
+        "not nested": (
+            network(),
+            x,
+            coarse,
+            (fine + np.arange(len(fine))) % 10,
+            "into two classes",
+        ),
+        "not finer": (network(), x, coarse, coarse, "one sub-class per class"),
+        "huge label": (network(), x, coarse, fine + 10**9, "holds 100000000"),
+        "floats": (network(), x, coarse, fine / 2, "one whole number"),
+        "short": (network(), x, coarse[:-1], fine, "one whole number"),
+        "no gradient": (NoGradient(), x, coarse, fine, "no gradient in its input"),
+        "infinite": (NotFinite(), x, coarse, fine, "gradient that is not finite"),
+        "raises": (Broken(), x, coarse, fine, "stopped on images of shape"),
+        "returns text": (Text(), x, coarse, fine, "returned a str"),
+        "no model": (3, x, coarse, fine, "is a int: give a torch.nn.Module"),
+        "half": (network().half(), x, coarse, fine, "half precision"),
+        "nan weights": (_nan(), x, coarse, fine, "NaN or an infinity"),
+    }
+
+
+def _nan():
+    net = network()
+    with torch.no_grad():
+        net[1].weight[0, 0] = float("nan")
+    return net
+
+
+NAMES = [
+    *("outputs", "one logit", "bounds", "nan", "no sample", "one class", "few", "not nested"),
+    *("not finer", "huge label", "floats", "short", "no gradient", "infinite", "raises"),
+    *("returns text", "no model", "half", "nan weights"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_input_is_one_sentence(name, digits):
+    model, x, coarse, fine, sentence = bad_inputs(digits)[name]
+    with pytest.raises(InputError) as error:
+        audit(model, x, coarse, fine, **QUICK)
+    assert sentence in str(error.value)
+
+
+def layer(value, low, high, null=1.0, undefined=0.0):
+    matrix, counts = np.eye(2), np.array([30, 30])
+    shared = SharedGradient(value, low, high, null, null, null, matrix, counts, undefined)
+    return LayerGradient("made up", shared)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.9, BORDER + 0.01, 0.95, AuditVerdict.AVERAGES),
+        (0.1, 0.0, BORDER - 0.01, AuditVerdict.DECOUPLED),
+        (0.5, BORDER - 0.01, 0.9, AuditVerdict.CANNOT_TELL),
+    ],
+)
+def test_the_rule_of_the_verdict(value, low, high, expected):
+    assert judge(layer(value, low, high), None).verdict is expected
+
+
+def test_the_first_layer_that_means_something_is_reported():
+    noise, good = layer(0.3, 0.1, 0.4, null=0.5), layer(0.8, 0.7, 0.9)
+    torn = layer(0.3, 0.1, 0.4, undefined=0.2)
+    assert reported([noise, torn, good, layer(0.1, 0.0, 0.2)]) is good
+    assert reported([noise, torn]) is None
+    assert judge(reported([noise]), None).verdict is AuditVerdict.CANNOT_TELL
+    with pytest.raises(InputError, match="layer is"):
+        reported([good], "nowhere")
+
+
+@pytest.mark.usefixtures("without_gains")
+@pytest.mark.parametrize(
+    ("labels", "readout", "low", "high"),
+    [
+        ("coarse", "probability", 0.99, 1.01),
+        ("fine", "probability", -0.1, 0.1),
+        ("fine", "max", -0.15, 0.15),
+    ],
+)
+def test_the_simulator_is_told_apart(labels, readout, low, high):
+    task = fa.MultiCluster(k=6, d=600)
+    net = fa.train(task, labels=labels, n=300, steps=100, seed=0).net
+    points = task.sample(300, seed=1)
+    result = audit(
+        net, points.coordinates(net.dimension), points.y, points.clusters, bounds=None,
+        readout=readout, radii=8, gradients=20,
+    )  # fmt: skip
+    assert low <= result.shared_gradient <= high
+    assert result.verdict.value == ("averages" if labels == "coarse" else "decoupled")
+    assert result.layer.shared.null > 0.9
+
+
+def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
+    x, coarse, fine = digits
+    result = audit(trained, x, coarse, fine, twin=network(), names=tuple("0123456789"), **QUICK)
+    assert json.loads(json.dumps(result.to_json(), allow_nan=False))["twin"] is not None
+    assert "twin" in result.comparison()
+    assert len(repr(result).splitlines()) < 40
+    assert "<svg" in result._repr_html_()
+    page = fa.write_audit(result, tmp_path).read_text()
+    for words in (
+        result.verdict.value,
+        "What would help",
+        "NC1",
+        "radii-by-subclass",
+        "permutation",
+    ):
+        assert words in page
+    assert "http://" not in page.split("<script>")[0]
+    assert {path.name for path in (tmp_path / "figures").glob("*.png")} == {
+        f"{figure.name}.png" for figure in result.figures()
+    }
+    # Not a word about finer labels without a twin that has them.
+    alone = audit(trained, x, coarse, fine, **QUICK)
+    assert alone.comparison() == ""
+    assert any("was not measured" in line for line in alone.remedies)
+
+
+@pytest.mark.usefixtures("without_gains")
+def test_a_killed_audit_goes_on(trained, digits, tmp_path, monkeypatch):
+    x, coarse, fine = digits
+    settings = QUICK | {"radii": 100, "folder": tmp_path}
+    real, calls = radii_module.minimal, []
+
+    def killed(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(radii_module, "minimal", killed)
+    with pytest.raises(KeyboardInterrupt):
+        audit(trained, x, coarse, fine, **settings)
+    kept = list(tmp_path.glob("radii-*.json"))
+    assert len(kept) == 1
+    result = audit(trained, x, coarse, fine, **settings)
+    assert len(calls) == 3  # the first block was not attacked again
+    monkeypatch.undo()
+    whole = audit(trained, x, coarse, fine, **(settings | {"folder": None}))
+    assert np.allclose(result.radii.attack, whole.radii.attack, rtol=1e-6)
+    kept[0].write_text("broken")
+    again = audit(trained, x, coarse, fine, **settings)
+    assert np.allclose(again.radii.attack, whole.radii.attack, rtol=1e-6)
+
+
+def blobs(k=6, n=60, d=8, apart=6.0, seed=0):
+    rng = np.random.default_rng(seed)
+    fine = np.arange(k * n) % k
+    return apart * np.eye(d)[fine] + rng.standard_normal((k * n, d)), fine, (np.arange(k) % 2)
+
+
+def test_discovery_finds_what_can_be_found():
+    from sklearn.metrics import adjusted_rand_score
+
+    x, fine, groups = blobs()
+    found = discover(x, groups[fine], clusters=3)
+    assert adjusted_rand_score(fine, found.labels) == pytest.approx(1.0)
+    assert max(found.rows, key=lambda row: row.stability).clusters == 3
+    assert {len(rows) for rows in found.examples.values()} == {8}
+    assert discover(x, groups[fine], method="spherical k-means", clusters=3).chosen == 3
+    for clusters in (1, 100):
+        with pytest.raises(InputError, match="clusters is"):
+            discover(x, groups[fine], clusters=clusters)
+
+
+@pytest.mark.usefixtures("without_gains")
+def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path):
+    from featavg.report.audit_page import pictures_of
+
+    x, coarse, _ = digits
+    result = audit(network(2), x, coarse, clusters=3, **QUICK)
+    assert result.discovery is not None
+    assert len(result.names) == 6
+    rows = [text for name, text in result.rows() if name == "sub-classes"]
+    assert "discovered" in rows[0]
+    kept = balanced(coarse, QUICK["images"], 0)
+    page = fa.write_audit(result, tmp_path, pictures_of(result, x[kept])).read_text()
+    assert "No rule finds the right number of clusters" in page
+    assert page.count("An example of") >= 18
+
+
+def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
+    x, fine, groups = blobs(apart=8.0, n=80)
+    predicted, measured = (
+        gain(x, fine, groups, repeats=2) for gain in (predicted_gain, measured_gain)
+    )
+    assert predicted.value == pytest.approx(measured.value, rel=0.15)
+    assert predicted.value > 1.2
+    refused = predicted_gain(*blobs(apart=0.5))
+    assert refused.value is None
+    assert "overlap" in refused.refused
+    assert predicted_gain(x, fine, np.arange(6) // 2).value is None  # three classes
+
+
+def test_a_new_head_decides_the_subclasses_and_can_be_saved(trained, digits, tmp_path):
+    from safetensors.torch import load_file
+
+    x, coarse, fine = digits
+    result = rehead(trained, x, coarse, fine)
+    outputs = result.module(torch.from_numpy(x)).detach().numpy()
+    assert outputs.shape == (len(x), 10)
+    assert np.mean(result.groups[outputs.argmax(axis=1)] == coarse) > 0.8
+    again = audit(result.module, x, coarse, fine, **QUICK)
+    assert again.about["outputs"] == "10 logits"
+    assert save_module(result.module, tmp_path / "net.safetensors").exists()
+    assert load_file(tmp_path / "net.safetensors")
+    assert json.dumps(result.to_json(), allow_nan=False)
+    with pytest.raises(InputError, match="no last linear layer"):
+        rehead(nn.Flatten(), x.reshape(len(x), -1)[:, :2], coarse, fine)
+
+
+def test_training_again_gives_the_architecture_other_labels(digits):
+    task = fa.load_images("digits")
+    coarse = network(2)
+    before = {name: value.clone() for name, value in coarse.state_dict().items()}
+    recipe = fa.ImageRecipe(epochs=6, batch=64, rate=0.1, crop=0)
+    fine = retrain(coarse, task, recipe=recipe, mean=[0.3], std=[0.4])
+    x, _, labels = digits
+    share = float((fine(torch.from_numpy(x)).argmax(1).numpy() == labels).mean())
+    assert share > 0.8
+    assert all(torch.equal(value, coarse.state_dict()[name]) for name, value in before.items())
+    with pytest.raises(InputError, match=r"no nn\.Linear"):
+        retrain(nn.Flatten(), task)
+
+
+FACTORY = """
+from torch import nn
+def net():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
+def broken():
+    raise RuntimeError("not today")
+def text():
+    return "a network"
+"""
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch, trained):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FACTORY)
+    (tmp_path / "stops.py").write_text("1 / 0")
+    save_module(trained, "net.safetensors")
+    torch.save({"w": torch.zeros(2)}, "other.pt")
+    (tmp_path / "evil.pt").write_bytes(pickle.dumps(Evil()))
+    return tmp_path
+
+
+class Evil:
+    def __reduce__(self):
+        return print, ("this must not be printed",)
+
+
+def test_the_command_writes_the_page(workplace, capsys):
+    words = ["audit", "mine:net", "--weights", "net.safetensors", "--data", "digits", "--out", "o"]
+    sizes = ["--images", "300", "--radii", "12", "--gradients", "15", "--threads", "1"]
+    assert main(words + sizes) == 0
+    shown = capsys.readouterr().out
+    assert "verdict" in shown
+    assert "audit.html" in shown
+    assert json.loads((workplace / "o" / "audit.json").read_text())["accuracy"]["value"] > 0.8
+    assert (workplace / "o" / "audit.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "weights", "sentence"),
+    [
+        ("mine", None, "give MODULE:FACTORY"),
+        ("mine:nothing", None, "cannot be imported"),
+        ("nowhere:net", None, "cannot be imported"),
+        ("stops:net", None, "stopped while it was imported (ZeroDivisionError"),
+        ("mine:broken", None, "stopped (RuntimeError: not today)"),
+        ("mine:text", None, "returned a str"),
+        ("mine:net", "missing.pt", "is not a file"),
+        ("mine:net", "other.pt", "weights of another network"),
+        ("mine:net", "evil.pt", "perhaps code"),
+    ],
+)
+def test_models_that_cannot_be_had_are_one_sentence(workplace, capsys, source, weights, sentence):
+    with pytest.raises(InputError) as error:
+        load_model(source, None if weights is None else workplace / weights)
+    assert sentence in str(error.value)
+    assert "printed" not in capsys.readouterr().out
