@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from row import Row
 
+from featavg.experiments.images.foolbox_comparison import compare_attacks
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.foolbox_comparison import outside_opinion
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
@@ -140,17 +140,22 @@ def _against_foolbox(model: TorchModel, x: np.ndarray, y: np.ndarray) -> list[Ro
         import foolbox  # noqa: F401
     except ImportError:
         return [Row("ours against foolbox", "not run", "", None, "pip install foolbox")]
-    found = []
+    rows = []
     for norm in ("l2", "linf"):
-        for one in outside_opinion(model, x, y, norm):
-            name = f"{norm}: robust accuracy above foolbox's {one.name} anywhere"
-            above = one.above()
-            note = (
-                f"mean radius {one.ratio:.3f} of theirs; weaker by over 0.5% at {one.weaker:.1%} "
-                f"of points; {one.gradients[0]:.0f} gradients a point against {one.gradients[1]:.0f}"
+        comparison = compare_attacks(model, x, y, norm)
+        spent = ", ".join(f"{name} {count:.0f}" for name, count in comparison.gradients.items())
+        rows.append(
+            Row(
+                f"{norm}: images on which ours is over 1% longer than the best of foolbox's",
+                f"{comparison.longer:.1%}",
+                "<= 1%",
+                comparison.longer <= 0.01,
+                f"mean radius {comparison.mean_ratio:.3f} of theirs; robust accuracy at most "
+                f"{comparison.excess_points:+.2f} points above theirs and "
+                f"{comparison.apgd_excess_points:+.2f} above APGD's; gradients per point: {spent}",
             )
-            found.append(Row(name, f"{above:+.3f}", "<= 0", above <= 0, note))
-    return found
+        )
+    return rows
 
 
 def _against_marabou() -> list[Row]:

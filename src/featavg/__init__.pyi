@@ -126,9 +126,12 @@ from featavg.robustness.attacks.result import AttackResult as AttackResult
 from featavg.robustness.attacks.attack import Attack as Attack
 from featavg.robustness.attacks.attack import AttackProblem as AttackProblem
 from featavg.robustness.attacks.attack import FeatureDirections as FeatureDirections
+from featavg.robustness.attacks.strongest import Strongest as Strongest
 from featavg.robustness.attacks.targeted_ddn import DDN as DDN
 from featavg.robustness.attacks.deepfool import DeepFool as DeepFool
 from featavg.robustness.attacks.directions import Directions as Directions
+from featavg.robustness.attacks.fmn import FMN as FMN
+from featavg.robustness.attacks.apgd import APGD as APGD
 from featavg.robustness.attacks.pgd import PGD as PGD
 from featavg.robustness.attacks.random_starts import RandomStarts as RandomStarts
 from featavg.robustness.attacks.polish import Polish as Polish
@@ -145,6 +148,8 @@ from featavg.experiments.images.heads import head_radii as head_radii
 from featavg.experiments.images.heads import study_heads as study_heads
 from featavg.experiments.images.superclasses import SuperclassStudy as SuperclassStudy
 from featavg.experiments.images.superclasses import study_superclasses as study_superclasses
+from featavg.experiments.images.foolbox_comparison import AttackComparison as AttackComparison
+from featavg.experiments.images.foolbox_comparison import compare_attacks as compare_attacks
 from featavg.experiments.images.curve_result import ImageCurves as ImageCurves
 from featavg.experiments.images.curves import CurveSettings as CurveSettings
 from featavg.experiments.images.curves import image_curve as image_curve

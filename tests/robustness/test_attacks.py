@@ -42,12 +42,15 @@ SETTINGS = [
 ]
 # Bisection on the radius with PGD inside is what it is; the others solve a linear model.
 ATTACKS = {
+    "strongest": 1e-3,
     "ddn": 1e-3,
     "deepfool": 1e-3,
     "directions": 1e-3,
+    "fmn": 1e-3,
     "pgd": 5e-3,
-    "polish": 1e-3,
+    "apgd": 5e-3,
     "random-starts": 5e-3,
+    "polish": 1e-3,
 }
 
 

@@ -22,8 +22,10 @@ from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.attacks.polish import Polish
 from featavg.robustness.attacks.registry import known_attacks
 from featavg.robustness.attacks.result import AttackEnd, nearer
+from featavg.robustness.attacks.strongest import Strongest
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.attacks.targeted_ddn import DDN
+from featavg.robustness.curve import pgd_curve
 from featavg.robustness.models.model import network_model
 
 # relu(t) - relu(-t) = t: the decision is the sign of the first coordinate minus one.
@@ -146,3 +148,23 @@ def test_the_nearer_end_wins_and_an_unflipped_one_never_does() -> None:
     best = nearer(x, first, second, "l2")
     np.testing.assert_array_equal(best.point[:, 0], [1.0, 3.0, 1.0])
     assert best.flipped.all()
+
+
+def test_progress_rises_by_cost_and_says_what_is_done() -> None:
+    seen: list[tuple[float, str]] = []
+    model = network_model(LINE, bounds=(-9.0, 9.0))
+    attacks = [DDN(steps=30), Strongest(steps=60), Leftwards()]
+    attack_suite(
+        model, X, [1, 1], attacks=attacks, budget=10, progress=lambda *told: seen.append(told)
+    )
+    shares = [share for share, _ in seen]
+    assert shares == sorted(shares)
+    assert (shares[0], seen[0][1]) == (0.0, "DDN(steps=30)")
+    # 30 of 30 + 60 + 10 gradients are done when the second attack begins.
+    begins = {note: share for share, note in seen}
+    assert begins["Strongest(steps=60)"] == pytest.approx(0.3)
+    assert begins["leftwards"] == pytest.approx(0.9)
+    assert "Strongest(steps=60): refining the shortest" in begins
+    points: list[float] = []
+    pgd_curve(model, X, [1, 1], [0.1, 0.2], progress=lambda share, _: points.append(share))
+    assert points == [0.0, 0.5]

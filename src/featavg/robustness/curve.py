@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.measures.accuracy import wilson_interval
+from featavg.progress import Progress
 from featavg.robustness.attacks.pgd import check_pgd, pgd
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.models.model import Model
@@ -117,6 +118,7 @@ def pgd_curve(
     restarts: int = 1,
     seed: int = 0,
     confidence: float = 0.95,
+    progress: Progress | None = None,
 ) -> Curve:
     """The protocol of the paper: PGD-40 on the loss the model was trained with, radius by radius.
 
@@ -127,6 +129,7 @@ def pgd_curve(
         own: the label each point has for the model's own loss, as an output number; only a model
             with one output needs none.
         step_size: a share of the radius, 2.5/steps unless given.
+        progress: is told the share of the radii done.
     """
     if isinstance(model, TorchModel):
         model = model.shaped(x)
@@ -141,6 +144,8 @@ def pgd_curve(
     for i, radius in enumerate(at):
         if len(right) == 0:
             break
+        if progress is not None:
+            progress(i / len(at), f"PGD-{steps} at radius {radius:.3g}")
         found = pgd(
             model,
             points[right],

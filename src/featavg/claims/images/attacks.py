@@ -1,157 +1,172 @@
-"""Are our attacks on image networks as strong as foolbox's? (full tier)"""
+"""Is our attack on image networks as strong as foolbox's and as APGD? (full tier)"""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.experiments.images.foolbox_comparison import (
+    AttackComparison,
+    compare_attacks,
+    comparison_figure,
+)
+from featavg.robustness.models.norms import NORMS
 
-IMAGES, BUDGET = 200, 60
+IMAGES, BUDGET = 200, 120
 # Fixed before the run. One image of 200 is half a point.
-MEAN_RATIO, EXCESS, PGD_EXCESS = 1.005, 1.0, 0.0
+LONGER, EXCESS = 0.01, 0.5
+# Small networks that the claim trains itself: data, width, epochs, batch, pixels of random shift.
+SMALL = (("digits", 16, 20, 64, 1), ("mnist", 16, 2, 128, 0))
 
 
 def attacks(settings: ClaimSettings) -> Evidence:
-    """Every network of Figure 3, and the public ResNet-20."""
+    """Small networks of its own, and the larger ones of other claims that are there."""
     torch_needed()
     if importlib.util.find_spec("foolbox") is None:
         raise NotRun("foolbox is not installed: pip install 'featavg[foolbox]'.")
-    found: dict[str, dict[str, Any]] = {}
-    for data in ("mnist", "cifar10"):
+    networks = [*_small(settings), *_of_other_claims(settings)]
+    comparisons = []
+    for i, (name, net, task, labels, folder) in enumerate(networks):
+        for norm in NORMS:
+            share = (i + (norm == "linf") / 2) / len(networks)
+            settings.progress(share, f"{name}, {norm}")
+            comparisons.append(_compared(name, net, task, labels, norm, folder))
+    return evidence(comparisons)
+
+
+def _small(settings: ClaimSettings) -> Iterator[tuple[str, Any, Any, str, Path]]:
+    from featavg.training.torch.image_network import train_images
+    from featavg.training.torch.recipe import ImageRecipe
+
+    for data, width, epochs, batch, crop in SMALL:
         task = data_needed(data, settings)
+        recipe = ImageRecipe(epochs=epochs, batch=batch, rate=0.05, crop=crop)
         for labels in ("coarse", "fine"):
-            settings.progress(len(found) / 5, f"{data}, {labels} labels")
-            place = run_folder(settings) / f"{data}-{labels}"
-            found[f"{data}, {labels} labels"] = _compared(_network(place), task, labels, place)
-    settings.progress(0.8, "the public ResNet-20")
+            settings.progress(0.0, f"training a small network on {data}, {labels} labels")
+            folder = run_folder(settings) / f"attacks-{data}-{labels}"
+            net = train_images(task, labels, folder, "convnet", width, recipe).net
+            yield f"{data}, small CNN, {labels} labels", net, task, labels, folder
+
+
+def _of_other_claims(settings: ClaimSettings) -> Iterator[tuple[str, Any, Any, str, Path]]:
+    """The networks of Figure 3, where they have been trained, and the public ResNet-20."""
     from featavg.nets.torch.pretrained import public_cifar_resnet
-
-    file = data_needed("weights", settings) / "resnet20-12fca82f.th"
-    place = run_folder(settings) / "cifar10-resnet20"
-    found["cifar10, ResNet-20"] = _compared(public_cifar_resnet(file), task, "fine", place)
-    return evidence(found)
-
-
-def _network(place: Path) -> Any:
     from featavg.training.torch.image_network import load_trained
 
-    if not place.exists():
-        raise NotRun(
-            f"{place} is not there: featavg reproduce --full --only figure-3-{place.name.split('-')[0]}"
-            " trains it."
-        )
-    return load_trained(place).net
+    for data in ("mnist", "cifar10"):
+        for labels in ("coarse", "fine"):
+            folder = run_folder(settings) / f"{data}-{labels}"
+            if folder.exists():
+                task, net = data_needed(data, settings), load_trained(folder).net
+                yield f"{data}, ResNet-18, {labels} labels", net, task, labels, folder
+    try:
+        file = data_needed("weights", settings) / "resnet20-12fca82f.th"
+        task = data_needed("cifar10", settings)
+    except NotRun:
+        return
+    folder = run_folder(settings) / "cifar10-resnet20"
+    yield "cifar10, public ResNet-20", public_cifar_resnet(file), task, "fine", folder
 
 
-def _compared(net: Any, task: Any, labels: str, place: Path) -> dict[str, Any]:
+def _compared(
+    name: str, net: Any, task: Any, labels: str, norm: str, folder: Path
+) -> AttackComparison:
     """Kept beside the network, so that a killed claim goes on; other weights are compared anew."""
-    from featavg.experiments.images.foolbox_comparison import against_foolbox
+    from featavg.experiments.images.curves import sample, wrapped
     from featavg.storage.cache import kept_values
     from featavg.training.checkpoint import fingerprint
     from featavg.training.torch.module import arrays_of
 
-    key = fingerprint(list(arrays_of(net).values()), IMAGES, BUDGET)
-    path = place.with_name(f"{place.name}-foolbox.json")
-    return kept_values(path, key, lambda: against_foolbox(net, task, labels, IMAGES, BUDGET))
+    def compare() -> dict[str, Any]:
+        rows = sample(task, IMAGES, seed=0)
+        pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
+        model = wrapped(net, task, labels, "probability")
+        return compare_attacks(model, pixels, y, norm, BUDGET, network=name).to_json()
+
+    key = fingerprint(list(arrays_of(net).values()), IMAGES, BUDGET, norm)
+    path = folder.with_name(f"{folder.name}-attacks-{norm}.json")
+    return AttackComparison.from_json(kept_values(path, key, compare))
 
 
-def evidence(found: dict[str, dict[str, Any]]) -> Evidence:
+def evidence(comparisons: list[AttackComparison]) -> Evidence:
     """The checks, over all networks at once."""
-    worst = max(found, key=lambda name: found[name]["mean_ratio"])
-    numbers = {name: {k: v for k, v in one.items() if k != "key"} for name, one in found.items()}
+    worst = max(comparisons, key=lambda each: each.longer)
+    above = max(comparisons, key=lambda each: each.excess_points)
+    above_apgd = max(comparisons, key=lambda each: each.apgd_excess_points)
     return Evidence(
         checks=(
             Check(
-                "mean of our radius / foolbox DDN's, worst network",
-                found[worst]["mean_ratio"],
+                "images on which ours is over 1% longer than the best of foolbox's, worst network",
+                worst.longer,
                 "<=",
-                MEAN_RATIO,
-                note=worst,
+                LONGER,
+                note=_where(worst),
             ),
             Check(
-                "our robust accuracy above that of foolbox's DDN, anywhere",
-                max(one["excess_points"] for one in found.values()),
+                "our robust accuracy above that of all foolbox's together, anywhere",
+                above.excess_points,
                 "<=",
                 EXCESS,
-                note="points of percent, any radius, any network",
+                note=f"points of percent, any radius; most on {_where(above)}",
             ),
             Check(
-                "our robust accuracy above that of foolbox's PGD",
-                max(one["pgd_excess_points"] for one in found.values()),
+                "our robust accuracy above APGD's",
+                above_apgd.apgd_excess_points,
                 "<=",
-                PGD_EXCESS,
-                note="points of percent at 0.6, 1 and 1.4 of the median radius, 40 steps",
+                EXCESS,
+                note=f"points of percent at 0.6, 1 and 1.4 of the median; most on {_where(above_apgd)}",
             ),
             Check(
-                "images on which foolbox's DDN is shorter by over 1%, worst network",
-                max(one["longer"] for one in found.values()),
+                "mean of our radius / the best of foolbox's, worst network",
+                max(each.mean_ratio for each in comparisons),
                 "<=",
-                0.0,
-                essential=False,
-                note="both are heuristics; this is what 'never weaker' would mean image by image",
+                1.0,
+                role="note",
             ),
         ),
-        figures=(_figure(found),),
-        numbers=numbers,
-        finding="Mean of our radius over foolbox DDN's with as many steps: "
-        + ", ".join(f"{one['mean_ratio']:.3f} ({name})" for name, one in found.items())
-        + ". Foolbox's is shorter by over 1% on "
-        + ", ".join(f"{100 * one['longer']:.0f}%" for one in found.values())
-        + " of the images, longer on "
-        + ", ".join(f"{100 * one['shorter']:.0f}%" for one in found.values())
+        figures=(comparison_figure(comparisons),),
+        numbers={_where(each): each.numbers() for each in comparisons},
+        finding=f"With {BUDGET} gradients for everyone, our radius over the best of foolbox's is on "
+        "average "
+        + ", ".join(f"{each.mean_ratio:.3f} ({_where(each)})" for each in comparisons)
+        + ". Ours is over 1% longer on "
+        + ", ".join(f"{each.longer:.1%}" for each in comparisons)
+        + " of the images, over 1% shorter on "
+        + ", ".join(f"{each.shorter:.1%}" for each in comparisons)
         + ".",
+        # Networks and attacks have seeds of their own: the ones of the settings are not used.
+        seeds=(0,),
     )
 
 
-def _figure(found: dict[str, dict[str, Any]]) -> Figure:
-    x, y = Axis("radius", "l2, pixels in [0,1]"), Axis("robust accuracy", "%", range=(0, 100))
-    panels = tuple(
-        Lines(
-            x,
-            y,
-            (
-                Series("ours", one["pgd_radii"], one["pgd_ours"], "decoupled", "line+markers"),
-                Series(
-                    "foolbox PGD-40",
-                    one["pgd_radii"],
-                    one["pgd_foolbox"],
-                    "published",
-                    "line+markers",
-                ),
-            ),
-            name,
-        )
-        for name, one in found.items()
-    )
-    return Figure(
-        "image-attacks",
-        "Robust accuracy by our attack and by foolbox's PGD",
-        f"{IMAGES} test images. Lower is a stronger attack.",
-        panels,
-    )
+def _where(comparison: AttackComparison) -> str:
+    return f"{comparison.network}, {comparison.norm}"
 
 
 CLAIMS = (
     Claim(
         id="image-attacks",
-        title="Our attack on image networks is not weaker than foolbox's",
+        title="Our attack on image networks is not weaker than foolbox's or APGD",
         theme="Real data",
         statement=(
-            "With as many gradient steps, the minimal-norm attack behind the image curves is at least as "
-            "strong as foolbox's DDN and PGD on the same networks and images."
+            "With as many gradients, the attack `Strongest` is never weaker than the best of foolbox's DDN, "
+            "DeepFool and FMN, and than APGD: on at most 1% of the images its radius is over 1% longer, and "
+            "its robust accuracy is nowhere above by more than half a point."
         ),
         source="Our own attacks",
         measured=(
-            f"l2 radii of {IMAGES} test images by ours and by foolbox's DDN with {BUDGET} steps each, and "
-            "robust accuracy under foolbox's PGD-40, on each network of Figure 3 and the public ResNet-20"
+            f"radii of {IMAGES} test images in l2 and l_inf by ours and by foolbox's minimal-norm attacks "
+            f"with {BUDGET} gradients each, point by point against the best of them, and robust accuracy "
+            "under APGD with as many at each of three radii; on small networks for digits and MNIST, and on "
+            "the networks of Figure 3 and the public ResNet-20 where they are at hand"
         ),
         run=attacks,
         tier="full",
-        minutes=10,
-        needs=("torch", "foolbox", "mnist", "cifar10", "weights"),
+        minutes=40,
+        needs=("torch", "foolbox", "mnist"),
     ),
 )

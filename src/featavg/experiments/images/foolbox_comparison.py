@@ -1,105 +1,265 @@
-"""Our minimal-norm attack beside foolbox's DDN and PGD, on the same images of the same network.
-
-foolbox gets the network as a torch module and none of our code, so that it is an outside opinion:
-gradients, norms and bounds are its own.
-"""
+"""Is our attack as strong as foolbox's and as APGD? Asked on one decision, with as many gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
+from jaxtyping import Float, Int
 from numpy import ndarray
-from torch import Tensor, nn
 
-from featavg.data.images import ImageTask
-from featavg.experiments.images.curves import minimal, sample, wrapped
-from featavg.nets.torch.inference import frozen
+from featavg.errors import one_of
+from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.marks import Style
+from featavg.figures.result import Result
+from featavg.progress import Progress, part
+from featavg.robustness.attacks.apgd import apgd
+from featavg.robustness.attacks.attack import Attack, positive_whole
+from featavg.robustness.attacks.foolbox_bridge import foolbox_attack
+from featavg.robustness.attacks.strongest import Strongest
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.models.model import Model
+from featavg.robustness.models.norms import NORMS
+from featavg.robustness.models.torch_model import TorchModel
 
-PGD_STEPS = 40
-# Radii for PGD, as shares of our median.
+# foolbox's minimal-norm attacks. Not its L2FMN: there the projection does nothing.
+OPPONENTS = {
+    "l2": ("DDNAttack", "L2DeepFoolAttack"),
+    "linf": ("LInfFMNAttack", "LinfDeepFoolAttack"),
+}
+# Radii at which APGD is run, as shares of our median.
 SHARES = (0.6, 1.0, 1.4)
 
 
-class CoarseScores(nn.Module):
-    """log sum exp of the outputs of each coarse class: the decision of the read-out `probability`."""
+@dataclass(frozen=True, eq=False, repr=False)
+class AttackComparison(Result):
+    """Radii of the same points by our attack and by others, each with the same budget.
 
-    def __init__(self, net: nn.Module, groups: ndarray) -> None:
-        super().__init__()
-        self.net = net
-        self.members = [torch.from_numpy(np.flatnonzero(groups == g)) for g in np.unique(groups)]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """One score for each coarse class."""
-        outputs = self.net(x)
-        return torch.stack([outputs[:, rows].logsumexp(1) for rows in self.members], 1)
-
-
-def against_foolbox(
-    net: nn.Module, task: ImageTask, labels: str, images: int, budget: int
-) -> dict[str, Any]:
-    """Radii of ours and of foolbox's DDN with as many steps, and PGD's robust accuracy; l2.
-
-    Returns:
-        plain values; radii are 0 where the decision is wrong anyway, and points of percent are
-        those of the robust-accuracy curve.
+    Attributes:
+        network: what was attacked, in words.
+        norm, unit: of the radii.
+        budget: gradients per point that every attack may spend; APGD at each radius.
+        ours: our radii: 0 where the decision is wrong anyway, infinite where no flip was found.
+        others: radii of each opponent.
+        gradients: per point, really spent, by attack.
+        apgd_radii, apgd_accuracy: where APGD was run, and the share of points that stay right.
     """
-    from foolbox.attacks.ddn import DDNAttack
-    from foolbox.attacks.projected_gradient_descent import L2ProjectedGradientDescentAttack
-    from foolbox.models.pytorch import PyTorchModel
 
-    rows = sample(task, images, seed=0)
-    pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
-    model = wrapped(net, task, labels, "probability").shaped(pixels)
-    ours = minimal(model, pixels, y, "l2", budget)
-    groups = np.arange(task.coarse) if labels == "coarse" else task.groups
-    scores = CoarseScores(frozen(net), groups).eval()
-    bounded = PyTorchModel(scores, bounds=(0, 1), device="cpu")
-    x, target = torch.from_numpy(pixels), torch.from_numpy(np.asarray(y))
+    network: str
+    norm: str
+    unit: str
+    budget: int
+    ours: Float[ndarray, " n"]
+    others: Mapping[str, Float[ndarray, " n"]]
+    gradients: Mapping[str, float]
+    apgd_radii: tuple[float, ...] = ()
+    apgd_accuracy: tuple[float, ...] = ()
 
-    def flips(points: Tensor) -> ndarray:
-        with torch.no_grad():
-            found: ndarray = (scores(points).argmax(1) != target).numpy()
-        return found
+    @property
+    def best_of_others(self) -> Float[ndarray, " n"]:
+        """Point by point, the smallest radius that any opponent found."""
+        return np.min(list(self.others.values()), axis=0)
 
-    wrong = flips(x)
-    _, points, _ = DDNAttack(steps=budget)(bounded, x, target, epsilons=None)
-    moved = (points - x).flatten(1).norm(dim=1).numpy()
-    theirs = np.where(wrong, 0.0, np.where(flips(points), moved, np.inf))
-    radii = [float(share * np.median(ours)) for share in SHARES]
-    pgd = []
-    for radius in radii:
-        attack = L2ProjectedGradientDescentAttack(steps=PGD_STEPS)
-        _, points, _ = attack(bounded, x, target, epsilons=radius)
-        pgd.append(100 * float(np.mean(~wrong & ~flips(points))))
-    return summarise(ours, theirs, radii, pgd)
+    @property
+    def longer(self) -> float:
+        """The share of points where ours is over 1% longer than the best of the others."""
+        return float(np.mean(self.ours > 1.01 * self.best_of_others))
+
+    @property
+    def shorter(self) -> float:
+        """The share of points where the best of the others is over 1% longer than ours."""
+        return float(np.mean(self.best_of_others > 1.01 * self.ours))
+
+    @property
+    def mean_ratio(self) -> float:
+        """The mean of ours over the best of the others, where both are finite and positive."""
+        best = self.best_of_others
+        both = np.isfinite(self.ours) & np.isfinite(best) & (best > 0)
+        return float(np.mean(self.ours[both] / best[both]))
+
+    @property
+    def excess_points(self) -> float:
+        """The most that our robust accuracy is above that of all others together, in points.
+
+        Over every radius where a curve steps; 0 or less is what a stronger attack has.
+        """
+        best = self.best_of_others
+        steps = np.unique(np.concatenate([self.ours, best]))
+        steps = steps[np.isfinite(steps)]
+        excess = [np.mean(self.ours > r) - np.mean(best > r) for r in steps]
+        return 100 * float(np.max(excess, initial=-1.0))
+
+    @property
+    def apgd_excess_points(self) -> float:
+        """The same against APGD, at the radii where it was run."""
+        shares = [np.mean(self.ours > r) for r in self.apgd_radii]
+        excess = [a - b for a, b in zip(shares, self.apgd_accuracy, strict=True)]
+        return 100 * float(np.max(excess, initial=-1.0))
+
+    def figure(self) -> Figure:
+        """Robust accuracy against the radius, by each attack."""
+        return comparison_figure([self])
+
+    def panel(self) -> Lines:
+        """The curves of this comparison."""
+        finite = [r[np.isfinite(r)] for r in (self.ours, *self.others.values())]
+        grid = np.linspace(0.0, float(np.quantile(np.concatenate(finite), 0.98)) or 1.0, 81)
+
+        def shares(radii: ndarray) -> list[float]:
+            return [100 * float(np.mean(radii > r)) for r in grid]
+
+        series = [Series("ours", grid.tolist(), shares(self.ours), "decoupled")]
+        for i, (name, radii) in enumerate(self.others.items()):
+            style: Style = "dashed" if i == 0 else "dotted"
+            series.append(
+                Series(f"foolbox {name}", grid.tolist(), shares(radii), "published", style)
+            )
+        if self.apgd_radii:
+            values = [100 * share for share in self.apgd_accuracy]
+            series.append(
+                Series("APGD", list(self.apgd_radii), values, "published", "markers", shade=0.5)
+            )
+        y = Axis("robust accuracy", "%", range=(0, 100))
+        return Lines(Axis("radius", self.unit), y, tuple(series), f"{self.network}, {self.norm}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; -1 stands for a radius that was not found."""
+        return {
+            "network": self.network,
+            "norm": self.norm,
+            "unit": self.unit,
+            "budget": self.budget,
+            "ours": _plain(self.ours),
+            "others": {name: _plain(radii) for name, radii in self.others.items()},
+            "gradients": dict(self.gradients),
+            "apgd_radii": list(self.apgd_radii),
+            "apgd_accuracy": list(self.apgd_accuracy),
+        }
+
+    @classmethod
+    def from_json(cls, described: Mapping[str, Any]) -> AttackComparison:
+        """The inverse of `to_json`."""
+        return cls(
+            network=described["network"],
+            norm=described["norm"],
+            unit=described["unit"],
+            budget=described["budget"],
+            ours=_radii(described["ours"]),
+            others={name: _radii(values) for name, values in described["others"].items()},
+            gradients=described["gradients"],
+            apgd_radii=tuple(described["apgd_radii"]),
+            apgd_accuracy=tuple(described["apgd_accuracy"]),
+        )
+
+    def numbers(self) -> dict[str, float]:
+        """What the comparison comes down to."""
+        names = ("mean_ratio", "longer", "shorter", "excess_points", "apgd_excess_points")
+        return {name: getattr(self, name) for name in names} | {
+            "median": float(np.median(np.minimum(self.ours, 1e9))),
+            "images": len(self.ours),
+        }
+
+    def summary(self) -> str:
+        """Medians, then how often and by how much ours is longer."""
+        lines = [
+            f"{self.network}: {len(self.ours)} points, {self.unit}, {self.budget} gradients each",
+            f"  {'ours':20} median {np.median(self.ours):.4g}",
+        ]
+        lines += [
+            f"  {name:20} median {np.median(radii):.4g}" for name, radii in self.others.items()
+        ]
+        lines += [
+            f"  ours over the best of them: {self.mean_ratio:.4f} on average; over 1% longer on "
+            f"{self.longer:.1%}, over 1% shorter on {self.shorter:.1%} of the points",
+            f"  robust accuracy at most {self.excess_points:+.2f} points above theirs, "
+            f"{self.apgd_excess_points:+.2f} above APGD's",
+        ]
+        return "\n".join(lines)
 
 
-def summarise(
-    ours: ndarray, theirs: ndarray, radii: list[float], pgd: list[float]
-) -> dict[str, Any]:
-    """Both attacks in numbers, from the radius of each image.
+def compare_attacks(
+    model: Model,
+    x: ndarray,
+    y: Sequence[int] | Int[ndarray, " n"],
+    norm: str = "l2",
+    budget: int = 120,
+    ours: Attack | None = None,
+    network: str = "network",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> AttackComparison:
+    """Attack the same points by ours, by foolbox's minimal-norm attacks, and by APGD at some radii.
 
-    >>> made = summarise(np.array([1.0, 2.0]), np.array([1.0, 4.0]), [1.5], [50.0])
-    >>> made["mean_ratio"], made["excess_points"], made["longer"], made["pgd_excess_points"]
-    (0.75, 0.0, 0.0, 0.0)
+    Everyone sees the decision of `model` and may take `budget` gradients per point; APGD may take as
+    many at every radius. Points of foolbox are taken as they are, not shortened, only checked
+    that they flip.
+
+    Args:
+        model: `network_model(...)` or `torch_model(...)`.
+        x: points, one per row, or images.
+        y: labels.
+        norm: "l2" (against DDN and DeepFool) or "linf" (against FMN and DeepFool).
+        ours: `Strongest()` unless given.
+        network: what this is, for titles.
     """
-    both = np.isfinite(ours) & np.isfinite(theirs) & (theirs > 0)
-    grid = np.unique(np.concatenate([ours, theirs]))
-    grid = grid[np.isfinite(grid)]
-    excess = max(float(np.mean(ours > r) - np.mean(theirs > r)) for r in grid)
-    shares = [100 * float(np.mean(ours > r)) for r in radii]
-    return {
-        "images": len(ours),
-        "median": float(np.median(ours)),
-        "median_foolbox": float(np.median(theirs)),
-        "mean_ratio": float(np.mean(ours[both] / theirs[both])),
-        "longer": float(np.mean(ours > 1.01 * theirs)),
-        "shorter": float(np.mean(theirs > 1.01 * ours)),
-        "excess_points": 100 * excess,
-        "pgd_radii": radii,
-        "pgd_foolbox": pgd,
-        "pgd_ours": shares,
-        "pgd_excess_points": max(a - b for a, b in zip(shares, pgd, strict=True)),
-    }
+    one_of("norm", norm, NORMS)
+    positive_whole("budget", budget)
+    tasks = 1 + len(OPPONENTS[norm]) + len(SHARES)
+    stages = [part(progress, i / tasks, (i + 1) / tasks) for i in range(tasks)]
+    result = attack_suite(
+        model, x, y, norm, ours or Strongest(), budget=budget, seed=seed, progress=stages[0]
+    )
+    if isinstance(model, TorchModel):
+        model = model.shaped(x)
+    rows = np.flatnonzero(result.radii > 0)
+    points, label = model.rows(x)[rows], model.decision.labels(y)[rows]
+    others, gradients = {}, {"ours": result.gradients}
+    for stage, name in zip(stages[1:], OPPONENTS[norm], strict=False):
+        stage(0.0, f"{network}: foolbox's {name}")
+        before = model.cost.gradients
+        end = foolbox_attack(model, points, label, name, seed=seed, steps=budget)
+        others[name] = np.zeros(len(result))
+        others[name][rows] = end.radii(points, norm)
+        gradients[name] = (model.cost.gradients - before) / len(points)
+    finite = result.radii[np.isfinite(result.radii)]
+    radii = tuple(float(share * np.median(finite)) for share in SHARES)
+    accuracy = []
+    for stage, radius in zip(stages[1 + len(others) :], radii, strict=True):
+        stage(0.0, f"{network}: APGD at {radius:.3g}")
+        flipped = apgd(model, points, label, np.full(len(points), radius), norm, budget, seed=seed)
+        accuracy.append(float(np.sum(~flipped.flipped)) / len(result))
+    return AttackComparison(
+        network,
+        norm,
+        model.unit(norm),
+        budget,
+        result.radii,
+        others,
+        gradients,
+        radii,
+        tuple(accuracy),
+    )
+
+
+def comparison_figure(comparisons: Sequence[AttackComparison]) -> Figure:
+    """A panel for each comparison."""
+    images = max(len(comparison.ours) for comparison in comparisons)
+    return Figure(
+        "attack-comparison",
+        "Robust accuracy by our attack, by foolbox's and by APGD",
+        f"{images} test images of each network, the same decision and the same number of gradients "
+        "for everyone. Lower is a stronger attack.",
+        tuple(comparison.panel() for comparison in comparisons),
+    )
+
+
+def _plain(radii: Float[ndarray, " n"]) -> list[float]:
+    """To five digits, more than an attack can promise; -1 where no flip was found."""
+    return [float(f"{r:.5g}") if np.isfinite(r) else -1.0 for r in radii.tolist()]
+
+
+def _radii(values: Sequence[float]) -> Float[ndarray, " n"]:
+    given = np.asarray(values, dtype=float)
+    return np.where(given < 0, np.inf, given)

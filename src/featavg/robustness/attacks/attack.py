@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.progress import Progress, silent
 from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model
@@ -59,6 +60,7 @@ class AttackProblem:
         budget: gradients per point for an attack that does not state its own.
         seed: for random starts.
         ends: what the attacks before this one ended at.
+        progress: whom a long attack tells how far it is, from 0 to 1.
     """
 
     model: Model
@@ -70,6 +72,7 @@ class AttackProblem:
     budget: int = 120
     seed: int = 0
     ends: tuple[AttackEnd, ...] = ()
+    progress: Progress = silent
 
     @property
     def nearest(self) -> AttackEnd:
@@ -109,9 +112,17 @@ class Attack(ABC):
     default: ClassVar[bool] = False
     refines: ClassVar[bool] = False
 
+    def usual_for(self, model: Model) -> bool:
+        """Whether a suite that is not told its attacks runs this one on `model`."""
+        return self.default
+
     @abstractmethod
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """The nearest flipped points that this attack sees."""
+
+    def expected_gradients(self, budget: int) -> float:
+        """Gradients per point that it will take, about: what the time left is estimated from."""
+        return budget
 
     def obstacle(
         self, model: Model, norm: str = "l2", features: FeatureDirections | None = None

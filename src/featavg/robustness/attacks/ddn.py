@@ -56,7 +56,7 @@ def ddn(
         now, flipped = length(delta, norm), margin <= 0
         better = flipped & (now < best_length)
         best[better], best_length[better] = point[better], now[better]
-        further = now + value / _dual_length(gradient, norm)
+        further = now + value / dual_length(gradient, norm)
         never = np.isinf(best_length)
         radius = np.where(
             flipped,
@@ -93,7 +93,7 @@ def _to_sphere(
     return np.asarray(delta * scale.astype(delta.dtype))
 
 
-def _dual_length(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, " n"]:
+def dual_length(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, " n"]:
     """How fast the objective can fall for a step of length one; infinite where it cannot."""
     wide = gradient.astype(np.float64, copy=False)
     size = np.abs(wide).sum(axis=1) if norm == "linf" else length(wide, "l2")

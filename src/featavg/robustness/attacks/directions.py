@@ -41,6 +41,10 @@ class Directions(Attack):
     def __post_init__(self) -> None:
         positive_whole("steps", self.steps)
 
+    def expected_gradients(self, budget: int) -> float:
+        """The descent, and as much again for the line searches."""
+        return 2 * self.steps
+
     def obstacle(
         self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
     ) -> InputError | None:

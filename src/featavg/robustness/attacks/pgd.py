@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from featavg.errors import InputError, one_of
 from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole
 from featavg.robustness.attacks.directions import directions
 from featavg.robustness.attacks.line_search import shorten
-from featavg.robustness.attacks.result import AttackEnd
+from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.models.model import Covector, Model
 from featavg.robustness.models.norms import length, steepest, to_ball, to_box
 
@@ -46,13 +46,13 @@ class PGD(Attack):
         if self.restarts is not None:
             positive_whole("restarts", self.restarts)
 
+    def expected_gradients(self, budget: int) -> float:
+        """All starts at all radii; those that flip stop early."""
+        return self.steps * self.rounds * (self.restarts or 2)
+
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Bisect between radii where PGD flips and where it does not."""
-        x, known = problem.x, problem.reached
-        finite = known[np.isfinite(known)]
-        typical = float(np.median(finite)) if len(finite) else 0.0
-        guess = np.where(np.isfinite(known), known * 0.999, typical or np.abs(x).max() or 1.0)
-        along = []
+        x, along = problem.x, []
         if problem.features is not None:
             along = list(directions(problem.features, x, problem.label).values())
         return minimal_pgd(
@@ -60,7 +60,7 @@ class PGD(Attack):
             x,
             problem.label,
             problem.margin,
-            guess,
+            first_guess(problem),
             problem.norm,
             self.rounds,
             self.steps,
@@ -102,8 +102,7 @@ def pgd(
     size = 2.5 / steps if step_size is None else step_size
     covector = _covector(model, label, loss, own)
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
-    draw = stream(seed, "pgd")
-    for begin in _beginnings(x, radius, norm, restarts, starts, draw):
+    for begin in beginnings(x, radius, norm, restarts, starts, seed):
         left = np.flatnonzero(~flipped)
         delta = to_box(x[left], to_ball(begin[left], radius[left], norm), model.bounds)
         for i in range(steps + 1):
@@ -148,19 +147,47 @@ def minimal_pgd(
     Args:
         guess: a first radius for each point, such as what another attack found.
     """
-    low, high = np.zeros(len(x)), np.full(len(x), np.inf)
-    best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
+    problem = AttackProblem(model, x, label, margin, norm)
+    return smallest_radius(
+        lambda radius: pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=seed),
+        problem,
+        guess,
+        rounds,
+    )
+
+
+def smallest_radius(
+    at_radius: Callable[[Float[ndarray, " n"]], AttackEnd],
+    problem: AttackProblem,
+    guess: Float[ndarray, " n"],
+    rounds: int,
+) -> AttackEnd:
+    """The smallest radius at which an attack flips, between an unflipped and a flipped one.
+
+    Args:
+        at_radius: the attack inside the balls of given radii.
+        guess: a first radius for each point.
+        rounds: radii tried; doubled until one flips, then halved in between.
+    """
+    x = problem.x
+    low, best = np.zeros(len(x)), AttackEnd.nothing(x)
     radius = guess.astype(float).copy()
     for _ in range(rounds):
-        end = pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=seed)
-        point, _ = shorten(model, x, label, end.point, margin, steps=4)
-        hit = end.flipped
-        reached = np.where(hit, length(point - x, norm), np.inf)
-        nearer = reached < high
-        best[nearer], flipped[nearer], high[nearer] = point[nearer], True, reached[nearer]
-        low = np.where(hit, low, np.maximum(low, radius))
+        end = at_radius(radius)
+        point, _ = shorten(problem.model, x, problem.label, end.point, problem.margin, steps=4)
+        best = nearer(x, best, AttackEnd(point, end.flipped), problem.norm)
+        high = best.radii(x, problem.norm)
+        low = np.where(end.flipped, low, np.maximum(low, radius))
         radius = np.where(np.isinf(high), 2 * radius, (low + high) / 2)
-    return AttackEnd(best, flipped)
+    return best
+
+
+def first_guess(problem: AttackProblem) -> Float[ndarray, " n"]:
+    """A radius to begin a bisection with: a hair below what is known, else what is typical."""
+    known = problem.reached
+    finite = known[np.isfinite(known)]
+    typical = float(np.median(finite)) if len(finite) else 0.0
+    return np.where(np.isfinite(known), known * 0.999, typical or np.abs(problem.x).max() or 1.0)
 
 
 def _look(
@@ -195,15 +222,16 @@ def _covector(
     return lambda f, at: np.eye(f.shape[1])[own[at]] - softmax(f, axis=1)
 
 
-def _beginnings(
+def beginnings(
     x: Float[ndarray, "n D"],
     radius: Float[ndarray, " n"],
     norm: str,
     restarts: int,
     starts: Sequence[Float[ndarray, "n D"]],
-    draw: np.random.Generator,
+    seed: int,
 ) -> list[ndarray]:
-    """x itself, the given directions at full radius, then random points of the ball."""
+    """No perturbation, the given directions at full radius, then random points of the ball."""
+    draw = stream(seed, "pgd")
     begins = [np.zeros_like(x)]
     for direction in starts:
         unit = direction / np.maximum(length(direction, norm), 1e-300)[:, None]

@@ -18,6 +18,7 @@ from featavg.robustness.attacks.attack import (
     targets,
 )
 from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import reach, shorten
 from featavg.robustness.attacks.pgd import minimal_pgd
 from featavg.robustness.attacks.result import AttackEnd, nearer
@@ -26,7 +27,7 @@ from featavg.robustness.models.decision import ALL
 
 @dataclass(frozen=True, repr=False)
 class RandomStarts(Attack):
-    """From random directions: a search along the line, then a descent; and PGD with restarts.
+    """From random directions: a search along the line, then a descent; PGD; the nearest slides.
 
     Only for points that no attack before it has flipped, or whose gradient is zero: where every
     ReLU in reach is off, a descent that begins at the point itself never moves, and one whose
@@ -46,6 +47,10 @@ class RandomStarts(Attack):
         positive_whole("starts", self.starts)
         positive_whole("steps", self.steps)
 
+    def expected_gradients(self, budget: int) -> float:
+        """One look at each gradient; points in need are the exception."""
+        return 1
+
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """The nearest flipped points over all starts; only of the points in need."""
         rows = _in_need(problem)
@@ -63,6 +68,14 @@ class RandomStarts(Attack):
             end = self._from(problem, rows, direction.astype(problem.x.dtype), length)
             best = nearer(problem.x[rows], best, end, problem.norm)
         best = nearer(problem.x[rows], best, self._pgd(problem, rows, scale), problem.norm)
+        best = slide(
+            problem.model,
+            problem.x[rows],
+            problem.label[rows],
+            best,
+            problem.margin[rows],
+            problem.norm,
+        )
         return AttackEnd.nothing(problem.x).put(rows, best)
 
     def _from(

@@ -17,10 +17,13 @@ from featavg.robustness.attacks.foolbox_bridge import PREFIX, Foolbox
 from featavg.robustness.models.model import Model
 
 MODULES = (
+    "featavg.robustness.attacks.strongest",
     "featavg.robustness.attacks.targeted_ddn",
     "featavg.robustness.attacks.deepfool",
     "featavg.robustness.attacks.directions",
+    "featavg.robustness.attacks.fmn",
     "featavg.robustness.attacks.pgd",
+    "featavg.robustness.attacks.apgd",
     "featavg.robustness.attacks.random_starts",
     "featavg.robustness.attacks.polish",
 )
@@ -30,7 +33,7 @@ def known_attacks() -> dict[str, Attack]:
     """Every registered attack with its usual settings, by name.
 
     >>> ", ".join(known_attacks())
-    'ddn, deepfool, directions, pgd, random-starts, polish'
+    'strongest, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
     """
     return {attack.name: attack for module in MODULES for attack in _attacks_of(module)}
 
@@ -55,7 +58,7 @@ def chosen_attacks(
     """
     known = known_attacks()
     if attacks is None:
-        usual = [attack for attack in known.values() if attack.default]
+        usual = [attack for attack in known.values() if attack.default and attack.usual_for(model)]
         return tuple(attack for attack in usual if attack.applies_to(model, norm, features))
     if isinstance(attacks, str | Attack):
         attacks = [attacks]

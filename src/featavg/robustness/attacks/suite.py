@@ -10,6 +10,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
+from featavg.progress import Progress, part
 from featavg.robustness.attacks.attack import (
     Attack,
     AttackProblem,
@@ -37,6 +38,7 @@ def attack_suite(
     features: FeatureDirections | None = None,
     budget: int = 120,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> AttackResult:
     """The smallest radius any of the attacks finds, for every point.
 
@@ -53,6 +55,7 @@ def attack_suite(
         features: for "directions", and as starts for "pgd"; a two-layer network has its own.
         budget: gradients per point for an attack that does not state its own.
         seed: for random starts.
+        progress: is told the share done and what is being done, such as a `ProgressBar`.
 
     >>> from featavg.nets.two_layer import binary
     >>> from featavg.robustness.models.model import network_model
@@ -77,7 +80,7 @@ def attack_suite(
         problem = AttackProblem(
             model, points[right], label[right], margin, norm, features, budget, seed
         )
-        end, names = _run(problem, chosen)
+        end, names = _run(problem, chosen, progress)
         if not end.flipped.any():
             _refuse_if_nothing_moves(problem)
         radii[right] = end.radii(points[right], norm)
@@ -96,13 +99,19 @@ def attack_suite(
     )
 
 
-def _run(problem: AttackProblem, attacks: tuple[Attack, ...]) -> tuple[AttackEnd, list[str]]:
+def _run(
+    problem: AttackProblem, attacks: tuple[Attack, ...], progress: Progress | None
+) -> tuple[AttackEnd, list[str]]:
     """All attacks: the nearest end of each point, and whose it is."""
     inner, span = _in_span(problem)
     names = [""] * len(inner.x)
     best = AttackEnd.nothing(inner.x)
-    for attack in attacks:
-        end = _shortened(inner, attack(inner))
+    costs = [attack.expected_gradients(problem.budget) for attack in attacks]
+    ends_at = np.cumsum(costs) / max(sum(costs), 1e-300)
+    for attack, start, stop in zip(attacks, [0.0, *ends_at], ends_at, strict=False):
+        step = _named_progress(part(progress, float(start), float(stop)), str(attack))
+        step(0.0, "")
+        end = _shortened(inner, attack(replace(inner, progress=step)))
         closer = end.radii(inner.x, inner.norm) < best.radii(inner.x, inner.norm)
         best = nearer(inner.x, best, end, inner.norm)
         names = [str(attack) if c else name for c, name in zip(closer, names, strict=True)]
@@ -110,6 +119,11 @@ def _run(problem: AttackProblem, attacks: tuple[Attack, ...]) -> tuple[AttackEnd
     if span is not None:
         best = AttackEnd(span.back(problem.x, inner.x, best.point), best.flipped)
     return confirmed(problem.model, problem.x, problem.label, best), names
+
+
+def _named_progress(progress: Progress, name: str) -> Progress:
+    """Notes that begin with the name of the attack."""
+    return lambda share, note: progress(share, f"{name}: {note}" if note else name)
 
 
 def _in_span(problem: AttackProblem) -> tuple[AttackProblem, Span | None]:

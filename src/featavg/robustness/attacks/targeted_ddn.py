@@ -14,7 +14,7 @@ from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.result import AttackEnd, nearer
-from featavg.robustness.models.model import Model
+from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_halfspace
 
 
@@ -38,6 +38,14 @@ class DDN(Attack):
     def __post_init__(self) -> None:
         if self.steps is not None:
             positive_whole("steps", self.steps)
+
+    def usual_for(self, model: Model) -> bool:
+        """On deep networks several short descents find more (see `Strongest`)."""
+        return isinstance(model, TwoLayerModel)
+
+    def expected_gradients(self, budget: int) -> float:
+        """All of them."""
+        return budget if self.steps is None else self.steps
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Descend to the nearest boundary found."""

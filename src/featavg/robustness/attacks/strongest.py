@@ -1,0 +1,162 @@
+"""Several short descents instead of a long one, then the shortest is refined: for deep networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole, targets
+from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.fmn import fmn
+from featavg.robustness.attacks.line_search import shorten
+from featavg.robustness.attacks.result import AttackEnd, nearer
+from featavg.robustness.models.decision import ALL
+from featavg.robustness.models.model import Model, TwoLayerModel
+from featavg.robustness.models.norms import length, to_halfspace
+
+# A descent shorter than this ends before it is near the boundary.
+SHORTEST = 15
+
+
+@dataclass(frozen=True, repr=False)
+class Strongest(Attack):
+    r"""The nearest end of several descents from different starts, refined.
+
+    The boundary of a deep network has many points that are nearest in their neighbourhood, and which
+    of them a descent ends at is a matter of chance: on a digits network foolbox's DDN with 120 steps
+    ended more than 1% too far out for a third of the images, and 500 steps of ours for a fifth. Five
+    descents of 20 steps do better. The first begins at x. Later ones begin at
+
+        delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one,
+
+    near what is best so far and away from it; in l_inf, FMN takes turns with DDN. Where the margin
+    has kinks between rivals (the read-out `max`, or more than two classes), every other descent is
+    aimed at one of them alone, the nearest first by the linearised distance. What is left of the
+    budget refines the shortest by small steps, aimed as the descent that found it.
+
+    Attributes:
+        steps: gradients per point in total; the budget of the suite unless given.
+        starts: descents, fewer if the budget is small.
+    """
+
+    name: ClassVar[str] = "strongest"
+    default: ClassVar[bool] = True
+    steps: int | None = None
+    starts: int = 5
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            positive_whole("steps", self.steps)
+        positive_whole("starts", self.starts)
+
+    def usual_for(self, model: Model) -> bool:
+        """Two-layer networks have attacks that know their shape."""
+        return not isinstance(model, TwoLayerModel)
+
+    def expected_gradients(self, budget: int) -> float:
+        """All of them."""
+        return budget if self.steps is None else self.steps
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Descend, begin again, refine."""
+        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+        budget = problem.budget if self.steps is None else self.steps
+        rivals, ways = _rivals(problem) if budget >= 4 * SHORTEST else (_no_rivals(x), [])
+        left = budget - len(ways)
+        starts = max(1, min(self.starts, left // SHORTEST - 1))
+        steps = max(left // (starts + 1), 1)
+        draw = stream(problem.seed, "strongest")
+        best, best_aims = AttackEnd.nothing(x), np.full(len(x), ALL)
+        for number in range(starts):
+            problem.progress(number / (starts + 1), f"descent {number + 1} of {starts}")
+            aims, start = np.full(len(x), ALL), None
+            if number % 2 and number // 2 < len(ways):
+                aims, start = rivals[:, number // 2], ways[number // 2]
+            elif number:
+                start = _elsewhere(problem, best, draw)
+            if norm == "linf" and number % 2 == 0:
+                # In l_inf the two ways of descending end at different places, and neither is better.
+                end = fmn(model, x, label, norm, steps, start, norm_step=(0.15, 0.002))
+            else:
+                end = ddn(model, x, label, aims, norm, steps, start, step_size=(1.0, 0.02))
+            end = _shortened(problem, end)
+            won = end.radii(x, norm) < best.radii(x, norm)
+            best, best_aims = nearer(x, best, end, norm), np.where(won, aims, best_aims)
+        problem.progress(starts / (starts + 1), "refining the shortest")
+        return self._refined(problem, best, best_aims, left - starts * steps)
+
+    def _refined(
+        self, problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int
+    ) -> AttackEnd:
+        rows = np.flatnonzero(best.flipped)
+        if len(rows) == 0 or steps < 1:
+            return best
+        x, label = problem.x[rows], problem.label[rows]
+        end = ddn(
+            problem.model,
+            x,
+            label,
+            aims[rows],
+            problem.norm,
+            steps,
+            best.point[rows] - x,
+            step_size=(0.2, 0.01),
+            norm_step=(0.05, 0.002),
+        )
+        return nearer(problem.x, best, best.put(rows, end), problem.norm)
+
+
+def _rivals(
+    problem: AttackProblem, most: int = 9
+) -> tuple[Int[ndarray, "n r"], list[Float[ndarray, "n D"]]]:
+    """The rivals of each point, nearest first, and the linearised way to each.
+
+    One gradient per rival and point. Nothing where the margin is smooth between them: aiming at one
+    alone then wastes a descent (on a digits network, 3.5% of the images instead of none).
+    """
+    model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+    rivals = targets(model, x, label, most)[:, 1:]
+    kinks = model.decision.classes > 2 or model.decision.readout.name == "max"
+    if rivals.shape[1] == 0 or not kinks:
+        return _no_rivals(x), []
+    ways, distances = [], []
+    for aims in rivals.T:
+        _, value, gradient = model.descend(x, label, aims)
+        way, reachable = to_halfspace(x, gradient, np.maximum(value, 0.0), norm, model.bounds)
+        ways.append(way)
+        distances.append(np.where(reachable & (value > 0), length(way, norm), np.inf))
+    order = np.argsort(np.stack(distances, axis=1), axis=1, kind="stable")
+    stacked, rows = np.stack(ways, axis=1), np.arange(len(x))
+    sorted_ways = [stacked[rows, order[:, i]] for i in range(order.shape[1])]
+    return np.take_along_axis(rivals, order, axis=1), sorted_ways
+
+
+def _no_rivals(x: Float[ndarray, "n D"]) -> Int[ndarray, "n 0"]:
+    return np.empty((len(x), 0), dtype=int)
+
+
+def _elsewhere(
+    problem: AttackProblem, best: AttackEnd, draw: np.random.Generator
+) -> Float[ndarray, "n D"]:
+    """A start near the best so far and away from it."""
+    x, norm = problem.x, problem.norm
+    radii = best.radii(x, norm)
+    finite = radii[np.isfinite(radii)]
+    typical = float(np.median(finite)) if len(finite) else float(np.abs(x).max()) or 1.0
+    radii = np.where(np.isfinite(radii), radii, typical)
+    direction = draw.standard_normal(x.shape)
+    direction *= (radii / length(direction, norm))[:, None]
+    half = np.where(best.flipped[:, None], 0.5 * (best.point - x), 0.0)
+    return (half + direction).astype(x.dtype)
+
+
+def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
+    point, flipped = shorten(
+        problem.model, problem.x, problem.label, end.point, problem.margin, steps=5, insist=True
+    )
+    return AttackEnd(point, flipped & end.flipped)
