@@ -77,6 +77,8 @@ from featavg.experiments.simulation.presets import compose as compose
 from featavg.experiments.simulation.run import Simulation as Simulation
 from featavg.experiments.simulation.run import load_simulation as load_simulation
 from featavg.experiments.simulation.run import simulate as simulate
+from featavg.experiments.simulation.radius import RadiusReport as RadiusReport
+from featavg.experiments.simulation.radius import radius_report as radius_report
 
 # measures
 from featavg.measures.averaging import AveragingIndex as AveragingIndex

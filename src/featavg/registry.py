@@ -100,8 +100,8 @@ class Registry(Generic[P]):
         if not isinstance(part, str):
             return part
         name, *given = part.split(":")
-        chosen = self[name]
-        known = {field.name: field for field in _options(chosen)}
+        made = self[name]
+        known = {field.name: field for field in _options(made)}
         options = {option: value for option, value in settings.items() if option in known}
         for text in given:
             option, _, value = text.partition("=")
@@ -109,7 +109,7 @@ class Registry(Generic[P]):
                 remedy = f"{name} has {', '.join(known) or 'no options'}"
                 raise InputError(self.kind, f"is {part!r} with the option {option!r}", remedy)
             options[option] = self._value(part, known[option], value)
-        return chosen(**options)
+        return made(**options)
 
     def _value(self, part: str, field: Field[Any], text: str) -> object:
         """An option as its annotation wants it."""

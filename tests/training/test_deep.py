@@ -19,6 +19,7 @@ from featavg.experiments.simulation.run import load_simulation, simulate
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import LOSSES
+from featavg.robustness.deep_radii import deep_radii
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt
@@ -241,9 +242,33 @@ def test_the_command_line_from_end_to_end(tmp_path: Path, capsys) -> None:
     assert [one.train_n for one in done.numbers] == [40] * 4
     report = radius_report(folder, points=3, readout="max")
     for labels in ("coarse", "fine"):
-        net, radii = done.net(labels), report.found[labels]
+        net, radii = done.net(labels), report.radii[labels]
         assert (radii.certified <= radii.attack).all()
         assert net.dimension == radii.witness.shape[1]
+    assert repr(report).startswith("Radii (l2) of 3 fresh points")
+    assert len(repr(done).splitlines()) == 3
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky-relu:leak=0.2"])
+def test_radii_of_residual_and_leaky_networks_hold(activation: str) -> None:
+    """Nothing within the certificate flips, and the witness does, by plain evaluation."""
+    rng = np.random.default_rng(0)
+    net = Deep(
+        (rng.normal(size=(4, 5)), rng.normal(size=(4, 4)), rng.normal(size=(1, 4))),
+        (rng.normal(size=4), rng.normal(size=4), None),
+        activation,
+        residual=True,
+    )
+    x = rng.normal(size=(6, 5))
+    y = np.sign(net(x)[:, 0]).astype(int)
+    radii = deep_radii(net, x, y, readout="sum")
+    # One by one a witness flips exactly; in a batch BLAS may add in another order.
+    assert (y * net(radii.witness)[:, 0] <= 1e-12).all()
+    np.testing.assert_allclose(np.linalg.norm(radii.witness - x, axis=1), radii.attack, rtol=1e-9)
+    for point, label, certified in zip(x, y, radii.certified, strict=True):
+        steps = rng.normal(size=(20_000, 5))
+        steps *= 0.999 * min(certified, 10.0) / np.linalg.norm(steps, axis=1, keepdims=True)
+        assert (label * net(point + steps)[:, 0] > 0).all()
 
 
 def test_deep_runs_measure_gradients() -> None:

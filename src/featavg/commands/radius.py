@@ -43,9 +43,9 @@ def _radius(
     for row in rows:
         shown.add_row(*row.values())
     terminal.print(shown)
-    for labels, found in report.found.items():
+    for labels, radii in report.radii.items():
         terminal.print(f"{labels} labels, certified radii:")
-        terminal.print(_histogram(found.certified))
+        terminal.print(_histogram(radii.certified))
     terminal.print(f"Curve and histogram: {figures}")
     if json is not None:
         terminal.print(f"Everything: {json}")

@@ -73,11 +73,11 @@ class Deep:
             raise InputError("biases", f"are {len(self.biases)}", "give one, or None, per layer")
         for number, (w, b) in enumerate(zip(self.weights, self.biases or (), strict=False), 1):
             if b is not None and b.shape != w.shape[:-1]:
-                told = f"of layer {number} have shape {b.shape}"
-                raise InputError("biases", told, f"give {w.shape[-2]}, one per neuron")
+                problem = f"of layer {number} have shape {b.shape}"
+                raise InputError("biases", problem, f"give {w.shape[-2]}, one per neuron")
         if self.residual and len(set(self.widths[:-1])) > 1:
-            told = f"is set for hidden layers of {', '.join(map(str, self.widths[:-1]))} neurons"
-            raise InputError("residual", told, "give all hidden layers the same width")
+            problem = f"is set for hidden layers of {', '.join(map(str, self.widths[:-1]))} neurons"
+            raise InputError("residual", problem, "give all hidden layers the same width")
         check_finite(self.arrays())
 
     @property
@@ -132,8 +132,8 @@ class Deep:
         if self.residual and self.depth > 2:
             raise InputError("network", "is not homogeneous, it is residual", "give a plain one")
         if self.phi.negative_slope is None:
-            told = f"is not homogeneous, its activation is {self.phi.name}"
-            raise InputError("network", told, "give a ReLU or a leaky one")
+            problem = f"is not homogeneous, its activation is {self.phi.name}"
+            raise InputError("network", problem, "give a ReLU or a leaky one")
         for number, bias in enumerate(self.biases or (), start=1):
             if number > 1 and bias is not None:
                 raise InputError(
@@ -152,7 +152,7 @@ class Deep:
             x: the points.
             first: W_1 x where somebody has a faster way to compute it.
         """
-        found: list[ndarray] = []
+        layers: list[ndarray] = []
         h = x
         for number, weight in enumerate(self.weights):
             given = first is not None and number == 0
@@ -160,18 +160,18 @@ class Deep:
             bias = self.biases[number] if self.biases else None
             if bias is not None:
                 z = z + bias[..., None, :]
-            found.append(z)
+            layers.append(z)
             active = self.phi.value(z)
             h = h + active if self._skips(number) else active
-        return found
+        return layers
 
     def hidden(self, preactivations: Sequence[ndarray]) -> list[ndarray]:
         """h_1, ..., h_{L-1}: what the layers behind the first are fed."""
-        found: list[ndarray] = []
+        fed: list[ndarray] = []
         for number, z in enumerate(preactivations[:-1]):
             active = self.phi.value(z)
-            found.append(found[-1] + active if self._skips(number) else active)
-        return found
+            fed.append(fed[-1] + active if self._skips(number) else active)
+        return fed
 
     def backward(
         self,
@@ -203,7 +203,7 @@ class Deep:
     def input_gradient(
         self, x: Float[ndarray, "... n N"], slopes: Float[ndarray, "... n c"] | None = None
     ) -> Float[ndarray, "... n N"]:
-        """sum_j slopes_j dF_j/dx at each point; for one output, dF/dx unless told otherwise."""
+        """sum_j slopes_j dF_j/dx at each point; for one output, dF/dx unless problem otherwise."""
         z = self.preactivations(x)
         if slopes is None:
             if self.outputs != 1:

@@ -69,8 +69,8 @@ class DeepObjective:
     def __post_init__(self) -> None:
         check_points(self.x, self.targets)
         if self.x.shape[-1] != self.net.dimension:
-            told = f"has {self.x.shape[-1]} columns"
-            raise InputError("x", told, f"the network reads {self.net.dimension}")
+            problem = f"has {self.x.shape[-1]} columns"
+            raise InputError("x", problem, f"the network reads {self.net.dimension}")
         check_targets(self.targets, self.net.outputs)
         object.__setattr__(self, "trainable", tuple(self.trainable) or tuple(self.net.arrays()))
         for name in self.trainable:

@@ -206,7 +206,7 @@ def _shares(
     q = gram * np.outer(u, u)
     low, high = np.zeros(size), np.ones(size)
     # In units of the pushes the matrix has a unit diagonal, which the solver needs.
-    found, *_ = daqp.solve(
+    solution, *_ = daqp.solve(
         q / np.outer(scale, scale),
         u * drift / scale / scale.max(),
         np.empty((0, size)),
@@ -214,5 +214,5 @@ def _shares(
         low,
         np.zeros(size, dtype=np.int32),
     )
-    c = np.asarray(found) * scale.max() / scale
+    c = np.asarray(solution) * scale.max() / scale
     return np.where(c < 1e-9, 0.0, np.where(c > 1.0 - 1e-9, 1.0, c))

@@ -107,12 +107,12 @@ class Recipe:
         stepper, controller, loss = self.chosen_stepper, self.chosen_controller, self.chosen_loss
         if controller.needs_error and not stepper.estimates_error:
             able = [name for name in STEPPERS if STEPPERS[name].estimates_error]
-            told = f"is {controller.name} with stepper {stepper.name}"
-            raise InputError("controller", told, f"it needs the stepper {' or '.join(able)}")
+            problem = f"is {controller.name} with stepper {stepper.name}"
+            raise InputError("controller", problem, f"it needs the stepper {' or '.join(able)}")
         if loss.one_output != (self.labels == "coarse"):
             fitting = [n for n in LOSSES if LOSSES[n].one_output == (self.labels == "coarse")]
-            told = f"is {loss.name} for {self.labels} labels"
-            raise InputError("loss", told, f"choose {' or '.join(fitting)}")
+            problem = f"is {loss.name} for {self.labels} labels"
+            raise InputError("loss", problem, f"choose {' or '.join(fitting)}")
 
     def neurons(self, k: int) -> int:
         """M, the number of hidden neurons of the network for k clusters."""

@@ -53,13 +53,37 @@ def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
     if not names or unfinished or any(name.startswith(UNFINISHED) for name in names):
         return
     try:
-        described = _numbers_in(out)
+        stored = _numbers_in(out)
     except InputError:
-        told = f"({out}) holds files that no simulation wrote"
-        raise InputError("out", told, "choose a new or empty folder") from None
-    if described.get("key") != setting.key and not overwrite:
-        told = f"({out}) holds the result of another setting"
-        raise InputError("out", told, "choose another folder, or overwrite it")
+        problem = f"({out}) holds files that no simulation wrote"
+        raise InputError("out", problem, "choose a new or empty folder") from None
+    if not _is_of(stored, setting) and not overwrite:
+        problem = f"({out}) holds the result of another setting"
+        raise InputError("out", problem, "choose another folder, or overwrite it")
+
+
+def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
+    """Whether a result is of this setting; fields that are newer than the result do not count."""
+    said = setting.model_dump(mode="json")
+    return all(said.get(name) == value for name, value in stored["setting"].items())
+
+
+def described(
+    setting: Setting,
+    about: Mapping[str, str],
+    numbers: list[RunNumbers],
+    cosines: Mapping[str, ndarray],
+) -> dict[str, Any]:
+    """All of a simulation but its weights, as plain values."""
+    return {
+        "kind": KIND,
+        "key": setting.key,
+        "about": dict(about),
+        "setting": setting.model_dump(mode="json"),
+        "seeds": list(setting.seeds),
+        "runs": [asdict(row) for row in numbers],
+        "cosines": {labels: matrices.tolist() for labels, matrices in cosines.items()},
+    }
 
 
 def write(
@@ -72,18 +96,9 @@ def write(
     figures: tuple[Figure, ...],
 ) -> None:
     """Write everything into `out` when it is complete; what else is there stays."""
-    described = {
-        "kind": KIND,
-        "key": setting.key,
-        "about": dict(about),
-        "setting": setting.model_dump(mode="json"),
-        "seeds": list(setting.seeds),
-        "runs": [asdict(one) for one in numbers],
-        "cosines": {labels: matrices.tolist() for labels, matrices in cosines.items()},
-    }
     with into_folder(out, NUMBERS, "out", owned=(*LABELS, "figures")) as folder:
         _write_text(folder / SETTINGS, f"# featavg {about['featavg']}\n\n{setting.to_toml()}")
-        _write_text(folder / NUMBERS, dumps(described))
+        _write_text(folder / NUMBERS, dumps(described(setting, about, numbers, cosines)))
         _write_text(folder / "numbers.csv", _csv(numbers))
         for labels, run in runs.items():
             run.save(folder / labels)
@@ -106,24 +121,25 @@ def read(
     folder: Path,
 ) -> tuple[Setting, dict[str, str], list[RunNumbers], dict[str, ndarray], dict[str, Trajectory]]:
     """The inverse of `write`; a damaged or foreign folder is named, never half believed."""
-    described = _numbers_in(folder)
+    stored = _numbers_in(folder)
     try:
         setting = Setting.from_toml(folder / SETTINGS)
-        numbers = [RunNumbers(**row) for row in described["runs"]]
-        cosines = {labels: np.asarray(m, float) for labels, m in described["cosines"].items()}
+        numbers = [RunNumbers(**row) for row in stored["runs"]]
+        cosines = {labels: np.asarray(m, float) for labels, m in stored["cosines"].items()}
         expected = [(labels, seed) for labels in setting.each_labels for seed in setting.seeds]
-        if [(one.labels, one.seed) for one in numbers] != expected:
+        if [(row.labels, row.seed) for row in numbers] != expected:
             raise ValueError("its numbers and its settings do not fit")
         runs = {labels: load_trajectory(folder / labels) for labels in setting.each_labels}
-        stored, said = described["setting"], setting.model_dump(mode="json")
-        if any(said.get(name) != value for name, value in stored.items()):
+        if not _is_of(stored, setting):
             raise ValueError("its settings are not those that it was run with")
         for labels, run in runs.items():
             _check_run(setting, labels, run)
-        return setting, dict(described["about"]), numbers, cosines, runs
+        return setting, dict(stored["about"]), numbers, cosines, runs
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # InputError is one
-        told = str(error).rstrip(".")
-        raise InputError(str(folder), f"is damaged ({told})", "run the simulation again") from error
+        problem = str(error).rstrip(".")
+        raise InputError(
+            str(folder), f"is damaged ({problem})", "run the simulation again"
+        ) from error
 
 
 def _check_run(setting: Setting, labels: str, run: Trajectory) -> None:
@@ -146,13 +162,13 @@ def _numbers_in(folder: Path) -> dict[str, Any]:
         remedy = "run its command again" if unfinished else "give the folder of a simulation"
         raise InputError(str(folder), problem, remedy)
     try:
-        described = read_json(folder / NUMBERS)
+        stored = read_json(folder / NUMBERS)
     except InputError as error:
         problem = f"is damaged ({NUMBERS} {error.problem})"
         raise InputError(str(folder), problem, "run the simulation again") from None
-    if not isinstance(described, dict) or described.get("kind") != KIND:
+    if not isinstance(stored, dict) or stored.get("kind") != KIND:
         raise InputError(str(folder), "holds something else", "give the folder of a simulation")
-    return described
+    return stored
 
 
 def _csv(numbers: list[RunNumbers]) -> str:
@@ -160,7 +176,7 @@ def _csv(numbers: list[RunNumbers]) -> str:
     names = [field.name for field in fields(RunNumbers)]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(one) for one in numbers)
+    writer.writerows(asdict(row) for row in numbers)
     return text.getvalue()
 
 

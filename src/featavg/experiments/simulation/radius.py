@@ -15,6 +15,7 @@ from featavg.experiments.simulation.figures import ROLES
 from featavg.experiments.simulation.points import gather
 from featavg.experiments.simulation.run import Simulation, load_simulation
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
+from featavg.figures.result import Result
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
@@ -27,41 +28,41 @@ from featavg.storage.files import dumps, usable_folder, write
 from featavg.storage.provenance import provenance
 
 
-@dataclass(frozen=True, eq=False)
-class RadiusReport:
+@dataclass(frozen=True, eq=False, repr=False)
+class RadiusReport(Result):
     """Radii of the fresh points of every network of a simulation.
 
     Attributes:
-        found: by network: its labels ("coarse", "fine").
+        radii: of each network, by its labels ("coarse", "fine").
         readout: how the grouped network was read out.
         points, seed: how many fresh points, and their seed.
         simulation: whose networks they are; the first seed of each.
     """
 
-    found: dict[str, Radii]
+    radii: dict[str, Radii]
     readout: str
     points: int
     seed: int
     simulation: Simulation
 
     def rows(self) -> list[dict[str, str]]:
-        """One row a network, as text for a table."""
+        """One row per network, as text for a table."""
         table = []
-        for labels, one in self.found.items():
-            low, high = one.median
-            finite = one.attack[np.isfinite(one.attack)]
+        for labels, each in self.radii.items():
+            low, high = each.median
+            finite = each.attack[np.isfinite(each.attack)]
             table.append(
                 {
                     "labels": labels,
                     "read-out": self.readout if labels == "fine" else "one output",
                     "median radius (l2)": _interval(low, high),
-                    "smallest": f"{one.certified.min():.4g}",
+                    "smallest": f"{each.certified.min():.4g}",
                     "largest": f"{finite.max():.4g}" if len(finite) else "infinite",
-                    "largest gap": f"{one.gaps.max():.2g}",
+                    "largest gap": f"{each.gaps.max():.2g}",
                     "outcomes": ", ".join(
-                        f"{o.value}: {np.sum(one.outcome == o.code)}"
+                        f"{o.value}: {np.sum(each.outcome == o.code)}"
                         for o in RadiusStatus
-                        if np.any(one.outcome == o.code)
+                        if np.any(each.outcome == o.code)
                     ),
                 }
             )
@@ -69,31 +70,42 @@ class RadiusReport:
 
     def figures(self) -> tuple[Figure, ...]:
         """The robust-accuracy curves, from certificate to attack, and the histogram of the radii."""
-        attacks = np.concatenate([one.attack for one in self.found.values()])
+        attacks = np.concatenate([each.attack for each in self.radii.values()])
         farthest = float(np.max(attacks[np.isfinite(attacks)], initial=0.0)) or 1.0
-        at = np.linspace(0.0, 1.05 * farthest, 106)
-        curves, shown = [], {}
-        for labels, one in self.found.items():
-            lower, upper = one.robust_accuracy(at)
+        lengths = np.linspace(0.0, 1.05 * farthest, 106)
+        curves, histograms = [], {}
+        for labels, each in self.radii.items():
+            lower, upper = each.robust_accuracy(lengths)
             name = f"{labels} labels"
-            curves.append(Series(name, at, (lower + upper) / 2, ROLES[labels], lo=lower, hi=upper))
-            shown[name] = (one.certified[np.isfinite(one.certified)], ROLES[labels])
-        told = f"{self.points} fresh points, read-out by {self.readout} where there is a choice."
+            curves.append(
+                Series(name, lengths, (lower + upper) / 2, ROLES[labels], lo=lower, hi=upper)
+            )
+            histograms[name] = (each.certified[np.isfinite(each.certified)], ROLES[labels])
+        about = f"{self.points} fresh points, read-out by {self.readout} where there is a choice."
         return (
             Figure(
                 "robust-accuracy",
                 "Robust accuracy",
-                f"Share of points that no perturbation of that length flips: {told} Bands reach from "
+                f"Share of points that no perturbation of that length flips: {about} Bands reach from "
                 "the certificate to the attack.",
                 (Lines(Axis("radius", "l2"), Axis("robust accuracy"), tuple(curves)),),
             ),
             Figure(
                 "radii",
                 "Certified radii",
-                f"How the certified radii are spread: {told}",
-                (Histogram.of(Axis("radius", "l2"), shown, bins=30),),
+                f"How the certified radii are spread: {about}",
+                (Histogram.of(Axis("radius", "l2"), histograms, bins=30),),
             ),
         )
+
+    def figure(self) -> Figure:
+        """The robust-accuracy curves."""
+        return self.figures()[0]
+
+    def summary(self) -> str:
+        """A line per network."""
+        rows = ("; ".join(f"{name} {cell}" for name, cell in row.items()) for row in self.rows())
+        return "\n".join([f"Radii (l2) of {self.points} fresh points", *(f"  {r}" for r in rows)])
 
     def to_json(self) -> dict[str, Any]:
         """Everything for machines, with the configuration and the version that made it."""
@@ -106,7 +118,7 @@ class RadiusReport:
             "points": self.points,
             "points_seed": self.seed,
             "readout": self.readout,
-            "networks": {labels: one.to_json() for labels, one in self.found.items()},
+            "networks": {labels: each.to_json() for labels, each in self.radii.items()},
         }
 
 
@@ -135,16 +147,16 @@ def radius_report(
     if points < 1:
         raise InputError("points", f"is {points}", "ask for at least one point")
     simulation = load_simulation(result)
-    found = {}
-    labels = simulation.setting.each_labels
-    for i, each in enumerate(labels):
+    measured = {}
+    kinds = simulation.setting.each_labels
+    for i, labels in enumerate(kinds):
         if progress is not None:
-            progress(i / len(labels), f"radii of the network with {each} labels")
-        net = simulation.net(each)
+            progress(i / len(kinds), f"radii of the network with {labels} labels")
+        net = simulation.net(labels)
         x, y, mask = _points(simulation, net, points, seed)
-        found[each] = network_radii(net, x, y, readout, mask, budget)
-    count = len(next(iter(found.values())))
-    report = RadiusReport(found, readout, count, seed, simulation)
+        measured[labels] = network_radii(net, x, y, readout, mask, budget)
+    count = len(next(iter(measured.values())))
+    report = RadiusReport(measured, readout, count, seed, simulation)
     if out is not None:
         from featavg.figures.matplotlib_figure import save
 

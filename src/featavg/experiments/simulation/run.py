@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
+import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from featavg.experiments.simulation.points import (
 )
 from featavg.experiments.simulation.presets import compose
 from featavg.experiments.simulation.setting import Setting
+from featavg.figures.figure import Figure
+from featavg.figures.result import Result
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
@@ -38,8 +42,8 @@ from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Result):
     """What a simulation found.
 
     Attributes:
@@ -65,7 +69,39 @@ class Simulation:
 
     def of(self, labels: str) -> list[RunNumbers]:
         """The numbers of one network, an entry for each seed."""
-        return [one for one in self.numbers if one.labels == labels]
+        return [row for row in self.numbers if row.labels == labels]
+
+    def figures(self) -> tuple[Figure, ...]:
+        """What the weights point at, and how the loss fell."""
+        return figures_of(self.runs, self.cosines, self.setting.task())
+
+    def figure(self) -> Figure:
+        """What the weights point at: the matrix of Figure 2 for each network."""
+        return self.figures()[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """The setting, the numbers and the cosines, with what made them."""
+        return on_disk.described(self.setting, self.about, self.numbers, self.cosines)
+
+    def summary(self) -> str:
+        """A line for each network: the median over its seeds."""
+        lines = [f"Simulation of k = {self.setting.k}, d = {self.setting.d}, n = {self.setting.n}"]
+        for labels in self.setting.each_labels:
+            rows = self.of(labels)
+            parts = [f"{labels} labels, {len(rows)} seed{'s' if len(rows) > 1 else ''}"]
+            for name, get in _SUMMARY.items():
+                values = [value for row in rows if (value := get(row)) is not None]
+                parts += [f"{name} {statistics.median(values):.3f}"] if values else []
+            lines.append("  " + ", ".join(parts))
+        return "\n".join(lines)
+
+
+_SUMMARY: dict[str, Callable[[RunNumbers], float | None]] = {
+    "log10 loss": lambda row: row.log10_loss,
+    "cosine with the own feature": lambda row: row.own_cosine,
+    "with others of its class": lambda row: row.same_class_cosine,
+    "averaging index": lambda row: row.averaging_index,
+}
 
 
 def simulate(
@@ -92,17 +128,17 @@ def simulate(
         checkpoint_seconds: how often, so that short runs write none; zero for never.
 
     >>> both = simulate(k=4, d=1000, n=50, steps=20, lr=1e-2)
-    >>> [one.labels for one in both.numbers], both.net("fine").weights.shape
+    >>> [row.labels for row in both.numbers], both.net("fine").weights.shape
     (['coarse', 'fine'], (4, 68))
     """
-    chosen = setting if setting is not None and not changes else _changed(setting, changes)
+    setting = setting if setting is not None and not changes else _changed(setting, changes)
     finite("checkpoint_seconds", checkpoint_seconds, least=0)
-    require_memory(chosen)
+    require_memory(setting)
     if out is None:
-        return _simulated(chosen, None, progress, figures, checkpoint, checkpoint_seconds)
-    folder = on_disk.claim_folder(Path(out), chosen, _size(chosen), overwrite)
+        return _simulated(setting, None, progress, figures, checkpoint, checkpoint_seconds)
+    folder = on_disk.claim_folder(Path(out), setting, _size(setting), overwrite)
     with locked(folder):
-        return _simulated(chosen, folder, progress, figures, checkpoint, checkpoint_seconds)
+        return _simulated(setting, folder, progress, figures, checkpoint, checkpoint_seconds)
 
 
 def _simulated(
@@ -119,7 +155,7 @@ def _simulated(
         labels: _train(setting, points, labels, progress, states, seconds)
         for labels in setting.each_labels
     }
-    numbers = [one for labels, run in runs.items() for one in measure(setting, points, labels, run)]
+    numbers = [row for labels, run in runs.items() for row in measure(setting, points, labels, run)]
     cosines = {labels: cosines_of(points, run) for labels, run in runs.items()}
     about = provenance()
     if folder is not None:
@@ -135,9 +171,9 @@ def _simulated(
 
 def load_simulation(folder: str | Path) -> Simulation:
     """Read back what `simulate` wrote: the same weights to the last bit."""
-    place = Path(folder)
-    setting, about, numbers, cosines, runs = on_disk.read(place)
-    return Simulation(setting, runs, numbers, cosines, about, place)
+    path = Path(folder)
+    setting, about, numbers, cosines, runs = on_disk.read(path)
+    return Simulation(setting, runs, numbers, cosines, about, path)
 
 
 def _changed(setting: Setting | None, changes: dict[str, Any]) -> Setting:
@@ -156,12 +192,12 @@ def _train(
     seconds: float,
 ) -> Trajectory:
     clock = Clock(setting)
-    place = setting.each_labels.index(labels)
+    before = setting.each_labels.index(labels)
 
-    def told(share_done: float, note: str) -> None:
+    def report(share_done: float, note: str) -> None:
         done = max(share_done, clock.share)
         if progress is not None:
-            progress((place + done) / len(setting.each_labels), f"{labels} labels, {note}")
+            progress((before + done) / len(setting.each_labels), f"{labels} labels, {note}")
 
     return train(
         share(setting, points, labels),
@@ -169,7 +205,7 @@ def _train(
         save_at=SaveAt(every=setting.save_every),
         recorders=[clock] if setting.time is not None else [],
         checkpoint=Checkpoint(states / labels, seconds) if states and seconds > 0 else None,
-        progress=told,
+        progress=report,
     )
 
 

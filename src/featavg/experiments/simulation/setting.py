@@ -118,8 +118,8 @@ class Setting(BaseModel):
                 and name in known
                 and known[name].annotation not in (bool, bool | None)
             ):
-                told = f"is {str(value).lower()}"
-                raise InputError(name, told, "give a number or a text")
+                problem = f"is {str(value).lower()}"
+                raise InputError(name, problem, "give a number or a text")
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -152,8 +152,8 @@ class Setting(BaseModel):
             if value is not None and value < least:
                 raise InputError(name, f"is {value}", f"give {least} or more")
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
-            told = ", ".join(map(str, self.seeds)) or "empty"
-            raise InputError("seeds", f"are {told}", "give different numbers, zero or more")
+            problem = ", ".join(map(str, self.seeds)) or "empty"
+            raise InputError("seeds", f"are {problem}", "give different numbers, zero or more")
         if (self.target_loss or 0) < 0:
             raise InputError("target_loss", f"is {self.target_loss}", "give 0 or more")
         # Refused even where the stepper has no use for them.
@@ -161,8 +161,8 @@ class Setting(BaseModel):
         finite("tolerance", self.tolerance, above=0, below=1)
         stepper = STEPPERS.build(self.stepper, beta=self.beta, tolerance=self.tolerance)
         if self.coordinates == "compressed" and not stepper.keeps_rotations:
-            told = f"are compressed with stepper {self.stepper}, which looks at single ones"
-            raise InputError("coordinates", told, "use ambient or auto")
+            problem = f"are compressed with stepper {self.stepper}, which looks at single ones"
+            raise InputError("coordinates", problem, "use ambient or auto")
         if self.loss and self.labels == "both" and not LOSSES.build(self.loss).one_output:
             remedy = "with both, it is the loss of the coarse labels"
             raise InputError("loss", f"is {self.loss} for both", remedy)

@@ -76,5 +76,5 @@ class StochasticGradientDescent(Stepper):
             return shuffled[number * size : (number + 1) * size]
 
         known = {int(step): after(int(step)) for step in np.unique(steps)}
-        chosen = [known[int(step)] for step in np.ravel(steps)]
-        return np.reshape(chosen, (*np.shape(steps), size))
+        batch_of_each = [known[int(step)] for step in np.ravel(steps)]
+        return np.reshape(batch_of_each, (*np.shape(steps), size))
