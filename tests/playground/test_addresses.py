@@ -209,6 +209,7 @@ def test_commands_and_python_are_understood_by_the_package(opened, rested, addre
         )
         assert parsed.lr == pytest.approx(setting["lr"], rel=1e-5)
         assert parsed.readout == setting["readout"]
+        assert (parsed.stepper, parsed.depth) == (setting["stepper"], int(setting["depth"]))
         assert parsed.task().positive_count == setting["positive"]
         call = next(row for row in python.splitlines() if "compose" in row)
         same = eval(call.split("fa.simulate(", 1)[1][:-1], {"fa": fa})

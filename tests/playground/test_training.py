@@ -14,6 +14,7 @@ from featavg.training.losses.logistic import Logistic
 from featavg.training.steppers.adam import Adam
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.steppers.momentum import Momentum
+from featavg.training.steppers.sign import SignDescent
 from featavg.training.train import initial_net
 
 AGREES = 1e-9
@@ -99,8 +100,9 @@ def basis_coefficients(weights, features):
         (GradientDescent(), fa.MultiCluster(k=3, d=20, sigma=0.5), 60, 0.05),
         (Momentum(), fa.MultiCluster(k=10, d=3072), 100, 2e-4),
         (Adam(), fa.MultiCluster(k=4, d=300), 60, 1e-3),
+        (SignDescent(), fa.MultiCluster(k=4, d=100), 40, 1e-3),
     ],
-    ids=["paper", "d-1e12", "cosine", "ambient", "momentum", "adam"],
+    ids=["paper", "d-1e12", "cosine", "ambient", "momentum", "adam", "sign"],
 )
 def test_two_layers_train_as_in_the_package(laboratory, labels, stepper, task, n, lr):
     recipe = fa.Recipe(labels=labels, m=3, h=2, stepper=stepper, lr=lr, steps=STEPS)
@@ -174,20 +176,3 @@ def test_three_layers_train_as_in_the_package(laboratory, labels):
         np.linalg.norm(features, axis=1), np.linalg.norm(effective, axis=1)
     )
     np.testing.assert_allclose(page["cosines"], cosines.ravel(), atol=AGREES)
-
-
-def test_sign_descent_is_what_it_says(laboratory):
-    task = fa.MultiCluster(k=4, d=100)
-    recipe = fa.Recipe(labels="coarse", m=2)
-    data = fa.draw(task, 30, 4, seed=1, coordinates="ambient")
-    net = initial_net(data, recipe)
-    w, b, a = net.weights.copy(), net.biases.copy(), net.head[0]
-    for _ in range(20):
-        z = data.x @ w.T + b
-        f = np.maximum(z, 0) @ a
-        slopes = (-data.y / (1 + np.exp(data.y * f)))[:, None] * a * (z >= 0)
-        w -= 1e-3 * np.sign(slopes.T @ data.x)
-        b -= 1e-3 * np.sign(slopes.sum(axis=0))
-    page = laboratory(TRAIN, handed_over(data, net, "coarse", "sign", 1e-3, steps=20))
-    np.testing.assert_allclose(page["weights"], w.ravel(), rtol=AGREES, atol=1e-15)
-    np.testing.assert_allclose(page["biases"], b, rtol=AGREES, atol=1e-15)

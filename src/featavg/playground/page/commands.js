@@ -5,7 +5,6 @@ import { defaults } from "./setting.js";
 
 const FLAGS = ["k", "d", "n", "sigma", "positive", "cosine", "m", "h", "sigma_w", "stepper", "lr", "readout", "orientation"];
 const USUAL = { readout: "probability" }; // where the package's default is another than the page's
-const PACKAGE_STEPPERS = ["gd", "momentum", "adam"];
 
 function plain(value) {
   if (typeof value !== "number" || Number.isInteger(value)) return String(value);
@@ -19,32 +18,26 @@ function changes(s) {
   for (const name of FLAGS) if (s[name] !== usual[name]) out[name] = s[name];
   if (out.sigma_w !== undefined) out.sigma_b = out.sigma_w;
   if (s.stepper !== "adam" && s.stepper !== "sign") delete out.orientation;
-  if (!PACKAGE_STEPPERS.includes(s.stepper)) delete out.stepper;
-  return out;
-}
-
-// Sentences on what the package's simulator does not take; they stand before the command.
-export function caveats(s) {
-  const out = [];
-  if (s.depth === "3") out.push("Three layers run in this page only: the command trains two.");
-  if (s.stepper === "sign") out.push("Sign descent runs in this page only: the command uses gradient descent.");
-  return out;
+  // The page's three layers: all of them trained, no biases.
+  return s.depth === "3" ? { ...out, depth: 3, layers: "all", biases: false } : out;
 }
 
 export function asCommand(s, step) {
-  const flags = Object.entries(changes(s)).map(([name, value]) => `--${name.replace("_", "-")} ${plain(value)}`);
+  const flags = Object.entries(changes(s)).map(([name, value]) => {
+    const flag = name.replace("_", "-");
+    return value === false ? `--no-${flag}` : `--${flag} ${plain(value)}`;
+  });
   if (step !== 100) flags.push(`--steps ${step}`);
   if (s.seed !== 0) flags.push(`--seed ${s.seed}`);
-  return [...caveats(s).map((line) => `# ${line}`), ["featavg simulate", ...flags].join(" ")].join("\n");
+  return ["featavg simulate", ...flags].join(" ");
 }
 
 export function asPython(s, step) {
-  const value = (v) => (typeof v === "string" ? `"${v}"` : plain(v));
+  const value = (v) => (typeof v === "string" ? `"${v}"` : v === false ? "False" : plain(v));
   const pairs = Object.entries(changes(s)).map(([name, v]) => `${name}=${value(v)}`);
   if (step !== 100) pairs.push(`steps=${step}`);
   if (s.seed !== 0) pairs.push(`seeds=(${s.seed},)`);
   return [
-    ...caveats(s).map((line) => `# ${line}`),
     "import featavg as fa",
     "",
     `done = fa.simulate(fa.compose("paper"${pairs.length ? ", " : ""}${pairs.join(", ")}))`,
