@@ -204,6 +204,12 @@ def test_numbers_and_pictures_are_saved(opened, rested, tmp_path):
         assert text.startswith("<svg")
         assert "var(" not in text
         assert text.count("<") > 10
+    page.click("#copy-command")
+    page.wait_for_selector("#shown:not([hidden])")
+    command = "featavg simulate --d 400 --n 60 --readout max --steps 10"
+    assert page.text_content("#shown-text") == command
+    page.click("#copy-python")
+    page.wait_for_selector("#shown-text:has-text('import featavg')")
     with page.expect_download() as saved:
         page.click("[data-view=curve] [data-save=png]")
     assert saved.value.path().read_bytes().startswith(b"\x89PNG")

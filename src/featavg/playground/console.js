@@ -1,8 +1,17 @@
-// What a curious reader finds in the console as `playground`, and what the tests call.
+// The simulator and the exact radii under one roof: what a curious reader finds in the console as
+// `playground.laboratory`, and what the tests call.
 
-import { simulator } from "./simulator/api.js";
 import { nearest } from "./robustness/nearest.js";
 import { RadiusSolver, brackets, median, shareBeyond } from "./robustness/radii.js";
 import { score } from "./robustness/readout.js";
+import { prepare } from "./simulator/laboratory.js";
+import { measure } from "./simulator/measures.js";
+import { Random } from "./simulator/random.js";
+import { drawTest, drawTraining, rowLengths } from "./simulator/sample.js";
+import { makeTask, theoryRadii } from "./simulator/task.js";
+import { Training } from "./simulator/training.js";
 
-export const laboratory = { ...simulator, nearest, RadiusSolver, brackets, median, shareBeyond, score };
+export const laboratory = {
+  Random, makeTask, theoryRadii, drawTest, drawTraining, rowLengths, Training, measure, prepare,
+  nearest, RadiusSolver, brackets, median, shareBeyond, score,
+};

@@ -31,15 +31,19 @@ function finite(value) {
   return Number.isFinite(value) ? value : null;
 }
 
+const STYLES = [
+  "fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "fill-opacity",
+  "stroke-opacity", "font-size", "font-weight", "font-family", "display",
+];
+
 // A view that stands alone: its own background, and every style it has on the page written out.
 export function standalone(root) {
   const copy = root.cloneNode(true);
   const sources = [root, ...root.querySelectorAll("*")];
   const copies = [copy, ...copy.querySelectorAll("*")];
-  const kept = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "fill-opacity", "stroke-opacity", "font-size", "font-weight", "font-family", "display"];
   sources.forEach((node, i) => {
     const style = getComputedStyle(node);
-    copies[i].setAttribute("style", kept.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
+    copies[i].setAttribute("style", STYLES.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
     for (const name of ["tabindex", "class"]) copies[i].removeAttribute(name);
   });
   const [, , width, height] = root.getAttribute("viewBox").split(" ").map(Number);

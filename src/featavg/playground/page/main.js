@@ -7,7 +7,8 @@ import { tell } from "../views/svg.js";
 import { asCommand, asPython } from "./commands.js";
 import { Controls } from "./controls.js";
 import { Experiment, SPEEDS } from "./experiment.js";
-import { copy, numbers, save, savePng, saveSvg } from "./exports.js";
+import { exits } from "./exits.js";
+import { numbers } from "./exports.js";
 import { typeset } from "./mathematics.js";
 import { parseAddress, settled, simulated, toAddress } from "./setting.js";
 import { EXERCISES, STORY } from "./story.js";
@@ -34,7 +35,7 @@ class Page {
     this.planes();
     this.storyteller();
     this.exercises();
-    this.exits();
+    exits(this, VERSION);
     this.theme();
     this.say(notes);
     this.begin(setting, location.hash.length > 1);
@@ -225,38 +226,6 @@ class Page {
       const item = document.createElement("li");
       item.innerHTML = `<p>${typeset(question)}</p><details><summary>Answer</summary><p>${typeset(answer)}</p></details>`;
       byId("exercise-list").append(item);
-    }
-  }
-
-  exits() {
-    const { experiment } = this;
-    const copied = async (button, content) => {
-      const done = await copy(content);
-      byId("shown-text").textContent = content;
-      byId("shown").hidden = false;
-      const before = button.textContent;
-      button.textContent = done ? "Copied" : "Select and copy below";
-      setTimeout(() => (button.textContent = before), 1500);
-    };
-    const step = () => experiment.record?.step ?? 0;
-    byId("copy-link").addEventListener("click", (event) => {
-      this.remember(true);
-      copied(event.currentTarget, location.href);
-    });
-    byId("copy-command").addEventListener("click", (event) => copied(event.currentTarget, asCommand(experiment.setting, step())));
-    byId("copy-python").addEventListener("click", (event) => copied(event.currentTarget, asPython(experiment.setting, step())));
-    byId("save-json").addEventListener("click", () => {
-      const content = JSON.stringify(numbers(experiment, VERSION), null, 1);
-      save(new Blob([content], { type: "application/json" }), "featavg-playground.json");
-    });
-    for (const button of document.querySelectorAll("button[data-save]")) {
-      button.addEventListener("click", () => {
-        const { view } = button.closest("figure").dataset;
-        const root = this.views.roots[view];
-        this.views.draw(experiment, true);
-        if (button.dataset.save === "svg") saveSvg(root, `featavg-${view}`);
-        else savePng(root, `featavg-${view}`);
-      });
     }
   }
 

@@ -87,7 +87,8 @@ export class Views {
     }));
     const y = range(series.flatMap((one) => one.points.map(([, v]) => v)), 0.2);
     lineChart(this.roots.loss, { series, x: this.time(experiment), y, marks: this.now(experiment), xLabel: "step", yLabel: "log₁₀ of the loss" });
-    set(this.roots.loss, { "aria-label": `Loss over time. Now ${NETWORKS.map((l) => `${tell(Math.exp(experiment.record[l].logLoss))} with ${l === "coarse" ? "class" : "cluster"} labels`).join(", ")}.` });
+    const told = inWords((labels) => tell(Math.exp(experiment.record[labels].logLoss)));
+    set(this.roots.loss, { "aria-label": `Loss over time. Now ${told}.` });
   }
 
   index(experiment) {
@@ -98,7 +99,8 @@ export class Views {
     const chance = experiment.record.coarse.nullIndex;
     const levels = Number.isFinite(chance) ? [{ y: chance, label: "a random direction" }] : [];
     lineChart(this.roots.index, { series, x: this.time(experiment), y: [0, 1.04], levels, marks: this.now(experiment), xLabel: "step", yLabel: "averaging index" });
-    set(this.roots.index, { "aria-label": `Averaging index over time. Now ${NETWORKS.map((l) => `${tell(experiment.record[l].index, 2)} with ${l === "coarse" ? "class" : "cluster"} labels`).join(", ")}.` });
+    const told = inWords((labels) => tell(experiment.record[labels].index, 2));
+    set(this.roots.index, { "aria-label": `Averaging index over time. Now ${told}.` });
   }
 
   // The coefficients of one neuron over time, the features of its own class in colour.
@@ -138,11 +140,19 @@ export class Views {
     }
     lineChart(root, {
       series, x, y: [0, 1.04], xLabel: "how far every point may be moved (ℓ₂)", yLabel: "points still right",
-      marks: [{ x: theory.averaged, label: `√(${free}/k)`, className: "averaged" }, { x: theory.decoupled, label: `√(${free}/2)`, className: "decoupled", side: "right" }],
+      marks: [
+        { x: theory.averaged, label: `√(${free}/k)`, className: "averaged" },
+        { x: theory.decoupled, label: `√(${free}/2)`, className: "decoupled", side: "right" },
+      ],
     });
-    const told = curve ? NETWORKS.map((l) => `${tell(median(curve.radii[l].certified))} with ${l === "coarse" ? "class" : "cluster"} labels`).join(", ") : "being computed";
+    const told = curve ? inWords((labels) => tell(median(curve.radii[labels].certified))) : "being computed";
     set(root, { "aria-label": `Robust accuracy. Median radius ${told}. Theory: ${tell(theory.averaged)} averaged, ${tell(theory.decoupled)} decoupled.` });
   }
+}
+
+// A number of each network, in words for screen readers.
+function inWords(number) {
+  return `${number("coarse")} with class labels, ${number("fine")} with cluster labels`;
 }
 
 export function signsOf(labels, setting, task) {

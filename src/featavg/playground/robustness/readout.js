@@ -2,8 +2,6 @@
 
 import { logSumExp } from "../simulator/losses.js";
 
-export const READOUTS = ["probability", "max", "sum"];
-
 // labels: the class of each output; a network with one output is its own score.
 export function score(outputs, labels, readout) {
   if (outputs.length === 1) return outputs[0];

@@ -39,8 +39,9 @@ export class MatrixView {
     const split = labels.filter((label) => label > 0).length * cell;
     const line = (x1, y1, x2, y2) => element("line", { class: "split", x1, y1, x2, y2 });
     set(this.root, { viewBox: `0 0 ${SIDE} ${SIDE - LEFT + TOP}` });
+    const [right, down] = [LEFT + split - 0.3, TOP + split - 0.3];
     this.root.replaceChildren(...parts, ...this.cells,
-      line(LEFT + split - 0.3, TOP, LEFT + split - 0.3, TOP + k * cell), line(LEFT, TOP + split - 0.3, LEFT + k * cell, TOP + split - 0.3));
+      line(right, TOP, right, TOP + k * cell), line(LEFT, down, LEFT + k * cell, down));
   }
 
   draw(record, labels, colour) {
@@ -50,7 +51,11 @@ export class MatrixView {
     }
     this.cells.forEach((cell, i) => cell.setAttribute("fill", colour(record.cosines[i])));
     const { own, same, other } = record.blocks;
-    set(this.root, { "aria-label": `Cosines between features and weights. Own feature ${own.toFixed(2)}, other features of the class ${Number.isNaN(same) ? "none" : same.toFixed(2)}, features of the other class ${other.toFixed(2)} on average.` });
+    const mates = Number.isNaN(same) ? "none" : same.toFixed(2);
+    set(this.root, {
+      "aria-label": `Cosines between features and weights, on average: own feature ${own.toFixed(2)}, ` +
+        `other features of the class ${mates}, features of the other class ${other.toFixed(2)}.`,
+    });
   }
 }
 
