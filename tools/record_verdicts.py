@@ -9,9 +9,9 @@ import json
 import sys
 from pathlib import Path
 
-from featavg.claims import statements
 from featavg.claims.check import measured_text, tolerance_text
 from featavg.claims.result import ClaimResult
+from featavg.claims.statements import all_statements
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "verdicts.json"
 
@@ -39,13 +39,15 @@ def main(source: str) -> None:
     verdict = {claim["id"]: claim["verdict"] for claim in claims}
     rows = [
         {
-            "id": row.id,
-            "words": row.words,
-            "claims": list(row.claims),
-            "reason": row.reason,
-            "verdicts": [verdict.get(name, "not run") for name in row.claims],
+            "id": statement.id,
+            "document": statement.document_title,
+            "place": statement.place,
+            "words": statement.words,
+            "claims": list(statement.claims),
+            "reason": statement.reason,
+            "verdicts": [verdict.get(name, "not run") for name in statement.claims],
         }
-        for row in statements.STATEMENTS
+        for statement in all_statements()
     ]
     kept = {
         "version": given["provenance"]["featavg"],
