@@ -18,6 +18,7 @@ import sys
 import tempfile
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,18 +142,20 @@ def verdicts(folder: Path) -> None:
             if claim["verdict"] not in ("holds", "not run") and claim["finding"]:
                 lines += [f"**{claim['id']}**: {plain_tags(claim['finding'])}", ""]
     (folder / "verdicts.md").write_text("\n".join(lines))
-    lines = [
-        "# Every statement and its claim",
-        "",
-        "| statement | in our words | claim | verdict |",
-    ]
-    lines.append("|---|---|---|---|")
+    lines = ["# Every statement and its claim", ""]
+    documents: dict[str, list[dict[str, Any]]] = {}
     for statement in recorded["statements"]:
-        claims = ", ".join(f"`{name}`" for name in statement["claims"]) or cell(statement["reason"])
-        lines.append(
-            f"| {cell(statement['id'])} | {cell(statement['words'])} | {claims} "
-            f"| {cell(', '.join(statement['verdicts']))} |"
-        )
+        documents.setdefault(statement["document"], []).append(statement)
+    for document, statements in documents.items():
+        lines += [f"## {document}", "", "| place | in our words | claims and verdicts |"]
+        lines.append("|---|---|---|")
+        for one in statements:
+            pairs = zip(one["claims"], one["verdicts"], strict=True)
+            checked = "; ".join(f"`{name}`: {verdict}" for name, verdict in pairs)
+            lines.append(
+                f"| {cell(one['place'])} | {cell(one['words'])} | {checked or cell(one['reason'])} |"
+            )
+        lines.append("")
     (folder / "statements.md").write_text("\n".join(lines) + "\n")
 
 
