@@ -8,7 +8,7 @@ and so does this module, which imports a name when it is first used. `import fea
 from importlib import import_module
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _homes() -> dict[str, str]:

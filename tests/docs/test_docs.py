@@ -34,4 +34,9 @@ def test_an_example_has_a_title_and_a_figure(script):
 
 
 def test_the_readme_says_what_was_recorded():
-    assert subprocess.run([sys.executable, "tools/readme.py", "--check"], cwd=ROOT).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "tools/readme.py", "--check"], cwd=ROOT, check=False
+        ).returncode
+        == 0
+    )
