@@ -26,8 +26,8 @@ from featavg.robustness.attacks.attack import (
     FeatureDirections,
     positive_whole,
 )
-from featavg.robustness.attacks.nearest import nearest
 from featavg.robustness.attacks.result import AttackEnd
+from featavg.robustness.exact.qp import shortest_step
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_box
 
@@ -209,7 +209,7 @@ def _descend(
             break
         rows.append(slope @ weights)
         limits.append(float(rows[-1] @ delta) - value)
-        longer = nearest(np.array(rows), np.array(limits), norm, x, model.bounds)
+        longer = shortest_step(np.array(rows), np.array(limits), norm, x, model.bounds)
         if longer is None or length(longer[None], norm)[0] > limit * (1 + 1e-9):
             return None
         delta = longer

@@ -78,8 +78,9 @@ class ProbabilityTerms:
             term = RivalTerm(z[r], kappa[r], weight, stiffness[r], beta, log_factor)
             here[r] = term.at(near[r])
             least[r], where[r] = term.least(box.lo[r], box.hi[r])
-            least = np.where(np.isnan(least), -np.inf, least)
             size = abs(constant) + float(np.abs(least).sum() + np.abs(here).sum())
+        if not np.isfinite(size):
+            least, constant = np.where(np.isfinite(least), least, -np.inf), -np.inf
         return Terms(least, here, where, constant, size)
 
     def _singles(
