@@ -11,7 +11,7 @@ from featavg.playground import bundle
 
 SMALL = "#n=60&d=400"  # a run that takes no time
 LIMIT = 600_000  # bytes
-# Generous: the tests share their machine. On an idle laptop core they are about 20, 6 and 300.
+# Milliseconds. Generous: on two cores with a load of 19 they were 143, 28 and 2435.
 STEP_LIMIT, FRAME_LIMIT, FIRST_VIEW_LIMIT = 1000.0, 250.0, 6000.0
 
 
