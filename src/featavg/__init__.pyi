@@ -178,6 +178,8 @@ from featavg.experiments.margins.linear_limits import linear_limits as linear_li
 from featavg.experiments.margins.margin_table import MarginTable as MarginTable
 from featavg.experiments.margins.margin_table import margin_table as margin_table
 from featavg.experiments.margins.margin_table import train_margin_network as train_margin_network
+from featavg.experiments.margins.rate_comparison import RateComparison as RateComparison
+from featavg.experiments.margins.rate_comparison import compare_rates as compare_rates
 
 # experiments: connections
 from featavg.experiments.connections.boundary_picture import BoundaryPicture as BoundaryPicture

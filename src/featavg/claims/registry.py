@@ -30,6 +30,7 @@ MODULES: tuple[str, ...] = (
     "margins.kkt",
     "margins.radius",
     "margins.table",
+    "margins.rate",
     "connections.min_vidal",
     "connections.min_vidal_radius",
     "connections.published",

@@ -96,14 +96,13 @@ class PowerReluRun(Result):
     def certified(self) -> float:
         """Median certified radius of the same points, by way of the limit that f is near."""
         x, y = self._points()
-        if self.p == 1:
-            error = self.near_average.upper
-            radii = certified_near_average(x, y, self.features, self.labels, error)
-        elif self.p >= 2:
-            error = self.near_decoupled.upper
-            radii = certified_near_decoupled(x, y, self.features, self.labels, self.p, error)
-        else:
+        error = self.limits[0].upper
+        if not math.isfinite(error) or 1 < self.p < 2:
             return 0.0
+        if self.p == 1:
+            radii = certified_near_average(x, y, self.features, self.labels, error)
+        else:
+            radii = certified_near_decoupled(x, y, self.features, self.labels, self.p, error)
         return float(np.median(radii))
 
     @property

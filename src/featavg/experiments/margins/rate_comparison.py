@@ -1,0 +1,112 @@
+"""The talks' figure: the loss under a constant rate, and under one that is divided by the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from featavg.data.published import load
+from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.result import Result
+from featavg.nets.torch.margin_cnn import MarginCNN
+from featavg.progress import Progress, silent
+from featavg.training.controllers.constant import Constant
+from featavg.training.controllers.loss_based import LossBased
+from featavg.training.margin_network.fit import fit
+from featavg.training.margin_network.run import MarginRun, MarginSettings
+
+
+@dataclass(frozen=True, repr=False)
+class RateComparison(Result):
+    """log10 of the training loss after every pass that counts, under both rules.
+
+    Attributes:
+        data: the data set.
+        constant, loss_based: log10 of the loss.
+        attempts: passes that the loss-based rule made, undone ones included.
+        margins: the normalized margin at the end, constant first.
+    """
+
+    data: str
+    constant: tuple[float, ...]
+    loss_based: tuple[float, ...]
+    attempts: int
+    margins: tuple[float, float]
+
+    @property
+    def decades(self) -> float:
+        """How many powers of ten the loss-based rule is below the constant one at the end."""
+        return self.constant[-1] - self.loss_based[-1]
+
+    def figure(self) -> Figure:
+        """Both losses against the passes that count."""
+        series = tuple(
+            Series(name, list(range(1, len(losses) + 1)), losses, role)  # type: ignore[arg-type]
+            for name, losses, role in (
+                ("constant rate", self.constant, "averaged"),
+                ("loss-based rate", self.loss_based, "decoupled"),
+            )
+        )
+        axes = Axis("passes that count", log=True), Axis("log<sub>10</sub> training loss")
+        caption = f"The network of the margin table on {self.data}; SGD from the same start."
+        return Figure("rates", "Constant and loss-based rates", caption, (Lines(*axes, series),))
+
+    def to_json(self) -> dict[str, Any]:
+        """Every number, by name."""
+        return {
+            "data": self.data,
+            "constant": list(self.constant),
+            "loss_based": list(self.loss_based),
+            "attempts": self.attempts,
+            "margins": list(self.margins),
+        }
+
+    def summary(self) -> str:
+        """Where both are at the end."""
+        return (
+            f"After {len(self.loss_based)} passes that count the loss is 10^{self.constant[-1]:.2f} under "
+            f"the constant rate and 10^{self.loss_based[-1]:.2f} under the loss-based one "
+            f"({self.attempts} attempts), and the normalized margin {self.margins[0]:.2e} and "
+            f"{self.margins[1]:.2e}."
+        )
+
+
+def compare_rates(
+    data: str = "digits",
+    passes: int = 150,
+    *,
+    channels: tuple[int, int] = (8, 16),
+    hidden: int = 64,
+    rate: float = 0.1,
+    seed: int = 0,
+    data_dir: Path | None = None,
+    progress: Progress = silent,
+) -> RateComparison:
+    """Train the same network from the same start with a constant and with a loss-based rate.
+
+    Args:
+        data: "digits" or "mnist".
+        passes: that count, for both.
+        channels, hidden: of the network; (32, 64) and 1024 are the published ones.
+        rate: the constant rate, and the first one of the loss-based rule.
+        seed: of weights and order.
+        data_dir: the folder with data sets.
+        progress: called with the share done and a note.
+    """
+    task = load(data, data_dir)
+    network = MarginCNN(task.shape[-1], channels, hidden, task.fine)
+    runs: list[MarginRun] = []
+    rules: tuple[Constant | LossBased, ...] = (Constant(rate), LossBased(rate))
+    for i, controller in enumerate(rules):
+        settings = MarginSettings(network=network, seed=seed, controller=controller)
+
+        def tick(run: MarginRun, part: float, i: int = i) -> None:
+            progress((i + run.epoch / passes) / 2, f"log10 loss {run.log10_loss:.2f}")
+
+        with TemporaryDirectory() as folder:
+            runs.append(fit(Path(folder), settings, task.train, epochs=passes, tick=tick))
+    constant, loss_based = (tuple(e["log10_loss"] for e in run.history) for run in runs)
+    ends = [run.history[-1]["normalized_margin"] for run in runs]
+    return RateComparison(data, constant, loss_based, runs[1].passes, (ends[0], ends[1]))

@@ -1,0 +1,64 @@
+"""A sabotage: a mutation of the simulated truth under which a claim must no longer hold.
+
+A theme's rows are in `sabotage_<theme>.py`, a tuple `ROWS` of `Sabotage`; `test_sabotage.py` collects
+them all. A row's `small` shrinks the experiment (so that it runs in seconds) and `mutate` breaks the
+truth; both get pytest's monkeypatch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def _nothing(patch: pytest.MonkeyPatch) -> None:
+    """The claim is small enough as it is."""
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """A claim, what is broken in words, and how.
+
+    Attributes:
+        claim: its id.
+        what: the mutation of the truth, in words.
+        mutate: makes it.
+        small: shrinks the experiment, for the honest run too.
+        seeds: what both runs are told.
+        improves: for a claim that fails honestly: under this mutation it must come out better.
+    """
+
+    claim: str
+    what: str
+    mutate: Patch
+    small: Patch = _nothing
+    seeds: tuple[int, ...] = (0, 1)
+    improves: bool = False
+
+    def __repr__(self) -> str:
+        return f"{self.claim}: {self.what}"
+
+
+def everywhere(patch: pytest.MonkeyPatch, module: ModuleType, name: str, value: object) -> None:
+    """Replace `module.name` there and in every featavg module that imported the same object."""
+    original = getattr(module, name)
+    for other in list(sys.modules.values()):
+        known = getattr(other, "__name__", "").startswith("featavg.")
+        if known and getattr(other, "__dict__", {}).get(name) is original:
+            patch.setattr(other, name, value)
+
+
+def forget_results() -> None:
+    """Empty every cache of an experiment or a claim: nothing may be remembered across a sabotage."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("featavg.experiments.", "featavg.claims.")):
+            for value in list(vars(module).values()):
+                clear = getattr(value, "cache_clear", None)
+                if clear is not None and getattr(value, "__name__", "") != "all_claims":
+                    clear()

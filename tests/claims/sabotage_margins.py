@@ -1,0 +1,155 @@
+"""Truths of the margin claims, broken: each must cost its claim the verdict "holds"."""
+
+from dataclasses import replace
+
+import numpy as np
+from tests.claims.sabotage import Sabotage
+
+from featavg.claims.margins import homogeneous, kkt, radius, table
+from featavg.experiments.margins import homogeneous_flow, kkt_radius, kkt_runs, linear_limits
+from featavg.experiments.margins.margin_table import PUBLISHED, MarginRow, MarginTable
+from featavg.nets.ideal import biased_robust, feature_decoupling
+
+# Their honest runs take hours: what breaks them is tested in tests/margins/test_results.py.
+FULL_TIER = ("margin-table", "margin-digits")
+
+
+def class_means(x, y, clock):
+    return np.tile(y @ x, (len(clock), 1))
+
+
+def shallow(monkeypatch):
+    """Two layers, and a loss of e^-200."""
+    flow = homogeneous_flow.homogeneous_flow
+    monkeypatch.setattr(
+        homogeneous, "homogeneous_flow", lambda depth, seeds: flow(depth, seeds, target=-200.0)
+    )
+    monkeypatch.setattr(homogeneous, "DEPTHS", (2,))
+
+
+def four_clusters(monkeypatch):
+    """Four clusters, and the network of the theory alone."""
+    plans = {"first layer, small start": ("first", "small")}
+    for module in (kkt, radius):
+        monkeypatch.setattr(module, "K", 4)
+        monkeypatch.setattr(module, "PLANS", plans)
+    honest = kkt_radius.kkt_radius
+    monkeypatch.setattr(
+        radius, "kkt_radius", lambda *plan, **options: honest(*plan, clusters=(4,), **options)
+    )
+
+
+def wrong_order(monkeypatch):
+    """The margin of a network of order L, normalised as if it had order L + 1."""
+    monkeypatch.setattr(
+        homogeneous, "homogeneous_flow", lambda depth, seeds: _of_order(depth, seeds, depth + 1)
+    )
+
+
+def _of_order(depth, seeds, order):
+    flow = homogeneous_flow.homogeneous_flow(depth, seeds, target=-200.0)
+    scale = flow.margins.norm ** (order - depth)
+    margins = replace(
+        flow.margins,
+        normalized=flow.margins.normalized / scale,
+        smoothed=flow.margins.smoothed / scale,
+        slack=flow.margins.slack / scale,
+    )
+    return replace(flow, margins=margins)
+
+
+def one_layer_for_all(monkeypatch):
+    """A linear model passed off as deep ones."""
+    flow = homogeneous_flow.homogeneous_flow
+    monkeypatch.setattr(
+        homogeneous,
+        "homogeneous_flow",
+        lambda depth, seeds: replace(flow(1, seeds, target=-200.0), depth=depth),
+    )
+
+
+def stopped_early(monkeypatch):
+    """The flow, left long before it is near its limit."""
+    monkeypatch.setattr(kkt, "kkt_run", _stopped)
+
+
+def _stopped(k, seed, **plan):
+    run = kkt_runs.kkt_run(4, seed, **plan)
+    return replace(run, residuals=(run.residuals[0],) * len(run.residuals))
+
+
+def other_networks(module, make):
+    """KKT points replaced by a network that is none."""
+
+    def sabotage(monkeypatch):
+        def run(k, seed, **plan):
+            honest = kkt_runs.kkt_run(4, seed)
+            net = make(honest.task)
+            return replace(honest, nets=(net,) * len(honest.nets))
+
+        monkeypatch.setattr(module, "kkt_run", run)
+
+    return sabotage
+
+
+def falling_table(monkeypatch):
+    """Margins that fall from row to row."""
+    rows = tuple(
+        MarginRow(row.model, 10, row.log10_loss, 1e-6 / row.model, 1e-4, (1.0, 1.1, 0.9))
+        for row in PUBLISHED[:3]
+    )
+    entry = {"epoch": 1, "log10_loss": -1.0, "smallest_margin": 1.0, "normalized_margin": 1e-6,
+             "product_margin": 1e-4}  # fmt: skip
+    monkeypatch.setattr(table, "_trained", lambda *_: MarginTable("mnist", rows, (entry,), {}))
+
+
+_BROKEN = {
+    "margin-linear-flow": (
+        "the flow ends in the difference of the class means",
+        lambda m: m.setattr(linear_limits, "linear_flow", class_means),
+    ),
+    "margin-linear-path": (
+        "so does the minimiser",
+        lambda m: m.setattr(linear_limits, "penalty_path", class_means),
+    ),
+    "margin-homogeneous-growth": ("the order of homogeneity is wrong by one", wrong_order),
+    "margin-direction": ("the order of homogeneity is wrong by one", wrong_order),
+    "margin-homogeneous-rates": ("every network is a linear one", one_layer_for_all),
+    "margin-kkt-residual": ("the flow is left at a loss of e^-2", stopped_early),
+    "margin-kkt-averaging": (
+        "the networks are decoupled",
+        other_networks(kkt, lambda task: feature_decoupling(task, 60)),
+    ),
+    "margin-kkt-radius": (
+        "the networks are the robust ones with biases",
+        other_networks(kkt_radius, biased_robust),
+    ),
+    "margin-lipschitz": (
+        "the Lipschitz constant is half of what it is",
+        lambda m: m.setattr(
+            radius, "lipschitz_radii", lambda *a: 2 * kkt_radius.lipschitz_radii(*a)
+        ),
+    ),
+    "margin-table": ("margins fall from row to row", falling_table),
+    "margin-digits": ("margins fall from row to row", falling_table),
+}
+SMALL = {
+    "margin-homogeneous-growth": shallow,
+    "margin-homogeneous-rates": shallow,
+    "margin-direction": shallow,
+    "margin-kkt-residual": four_clusters,
+    "margin-kkt-averaging": four_clusters,
+    "margin-kkt-radius": four_clusters,
+    "margin-lipschitz": four_clusters,
+}
+
+
+def _as_it_is(monkeypatch):
+    """The claim is small enough."""
+
+
+ROWS = tuple(
+    Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), seeds=(0,))
+    for claim, (what, mutate) in _BROKEN.items()
+    if claim not in FULL_TIER
+)
