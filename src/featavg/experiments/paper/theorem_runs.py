@@ -34,6 +34,8 @@ FLOW_TOLERANCE = 3e-4
 # Sweeps over d and n ask for exponents, to which a common error of 0.5% is nothing.
 SWEEP_TOLERANCE = 1e-3
 SAVES_PER_DECADE = 2
+# n = k^7 in the theorems' regime.
+SAMPLES_POWER = 7
 # Only the last decades are looked at: Theorem 1 speaks from eta T = 1 on.
 DECADES = 4
 
@@ -195,7 +197,7 @@ def theorem_run(
     """A run in the theorems' own regime, d = constant * k^10."""
     d = constant * k**10
     recipe = theorem_recipe(labels, k, d, tolerance)
-    return follow(MultiCluster(k=k, d=d), recipe, k**7, seed, tests)
+    return follow(MultiCluster(k=k, d=d), recipe, k**SAMPLES_POWER, seed, tests)
 
 
 def follow(task: MultiCluster, recipe: Recipe, n: int, seed: int, tests: int) -> TheoremRun:

@@ -1,0 +1,413 @@
+"""Sabotage of the paper's claims: networks that do not average, wrong labels, wrong exponents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from tests.claims.sabotage import Sabotage, everywhere
+
+from featavg.claims.paper import decoupling as decoupling_claims
+from featavg.data.clusters import MultiCluster
+from featavg.experiments.paper import (
+    bias_grid,
+    clean_error,
+    cosine_matrices,
+    dead_neurons,
+    initialisation,
+    paper_run,
+    radius_growth,
+    radius_runs,
+    robust_curves,
+    slopes,
+    theorem_runs,
+    theorem_sweep,
+    unequal_clusters,
+    universal,
+)
+from featavg.measures.alignment import neuron_signs
+from featavg.measures.decomposition import Coefficients
+from featavg.nets.grouped import grouped
+from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
+from featavg.training.train import Recipe, train
+
+Patch = pytest.MonkeyPatch
+
+
+# Small sizes.
+
+
+def small_theorems(patch: Patch) -> None:
+    everywhere(patch, theorem_sweep, "DIMENSIONS", (10**3, 10**6))
+    everywhere(patch, theorem_sweep, "SAMPLES", 200)
+    everywhere(patch, theorem_sweep, "SIZES", (100, 400))
+    everywhere(patch, theorem_runs, "SAMPLES_POWER", 6)
+    patch.setattr(theorem_runs, "FLOW_TOLERANCE", 1e-3)
+
+
+def small_radii(patch: Patch) -> None:
+    everywhere(patch, radius_runs, "DIMENSIONS", (3_162, 100_000))
+    everywhere(patch, radius_runs, "CLUSTERS", (4, 20))
+    everywhere(patch, radius_growth, "POINTS", 12)
+    everywhere(patch, radius_growth, "IDEAL_POINTS", 12)
+    for name, value in (("POINTS", 16), ("ATTACKED", 6), ("BRACKETED", 2)):
+        everywhere(patch, robust_curves, name, value)
+    everywhere(patch, robust_curves, "AT", tuple(np.linspace(10.0, 42.0, 17).tolist()))
+    everywhere(patch, radius_runs, "N_TRAIN", 300)
+
+
+def small_paper_run(patch: Patch) -> None:
+    patch.setattr(paper_run, "N_TRAIN", 200)
+    patch.setattr(paper_run, "STEPS", 30)
+
+
+def small_figure2(patch: Patch) -> None:
+    patch.setattr(cosine_matrices, "N_TRAIN", 1000)
+
+
+# Networks that are not what training makes of them.
+
+
+def single_feature(weights: np.ndarray, task: MultiCluster, signs: np.ndarray) -> np.ndarray:
+    """Every neuron of a binary network keeps one feature of its class and forgets the others."""
+    mutated = weights.copy()
+    for r, sign in enumerate(signs):
+        mine = task.class_clusters(int(sign))
+        kept = mine[r % len(mine)]
+        for cluster in mine:
+            if cluster != kept:
+                mutated[..., r, cluster] = 0.0
+    return mutated
+
+
+def class_average(weights: np.ndarray, task: MultiCluster) -> np.ndarray:
+    """Every group of a grouped network takes up the other features of its class."""
+    mutated = weights.copy()
+    for r in range(task.k):
+        for cluster in task.class_clusters(int(task.cluster_labels[r])):
+            mutated[..., r, cluster] = weights[..., r, r]
+    return mutated
+
+
+def mutated_train(*args, **changes):
+    """Training whose result does the opposite of what the labels make it do."""
+    run = train(*args, **changes)
+    task = args[0] if isinstance(args[0], MultiCluster) else args[0].task
+    weights = run.parameters["weights"]
+    net = run.net
+    if net.outputs == 1:
+        weights = single_feature(weights, task, neuron_signs(net))
+    else:
+        weights = class_average(weights, task)
+    return replace(run, parameters=run.parameters | {"weights": weights})
+
+
+def robust_networks(case, seeds):
+    """One neuron for each cluster and biases, whatever was asked for."""
+    return (biased_robust(case.task),) * len(seeds)
+
+
+def averaged_networks(case, seeds):
+    """Averages, whatever was asked for: as a grouped network if cluster labels were."""
+    if case.labels == "coarse":
+        return (feature_averaging(case.task),) * len(seeds)
+    features = case.task.features
+    sums = [features[case.task.cluster_labels == sign].sum(axis=0) for sign in (1, -1)]
+    weights = np.array([sums[0] if sign > 0 else sums[1] for sign in case.task.cluster_labels])
+    return (grouped(weights / case.task.d, case.task.k),) * len(seeds)
+
+
+def confused_networks(case, seeds):
+    """Every output also sees 95% of a rival's feature."""
+    features = case.task.features
+    weights = features + 0.95 * np.roll(features, case.task.k // 2, axis=0)
+    return (grouped(20.0 * weights / case.task.d, case.task.k),) * len(seeds)
+
+
+# Mutations.
+
+
+def no_averaging(module) -> object:
+    return lambda patch: patch.setattr(module, "train", mutated_train)
+
+
+def networks_are(make, module=radius_runs) -> object:
+    return lambda patch: everywhere(patch, module, "networks", make)
+
+
+def with_recipe(**changes) -> object:
+    """Runs in the regime start or end otherwise."""
+
+    def mutate(patch: Patch) -> None:
+        honest = theorem_runs.theorem_recipe
+        patch.setattr(
+            theorem_runs, "theorem_recipe", lambda *args: replace(honest(*args), **changes)
+        )
+
+    return mutate
+
+
+def wrong_labels(patch: Patch) -> None:
+    """A tenth of the samples is in another cluster than its label says."""
+    honest = theorem_runs.draw
+
+    def mislabelled(*args, **kwargs):
+        data = honest(*args, **kwargs)
+        clusters = data.clusters.copy()
+        clusters[::10] = (clusters[::10] + 1) % data.task.k
+        return replace(data, clusters=clusters)
+
+    patch.setattr(theorem_runs, "draw", mislabelled)
+
+
+def unequal_regime(patch: Patch) -> None:
+    """One cluster of the larger class has nine times as many samples as the other."""
+
+    def task(k: int, d: int) -> MultiCluster:
+        shares = {3: (1 / 3, 0.6, 0.2 / 3)}.get(k)
+        return MultiCluster(k=k, d=d, probabilities=shares)
+
+    patch.setattr(theorem_runs, "MultiCluster", task)
+
+
+class PrintedQuotient(Coefficients):
+    """The recursion as the lecture notes print it: divided by |mu|^2 where it multiplies."""
+
+    def see(self, view) -> None:
+        before, self.rebuild = self._lambdas[-1], False
+        super().see(view)
+        step = self._lambdas[-1] - before
+        self._lambdas[-1] = before + step / self._feature_squares**2
+        self._errors.append(self._error(view.params[0]))
+
+
+def large_start(patch: Patch) -> None:
+    """The talks' initialisation at the paper's setting."""
+    patch.setattr(paper_run, "Recipe", partial(Recipe, sigma_w=1.0, sigma_b=1.0))
+
+
+def always_on(data, recipe):
+    """Initial weights that begin on their own cluster."""
+    weights = data.unit_weights.copy()
+    weights[..., np.arange(data.task.k), np.arange(data.task.k)] = 10.0
+    return grouped(recipe.sigma_w * weights, data.task.k)
+
+
+def pgd_sees_all(case, readout, seeds, points, at):
+    """PGD that finds every flip there is."""
+    return radius_runs.measured(case, readout, seeds, robust_curves.POINTS).robust_accuracy(
+        np.array(at)
+    )[1]
+
+
+def _patch(module, **changes) -> object:
+    def mutate(patch: Patch) -> None:
+        for name, value in changes.items():
+            patch.setattr(module, name, value)
+
+    return mutate
+
+
+def small_unequal(patch: Patch) -> None:
+    patch.setattr(unequal_clusters, "N_TRAIN", 200)
+    patch.setattr(unequal_clusters, "PARTITIONS", (2, 5))
+
+
+def small_start(patch: Patch) -> None:
+    for name, value in (("N_TRAIN", 200), ("LONG_STEPS", 50), ("SCALES", (1.0, 5.5e-4))):
+        patch.setattr(initialisation, name, value)
+
+
+def small_dead(patch: Patch) -> None:
+    for name, value in (("DRAWS", 40), ("SIZES", (20, 40)), ("TRAINED", 3)):
+        patch.setattr(dead_neurons, name, value)
+
+
+def small_grid(patch: Patch) -> None:
+    patch.setattr(bias_grid, "THRESHOLDS", (-4.0, 0.0, 0.6))
+    patch.setattr(bias_grid, "POINTS", 12)
+
+
+ROWS = (
+    Sabotage(
+        "figure-2a-averaged",
+        "each neuron keeps one feature of its class",
+        no_averaging(cosine_matrices),
+        small_figure2,
+    ),
+    Sabotage(
+        "figure-2b-decoupled",
+        "each group takes up its class's other features",
+        no_averaging(cosine_matrices),
+        small_figure2,
+    ),
+    Sabotage(
+        "theorem-2-clean",
+        "six times the noise",
+        _patch(clean_error, MultiCluster=partial(MultiCluster, sigma=6.0)),
+        _patch(clean_error, POINTS=2000),
+    ),
+    Sabotage(
+        "theorem-1-averaging",
+        "each neuron keeps one feature of its class",
+        no_averaging(theorem_runs),
+        small_theorems,
+    ),
+    Sabotage(
+        "theorem-1-coefficients",
+        "each neuron keeps one feature of its class",
+        no_averaging(theorem_runs),
+        small_theorems,
+    ),
+    Sabotage(
+        "theorem-4-decoupling",
+        "each group takes up its class's other features",
+        no_averaging(theorem_runs),
+        small_theorems,
+    ),
+    Sabotage(
+        "lemma-1-2-decomposition",
+        "the recursion divides by the squared norm, as printed",
+        _patch(paper_run, Coefficients=PrintedQuotient),
+        small_paper_run,
+    ),
+    Sabotage(
+        "lemma-3-activation",
+        "initial biases that switch neurons off for good",
+        with_recipe(sigma_b=1e3),
+        lambda patch: (small_theorems(patch), small_paper_run(patch)),
+    ),
+    Sabotage(
+        "lemma-4-updates", "a start so large that neurons stay off", large_start, small_paper_run
+    ),
+    Sabotage(
+        "lemma-5-balance", "one sample in ten has a wrong label", wrong_labels, small_theorems
+    ),
+    Sabotage(
+        "step-3-contraction", "one cluster is nine times the other", unequal_regime, small_theorems
+    ),
+    Sabotage(
+        "lemma-6-7-9-bounds",
+        "a start as large as the weights learned",
+        with_recipe(sigma_w=0.05),
+        small_theorems,
+        (0,),
+    ),
+    Sabotage(
+        "theorem-5-inequalities",
+        "each group takes up its class's other features",
+        no_averaging(theorem_runs),
+        small_theorems,
+        (0,),
+    ),
+    Sabotage(
+        "lemma-12-epsilon",
+        "n = k^5 only",
+        lambda patch: patch.setattr(
+            decoupling_claims,
+            "epsilon_exponent",
+            partial(decoupling_claims.epsilon_exponent, n_power=5.0),
+        ),
+    ),
+    Sabotage(
+        "decoupling-dead-neurons",
+        "neurons begin active on their cluster",
+        _patch(dead_neurons, initial_net=always_on),
+        small_dead,
+    ),
+    Sabotage(
+        "assumption-2-unequal",
+        "each neuron keeps one feature of its class",
+        no_averaging(unequal_clusters),
+        small_unequal,
+    ),
+    Sabotage(
+        "talk-initialisation",
+        "the paper's start in place of the talks'",
+        _patch(initialisation, SCALES=(5.5e-4, 5.5e-4), N_TRAIN=1000),
+        small_start,
+        (0,),
+        improves=True,
+    ),
+    Sabotage(
+        "average-any-bias",
+        "three times the signal",
+        _patch(bias_grid, MultiCluster=partial(MultiCluster, alpha=3.0)),
+        small_grid,
+    ),
+    Sabotage(
+        "averaged-gradient-norm",
+        "the trained networks are robust solutions",
+        networks_are(robust_networks),
+        small_radii,
+    ),
+    Sabotage(
+        "robust-one-neuron",
+        "the construction without its biases",
+        _patch(slopes, ideal_network=lambda kind, task: feature_decoupling(task)),
+        small_radii,
+    ),
+    Sabotage(
+        "theorem-1-non-robust",
+        "the trained networks are robust solutions",
+        networks_are(robust_networks),
+        small_radii,
+    ),
+    Sabotage(
+        "theorem-3-f-fa",
+        "f_FA is the robust solution",
+        _patch(radius_growth, feature_averaging=biased_robust),
+        small_radii,
+    ),
+    Sabotage(
+        "robust-solution-exists",
+        "the construction is the average",
+        _patch(radius_growth, biased_robust=feature_averaging),
+        small_radii,
+    ),
+    Sabotage(
+        "theorem-4-robust",
+        "every output sees most of a rival's feature",
+        networks_are(confused_networks),
+        lambda patch: (small_radii(patch), everywhere_points(patch)),
+        (0,),
+    ),
+    Sabotage(
+        "figure-3-left",
+        "cluster labels make averages as well",
+        networks_are(averaged_networks),
+        small_radii,
+        (0,),
+    ),
+    Sabotage(
+        "readout-matters",
+        "PGD that finds every flip",
+        lambda patch: everywhere(patch, radius_runs, "pgd_accuracy", pgd_sees_all),
+        small_radii,
+        (0,),
+    ),
+    Sabotage(
+        "gap-against-k",
+        "cluster labels make averages as well",
+        networks_are(averaged_networks),
+        small_radii,
+    ),
+    Sabotage(
+        "remark-attack-vector",
+        "f_FA is the robust solution",
+        _patch(universal, feature_averaging=biased_robust),
+    ),
+    Sabotage(
+        "universal-vector",
+        "the trained networks are robust solutions",
+        networks_are(robust_networks),
+    ),
+)
+
+
+def everywhere_points(patch: Patch) -> None:
+    from featavg.claims.paper import radii
+
+    patch.setattr(radii, "CERTIFIED_POINTS", 4)
