@@ -61,8 +61,9 @@ class DeadNeurons(Result):
     def figure(self) -> Figure:
         """Share of dead neurons against n/k."""
         sizes = [n / K for n in self.sizes]
+        seen = np.where(self.dead > 0, self.dead / self.neurons, np.nan)
         lines = (
-            Series("counted", sizes, self.dead / self.neurons, "decoupled", "markers"),
+            Series("counted", sizes, seen, "decoupled", "markers"),
             Series(
                 "mean of 1/(n<sub>j</sub> + 1)", sizes, self.expected / self.neurons, "reference"
             ),

@@ -54,6 +54,15 @@ def epsilon_exponent(d_power: float = 10.0, n_power: float = 7.0) -> float:
     return power_law_exponent(clusters, [epsilon_in_regime(k, d_power, n_power) for k in clusters])
 
 
+def _over(part: float, whole: float) -> float:
+    """A ratio that is infinite, not negative, where nothing is allowed or nothing is left."""
+    return part / whole if whole > 0 else math.inf
+
+
+def _drawable(ratios: Float[ndarray, " v"]) -> Float[ndarray, " v"]:
+    return np.where(np.isfinite(ratios) & (ratios > 0), ratios, np.nan)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DecouplingLemmas(Result):
     """Lemma by lemma, what was measured over what is allowed (at most 1 where a lemma holds).
@@ -84,8 +93,8 @@ class DecouplingLemmas(Result):
             "lemma 11": spread / (204 * run.k**2 * small),
             "lemma 11, without its constant": spread / small,
             "theorem 5, norm": math.sqrt(run.d) * run.longest / (2 * lam),
-            "theorem 5, own": 0.75 * lam / run.own_low,
-            "theorem 5, other": run.other_high / (0.75 * lam - math.log(run.k)),
+            "theorem 5, own": _over(0.75 * lam, run.own_low),
+            "theorem 5, other": _over(run.other_high, 0.75 * lam - math.log(run.k)),
         }
 
     def figure(self) -> Figure:
@@ -95,7 +104,7 @@ class DecouplingLemmas(Result):
             Series(
                 name,
                 self.clusters,
-                self.table(name).max(axis=1),
+                _drawable(self.table(name).max(axis=1)),
                 "decoupled" if "theorem" in name else "neutral",
                 "line+markers",
                 shade=0.3 + 0.7 * i / len(names),

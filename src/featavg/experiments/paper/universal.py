@@ -159,8 +159,8 @@ class RemarkLengths(Result):
         rows = [i for i, (k, _, plus) in enumerate(self.settings) if k == K and plus == K // 2]
         d = [self.settings[i][1] for i in rows]
         lines = (
-            Series.over_seeds("half of the points", d, self.half[rows].T, "neutral"),
-            Series.over_seeds("99%", d, self.almost[rows].T, "averaged"),
+            Series.over_seeds("half of the points", d, _drawable(self.half[rows].T), "neutral"),
+            Series.over_seeds("99%", d, _drawable(self.almost[rows].T), "averaged"),
             Series("√(d/k)", d, [1.0] * len(d), "reference", "dashed"),
         )
         return Figure(
@@ -187,6 +187,11 @@ class RemarkLengths(Result):
             for (k, d, plus), h, a in rows
         ]
         return "\n".join(["|ρ| / √(d/k) that fools f_FA", *lines])
+
+
+def _drawable(lengths: Float[ndarray, "s v"]) -> Float[ndarray, "s v"]:
+    """A length that was not found is a gap."""
+    return np.where(np.isfinite(lengths), lengths, np.nan)
 
 
 REMARK_SETTINGS = (
