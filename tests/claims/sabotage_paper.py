@@ -119,10 +119,9 @@ def averaged_networks(case, seeds):
     return (grouped(weights / case.task.d, case.task.k),) * len(seeds)
 
 
-def confused_networks(case, seeds):
-    """Every output also sees 95% of a rival's feature."""
-    features = case.task.features
-    weights = features + 0.95 * np.roll(features, case.task.k // 2, axis=0)
+def shuffled_networks(case, seeds):
+    """Every output sees the feature of a cluster of the other class: shuffled labels."""
+    weights = np.roll(case.task.features, case.task.k // 2, axis=0)
     return (grouped(20.0 * weights / case.task.d, case.task.k),) * len(seeds)
 
 
@@ -356,8 +355,8 @@ ROWS = (
     ),
     Sabotage(
         "theorem-4-robust",
-        "every output sees most of a rival's feature",
-        networks_are(confused_networks),
+        "the labels of the clusters are shuffled",
+        networks_are(shuffled_networks),
         lambda patch: (small_radii(patch), everywhere_points(patch)),
         (0,),
     ),
