@@ -56,18 +56,17 @@ def _audit(
     ] = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
+    from featavg import load_images
     from featavg.commands.images import use_torch
     from featavg.commands.parse import one_or_list
     from featavg.commands.tables import console
-    from featavg.data.published import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
     from featavg.storage.files import usable_folder, write
 
     use_torch(threads)
-    from featavg.experiments.audit.audit import audit
+    from featavg import audit, write_audit
     from featavg.experiments.audit.module_from_name import load_model
-    from featavg.report.audit_page import write_audit
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
     one_of("readout", readout, ("probability", "max"))

@@ -47,7 +47,8 @@ def _reproduce(
     record: Record = False,
 ) -> None:
     """Run the claims of the documents: a table of verdicts and one HTML report."""
-    from featavg.report.reproduce import exit_code, reproduce
+    from featavg import reproduce
+    from featavg.report.reproduce import exit_code
 
     outcomes = reproduce(
         only=",".join(only) if only else None,

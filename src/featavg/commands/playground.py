@@ -20,7 +20,8 @@ def _playground(
     opens: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:
     """Write the playground, one HTML file that trains two networks live, and open it."""
-    from featavg.playground.page import NAME, playground
+    from featavg import playground
+    from featavg.playground.page import NAME
 
     written = playground(out if out is not None else Path(NAME), open_browser=opens)
     print(f"The playground is {written}: it opens by double click and needs no server.")

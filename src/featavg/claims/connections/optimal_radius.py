@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from featavg import optimal_radius
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.optimal_radius import ROLES, optimal_radius
+from featavg.experiments.connections.optimal_radius import ROLES
 
 
 def limit_claim(settings: ClaimSettings) -> Evidence:

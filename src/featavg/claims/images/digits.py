@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from featavg import FeatureSet, HeadStudy, study_heads
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.published import load_images
-from featavg.experiments.images.features import FeatureSet, pixels_of
-from featavg.experiments.images.heads import HeadStudy, study_heads
+from featavg.experiments.images.features import pixels_of
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
 from featavg.robustness.exact.budget import Budget

@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 
+from featavg import MarginTable, margin_table, train_margin_network
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.margins.margin_table import (
-    PICTURES,
-    PUBLISHED,
-    MarginTable,
-    margin_table,
-    train_margin_network,
-)
+from featavg.experiments.margins.margin_table import PICTURES, PUBLISHED
 
 FACTOR = 1.5
 # The rows that a claim trains for; the others are the same command left running longer.
