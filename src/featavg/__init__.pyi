@@ -11,7 +11,7 @@ from featavg.data.compress import draw as draw
 from featavg.data.compress import draw_many as draw_many
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
-from featavg.data.published import load_images as load_images
+from featavg.data.image_sets.published import load_images as load_images
 from featavg.data.user_points import read_labelled as read_labelled
 from featavg.data.lattice import Lattice as Lattice
 from featavg.data.manifold import OnSubspace as OnSubspace

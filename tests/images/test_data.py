@@ -11,12 +11,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from featavg.data.archives import DAMAGED, HERE, MISSING, checked, download, state
 from featavg.data.formats import read_cifar, read_idx
 from featavg.data.image_sets import registry
+from featavg.data.image_sets.archives import DAMAGED, HERE, MISSING, checked, download, state
 from featavg.data.image_sets.image_set import Archive, ImageSet
+from featavg.data.image_sets.published import load, load_images
 from featavg.data.images import Images, ImageTask, partition, split
-from featavg.data.published import load, load_images
 from featavg.data.user_images import own_images
 from featavg.errors import InputError
 

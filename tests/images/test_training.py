@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.data.published import load  # noqa: E402
+from featavg.data.image_sets.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
 from featavg.nets.torch.inference import frozen  # noqa: E402

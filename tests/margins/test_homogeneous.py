@@ -15,11 +15,11 @@ from featavg.nets.deep import Deep, random_deep, two_sided
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.robustness.radii import radii
 from featavg.training.controllers.error import ErrorControl
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.cross_entropy import CrossEntropy
 from featavg.training.losses.exponential import Exponential
 from featavg.training.losses.logistic import Logistic
+from featavg.training.objectives.deep import DeepObjective
 from featavg.training.sliding_flow import SLIDING, SlidingFlow
 
 LOSSES = {"logistic": (Logistic(), 1), "exponential": (Exponential(), 1), "ce": (CrossEntropy(), 3)}

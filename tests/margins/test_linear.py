@@ -15,11 +15,11 @@ from featavg.errors import InputError
 from featavg.measures.svm import angle, checked_max_margin, max_margin
 from featavg.nets.deep import Deep
 from featavg.training.controllers.error import ErrorControl
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import Stop, run
 from featavg.training.linear.flow import linear_flow
 from featavg.training.linear.penalty_path import penalty_path
 from featavg.training.losses.logistic import Logistic
+from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 

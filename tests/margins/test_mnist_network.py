@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from featavg.cli import main  # noqa: E402
-from featavg.data.published import load  # noqa: E402
+from featavg.data.image_sets.published import load  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.margins.margin_table import attack_radii  # noqa: E402

@@ -7,10 +7,10 @@ import featavg as fa
 from featavg.measures.decomposition import Coefficients
 from featavg.nets.deep import Deep
 from featavg.training.controllers.constant import Constant
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.cross_entropy import CrossEntropy
 from featavg.training.losses.logistic import Logistic
+from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.adam import Adam
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.steppers.momentum import Momentum

@@ -21,8 +21,8 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.registry import LOSSES
 from featavg.robustness.deep_radii import deep_radii
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt
+from featavg.training.objectives.deep import DeepObjective
 from featavg.training.train import Recipe, initial_net, train
 from featavg.training.trajectory import load_trajectory
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from featavg.claims.ledger import ClaimSettings, NotRun
-from featavg.data.published import data_folder, load
+from featavg.data.image_sets.published import data_folder, load
 from featavg.errors import InputError
 
 

@@ -37,9 +37,9 @@ def _list(data_dir: Path | None) -> None:
     from rich.markup import escape
 
     from featavg.commands.tables import console, table
-    from featavg.data.archives import state
+    from featavg.data.image_sets.archives import state
+    from featavg.data.image_sets.published import data_folder
     from featavg.data.image_sets.registry import image_sets
-    from featavg.data.published import data_folder
 
     folder = data_folder(data_dir)
     rows = table("data", "state", "where")
@@ -55,8 +55,8 @@ def _list(data_dir: Path | None) -> None:
 
 
 def _get(name: str, data_dir: Path | None) -> None:
-    from featavg.data.archives import download
-    from featavg.data.published import data_folder
+    from featavg.data.image_sets.archives import download
+    from featavg.data.image_sets.published import data_folder
 
     for path in download(name, data_folder(data_dir)):
         typer.echo(f"{path}: whole")

@@ -66,7 +66,7 @@ def _train(
     """
     from featavg import Constant, LossBased, MarginSettings, SupportRule
     from featavg.commands.parse import listed
-    from featavg.data.published import load
+    from featavg.data.image_sets.published import load
     from featavg.errors import InputError, one_of
     from featavg.nets.torch.margin_cnn import MarginCNN
 

@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 
 from featavg.data.compress import TrainingSet
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
+from featavg.training.objectives.objective import Evaluation, Params, TwoLayerEvaluation
 from featavg.training.state import StepView
 
 

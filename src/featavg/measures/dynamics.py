@@ -12,7 +12,7 @@ from featavg.data.compress import TrainingSet
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Params, TwoLayerEvaluation
+from featavg.training.objectives.objective import Evaluation, Params, TwoLayerEvaluation
 from featavg.training.state import StepView
 
 

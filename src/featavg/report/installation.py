@@ -95,10 +95,10 @@ def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Install
     >>> doctor().ready
     True
     """
-    from featavg.data.archives import state
+    from featavg.data.image_sets.archives import state
+    from featavg.data.image_sets.published import data_folder
     from featavg.data.image_sets.registry import image_sets
     from featavg.data.memory import available_bytes
-    from featavg.data.published import data_folder
 
     folder = data_folder(None if data_dir is None else Path(data_dir))
     target = Path(out).absolute()

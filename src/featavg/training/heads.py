@@ -14,12 +14,9 @@ from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.progress import Progress
-from featavg.training.controllers.constant import Constant
+from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
-from featavg.training.losses.cross_entropy import CrossEntropy
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objective import TwoLayerObjective
-from featavg.training.steppers.momentum import Momentum
+from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.trajectory import Outcome
 
 STARTS = ("awake", "gaussian")
@@ -96,17 +93,19 @@ def train_head(
         if groups.max() > 1:
             raise InputError("groups", "hold more than two classes", "train the fine head")
         targets = np.where(groups[classes] == 1, 1, -1)
-        objective = TwoLayerObjective(x, targets, net, Logistic())
+        objective = TwoLayerObjective(x, targets, net, LOSSES.build("logistic"))
     else:
-        objective = TwoLayerObjective(x, classes, net, CrossEntropy(), trainable=("weights",))
+        objective = TwoLayerObjective(
+            x, classes, net, LOSSES.build("cross-entropy"), trainable=("weights",)
+        )
     length = float(np.mean(np.einsum("ij,ij->i", x, x)))
     neurons = recipe.m if labels == "coarse" else recipe.h
     trajectory = run(
         objective,
         objective.params_of(net),
-        stepper=Momentum(recipe.momentum),
+        stepper=STEPPERS.build("momentum", beta=recipe.momentum),
         # A neuron's gradient carries the 1/m (1/h) of the second layer: undo it.
-        controller=Constant(recipe.rate * neurons / length),
+        controller=CONTROLLERS.build("constant", rate=recipe.rate * neurons / length),
         stop=Stop(recipe.steps),
         progress=progress,
     )

@@ -19,7 +19,7 @@ from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Loss, LossValue, check_targets
 from featavg.training.losses.exponential import Exponential
-from featavg.training.objective import Params, check_points
+from featavg.training.objectives.objective import Params, check_points
 from featavg.training.steppers import Stepper
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.trajectory import Trajectory

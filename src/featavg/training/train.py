@@ -22,10 +22,10 @@ from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.controllers import Controller
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Loss
-from featavg.training.objective import TwoLayerObjective
+from featavg.training.objectives.deep import DeepObjective
+from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.state import Recorder
 from featavg.training.steppers import Stepper
 from featavg.training.trajectory import Trajectory, joined

@@ -126,7 +126,7 @@ def image_sharing(
     from dataclasses import replace
     from pathlib import Path
 
-    from featavg.data.published import load_images
+    from featavg.data.image_sets.published import load_images
     from featavg.experiments.audit.audit import shared_gradients
     from featavg.experiments.audit.gradients import reported
     from featavg.training.torch.image_network import train_images

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.image_sets.published import load
 from featavg.data.images import Images
-from featavg.data.published import load
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.result import Result

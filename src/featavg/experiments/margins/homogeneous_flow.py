@@ -17,9 +17,9 @@ from featavg.figures.result import Result
 from featavg.measures.margin import Margins, margins, parameter_norm
 from featavg.nets.deep import Deep, two_sided
 from featavg.training.controllers.error import ErrorControl
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.exponential import Exponential
+from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 DEPTHS = (1, 2, 3, 4)

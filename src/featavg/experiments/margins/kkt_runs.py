@@ -29,9 +29,9 @@ from featavg.measures.svm import angle
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.training.controllers.error import ErrorControl
-from featavg.training.deep_objective import DeepObjective
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.exponential import Exponential
+from featavg.training.objectives.deep import DeepObjective
 from featavg.training.sliding_flow import SlidingFlow
 
 D, M = 3072, 5

@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.data.image_sets.published import load
 from featavg.data.images import Images
-from featavg.data.published import load
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series

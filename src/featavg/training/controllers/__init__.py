@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from featavg.shapes import PerSeed, TruthPerSeed
-from featavg.training.objective import Evaluation
+from featavg.training.objectives.objective import Evaluation
 from featavg.training.steppers import Proposal
 
 

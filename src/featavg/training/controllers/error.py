@@ -11,7 +11,7 @@ import numpy as np
 from featavg.errors import finite
 from featavg.shapes import PerSeed
 from featavg.training.controllers import Controller, Judgement
-from featavg.training.objective import Evaluation
+from featavg.training.objectives.objective import Evaluation
 from featavg.training.steppers import Proposal
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 from numpy import ndarray
 
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.objectives.objective import Evaluation, Objective, Params
 
 
 class Proposal(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.steppers import Proposal, Stepper, scaled
 
 

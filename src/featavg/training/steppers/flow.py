@@ -10,9 +10,9 @@ from numpy import ndarray
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.bogacki_shampine import size, step
-from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.steppers import Proposal, Stepper
+from featavg.training.steppers._bogacki_shampine import size, step
 
 
 @dataclass(frozen=True)

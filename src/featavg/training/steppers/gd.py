@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.steppers import Proposal, Stepper, scaled
 
 

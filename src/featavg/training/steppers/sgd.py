@@ -12,7 +12,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError, finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Minibatches, Objective, Params
+from featavg.training.objectives.objective import Evaluation, Minibatches, Objective, Params
 from featavg.training.steppers import Proposal, Stepper, scaled
 
 

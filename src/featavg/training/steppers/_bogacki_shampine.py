@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.shapes import PerSeed
-from featavg.training.objective import Evaluation, Objective, Params
+from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.steppers import scaled
 
 Velocity = Callable[[Params, Evaluation], Params]

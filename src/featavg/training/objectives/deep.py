@@ -15,7 +15,7 @@ from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.shapes import PerSeed
 from featavg.training.losses import Loss, LossValue, check_targets
-from featavg.training.objective import Params, check_points, chosen_rows
+from featavg.training.objectives.objective import Params, check_points, chosen_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from featavg.data.archives import checked
+from featavg.data.image_sets.archives import checked
 from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import ImageTask
 from featavg.data.user_images import own_images
