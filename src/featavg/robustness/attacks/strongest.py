@@ -29,7 +29,7 @@ class Strongest(Attack):
 
     The boundary of a deep network has many points that are nearest in their neighbourhood, and which
     of them a descent ends at is a matter of chance: on a digits network foolbox's DDN with 120 steps
-    ended more than 1% too far out for a third of the images, and 500 steps of ours for a fifth. Five
+    ended more than 1% beyond the best known for 37% of the images, and 100 steps of ours for 19%. Five
     descents of 20 steps do better. The first begins at x. Later ones begin at
 
         delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one,
@@ -117,7 +117,8 @@ def _rivals(
     """The rivals of each point, nearest first, and the linearised way to each.
 
     One gradient per rival and point. Nothing where the margin is smooth between them: aiming at one
-    alone then wastes a descent (on a digits network, 3.5% of the images instead of none).
+    alone then wastes a descent (on a digits network 3.5% of the images came out longer than
+    foolbox's by over 1%, instead of 1.5%).
     """
     model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
     rivals = targets(model, x, label, most)[:, 1:]
