@@ -1,4 +1,16 @@
-"""Where flipped points can still be: the ball of the best candidate, cut by half-spaces."""
+r"""Where flipped points can still be: the ball of the best candidate, cut by half-spaces.
+
+A search looks for points nearer than the best candidate, |u| < R, and a certificate is a half-space
+n . u >= t, |n| = 1, that holds everything left of a node. So each pre-activation z_r + c . u stays
+between its least and largest value over the cap {|u| <= R, n . u >= t}. Write u = s n + v with v
+orthogonal to n; then s >= t and |v| <= sqrt(R^2 - s^2), and
+
+    max c . u  =  max over s in [t, R] of  s (c . n) + |c - (c . n) n| sqrt(R^2 - s^2).
+
+Without the lower end of s the maximum is R |c|, at s = R (c . n) / |c|. If that s is at least t it
+is allowed; otherwise the expression, concave in s, falls from there on and its maximum is at s = t.
+As t approaches R the cap shrinks to a point and boxes with it: this is what makes the search end.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +52,7 @@ def shrink(
         np.minimum(spread, cap(problem, normal, depth, limit), out=spread)
     r = box.last
     if r is not None and problem.lengths[r] > 0:
+        # The last split is a half-space as well: +-c_r . u >= what the imposed end asks for.
         for sign, end in ((1.0, box.low[r]), (-1.0, -box.high[r])):
             away = (end - sign * problem.z[r]) / problem.lengths[r]
             if away > limit:
@@ -47,6 +60,7 @@ def shrink(
             if away > -limit:
                 row = problem.rows[r] * (sign / problem.lengths[r])
                 np.minimum(spread, cap(problem, row, away, limit), out=spread)
+    # Rounding of z = normals @ x + offsets, of size reach, and of rows @ u, of size limit.
     spread += problem.error * (problem.reach + limit)
     lo = np.maximum(box.lo, problem.z - spread[1])
     hi = np.minimum(box.hi, problem.z + spread[0])

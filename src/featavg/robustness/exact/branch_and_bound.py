@@ -58,6 +58,11 @@ class TreeSearch:
     right side is a sum over neurons: its least value over the box is a handful of one-dimensional
     problems, not convex but easy. With multipliers from a local solution it is tight there, and
     neurons that are better left alone need no splitting at all.
+
+    Why it holds: |u|^2 = |u*|^2 + 2 u* . (u - u*) + |u - u*|^2. The middle term is -2 kappa . s, since
+    u* = -rows^T kappa. The last is at least s^T D s = (u - u*)^T rows^T D rows (u - u*), since
+    rows^T D rows <= 1. And a flipped u has left <= right, so adding 2 weights . (left - right) <= 0
+    only lowers the sum. None of this asks the price to be good: a bad one gives a low bound.
     """
 
     def __init__(self, space: Subspace, relaxations: Sequence[Relaxation], gap: float) -> None:
@@ -67,6 +72,8 @@ class TreeSearch:
 
     def _stiffness(self, concave: ndarray) -> Float[ndarray, " M"]:
         """D: the same for all concave neurons, as large as rows^T D rows <= 1 allows."""
+        # rows^T D rows <= 1 is D largest <= 1, largest the squared spectral norm; the margin is far
+        # above its rounding.
         rows = self.rows[concave]
         largest = float(np.linalg.norm(rows, 2)) ** 2 if len(rows) else 1.0
         return np.where(concave, 1.0 / (largest * (1.0 + 1e-10)), 0.0)
@@ -127,6 +134,7 @@ class TreeSearch:
 
     def _search(self, limit: float, clock: Clock) -> tuple[float, bool]:
         """No flipped point is nearer than the first result; False if the budget ended it."""
+        # Everything beyond `limit` is of no interest, so a node that is closed settles for it.
         settled = limit
         heap = [
             _Node(self.found.certified, next(self.number), one, Box.everywhere(len(self.z)), self.z)
@@ -135,6 +143,7 @@ class TreeSearch:
         while heap:
             node = heapq.heappop(heap)
             limit = min(limit, self._goal())
+            # The heap is ordered: no other open node has a lower bound.
             if node.bound >= limit:
                 return min(settled, node.bound), True
             if clock.spent(self.found.nodes):
@@ -259,6 +268,7 @@ class TreeSearch:
         terms = relaxation.terms(box, price, place, stiffness)
         square = float(step @ step)
         total = square + terms.constant + float(terms.least.sum())
+        # What the sums above may have been rounded up by: each term's size, and kappa times |z|.
         size = square + terms.size + 2.0 * float(np.abs(price.kappa).sum()) * (self.reach + limit)
         total -= 4.0 * self.space.error * size
         return math.sqrt(max(total, 0.0)), terms, place

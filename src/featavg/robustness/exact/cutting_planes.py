@@ -1,4 +1,14 @@
-"""Cutting planes: a convex problem as a few tiny quadratic programs."""
+r"""Cutting planes: a convex problem as a few tiny quadratic programs.
+
+The problem is min |u| subject to left_i(z + rows u) <= side_i(z + rows u), left convex and side
+affine (or the logarithm of an affine function, which is concave). A convex function is above every
+tangent, so each tangent of left - side is a linear inequality that the feasible points satisfy: the
+polyhedron of finitely many of them contains the feasible set, and its distance is a lower bound,
+whenever one stops. New tangents are taken at the last solution, where the old ones are violated.
+
+Each row is known up to rounding: `errors` bounds that of its slope in u, and its value at u = 0 is
+a sum of terms of size |slope| reach and of the constant's own terms. `qp.nearest` charges both.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +79,9 @@ def price_of(planes: Planes, limit: float) -> Price | None:
     length = math.sqrt(step @ step)
     if not length > 0.0:
         return None
-    # An empty problem has a ray instead: any multiple is valid, a long one prunes.
+    # The optimality condition of the program is u = -sum of multipliers times rows, so multipliers
+    # are scaled until that has the length of u. An empty problem has a ray of multipliers instead:
+    # any multiple is valid, and a long one prunes.
     target = math.sqrt(answer.u @ answer.u) if answer.u is not None else 2.0 * limit
     scaled = answer.multipliers * (target / length)
     return Price(scaled @ planes.cuts.coefficients, scaled @ planes.cuts.shares)

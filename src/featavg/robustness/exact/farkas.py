@@ -1,4 +1,12 @@
-"""Proof, in rational arithmetic, that a network decides the same way everywhere."""
+r"""Proof, in rational arithmetic, that a network decides the same way everywhere.
+
+A flipped set is a union of pieces (`pieces`), each inside the polyhedra of its cuts (`piece_search`
+says why). A system of inequalities row . x + c <= 0 has no solution if some combination with
+multipliers lambda >= 0 has lambda . rows = 0 and lambda . c > 0: it would read 0 + positive <= 0.
+The constant must be strictly positive: with zero the system may hold at a single point, and there
+the score is zero, which counts as flipped. Weights, biases and heads are floats, so fractions, and
+every step here is exact; float64 only suggests which inequalities to combine.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +91,7 @@ def _empty(inequalities: list[Inequality]) -> bool:
     null = _null_vector([row for row, _ in inequalities])
     if null is None:
         return False
+    # The null vector is known up to its sign; one with both signs proves nothing.
     if any(v < 0 for v in null):
         null = [-v for v in null]
     constant = sum(v * c for v, (_, c) in zip(null, inequalities, strict=True))

@@ -120,6 +120,9 @@ class Program:
         slope, height = self.lines(chosen, radius)
         slanted = self.family.down * slope
         constant = self.family.shift - slanted @ self.at_x - self.family.down @ height
+        # relu(z) >= beta' z for every 0 <= beta' <= 1, so with 0 <= beta <= lambda.up the inequalities
+        # prove lambda.(constant - slanted normals delta) + beta.(at_x + normals delta) <= 0. Clipped
+        # to that range, any numbers are a proof.
         own = np.maximum(multipliers[: len(constant)], 0.0)
         beta = np.zeros(len(self.at_x))
         beta[self.bent] = multipliers[len(constant) :]
@@ -153,6 +156,8 @@ def search(programs: list[Program], start: float, probe: Probe, clock: Clock) ->
         probe: evaluates a step, remembers it and returns the length it flips at.
         clock: nodes and time allowed.
     """
+    # Lines are drawn for the radius `attack` and are above the ReLUs only there: no bound is ever
+    # claimed beyond it.
     attack, nodes = start, 0
     closed = math.inf  # the smallest bound of a node that was given up
     heap: list[tuple[float, int, _Node]] = []

@@ -1,4 +1,12 @@
-"""The exact l2 radius at a point by listing convex pieces, the most promising first."""
+r"""The exact l2 radius at a point by listing convex pieces, the most promising first.
+
+Why a bound holds. A piece is {up . relu(z) + shift <= down . z_S}, z_S the neurons of S without
+ReLUs. For any pattern T, up . relu(z) >= up . z_T, because relu(z) >= z and relu(z) >= 0. So the
+piece lies in the half-space up . z_T + shift <= down . z_S, affine in u, whose distance from u = 0
+is depth / |slope|; and in the polyhedron of several of them, whose distance is a quadratic program.
+Every distance is rounded down: depth loses, and slope gains, what float64 may have added to them.
+The radius is the least distance over the pieces, so the least bound is certified at any time.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +101,8 @@ class PieceSearch:
     ) -> ndarray:
         """Distances of half-spaces from the point, rounded down."""
         error = self.space.error
+        # A sum of `mass` unit rows has rounding errors up to error * mass in its slope, and as much
+        # times |x| + |offsets| in its value.
         depth = depth - error * (mass * self.reach + np.abs(shift))
         length = np.sqrt(np.einsum("...r,...r->...", across, across)) + error * mass
         length[length == 0.0] = np.finfo(float).tiny
@@ -136,6 +146,7 @@ class PieceSearch:
             held = np.flatnonzero(answer.multipliers)
             self.proofs[leaf] = [(which[q], cuts.active[q]) for q in held]
             return True
+        # Not nearer than what is known: its bound says so for good.
         if answer.bound >= found.attack:
             return True
         u = answer.u

@@ -63,6 +63,8 @@ def nearest(
     identity, zero, below, kind = _constants(q, r)
     u, _, flag, info = daqp.solve(identity, zero, a, b / scale, below, kind, primal_tol=FEASIBLE)
     multipliers = np.maximum(info["lam"], 0.0) / lengths
+    # Rows were divided by their lengths, so multipliers of the given rows are, too; negative ones are
+    # rounding, and zero proves as much without them.
     found = Nearest(
         u * scale if flag == 1 else None,
         half_space(rows, limits, row_errors, limit_errors, multipliers),
@@ -102,7 +104,12 @@ def half_space(
     limit_errors: Float[ndarray, " q"],
     multipliers: Float[ndarray, " q"],
 ) -> float:
-    """The distance of the half-space that these multipliers prove, rounded down."""
+    """The distance of the half-space that these multipliers prove, rounded down.
+
+    The true rows are within row_errors, the true limits within limit_errors, of the given ones. So
+    the true combination is <= lambda @ (limits + limit_errors), and its normal is no longer than
+    |lambda @ rows| + lambda @ row_errors: both ends of the quotient err on the safe side.
+    """
     depth = -float(multipliers @ (limits + limit_errors))
     if not depth > 0.0:
         return 0.0

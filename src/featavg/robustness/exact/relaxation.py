@@ -1,4 +1,10 @@
-"""What branch and bound asks of a flipped set: convex approximations and a separable bound."""
+"""What branch and bound asks of a flipped set: convex approximations and a separable bound.
+
+Which of them are proofs? `outer` and `cuts` are outer approximations: bounds rest on them. `terms`
+is a lower bound, whatever the price. `touching` and `starts` are inner approximations, and good for
+candidates and prices only; a candidate counts after `excess` has confirmed it, and as a witness
+after the network itself has been evaluated there.
+"""
 
 from __future__ import annotations
 

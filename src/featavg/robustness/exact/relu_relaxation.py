@@ -1,4 +1,14 @@
-"""Branch and bound on ReLU inequalities: one output, `sum` and `max`."""
+r"""Branch and bound on ReLU inequalities: one output, `sum` and `max`.
+
+The family is {up_i . relu(z) + shift_i <= down_i . relu(z)}. Over a box, relu is below its chord, so
+down_i . chord(z) is above the right side: the chord relaxation contains the family. A neuron that
+the box decides (its interval does not cross zero) has an exact chord, so splits at zero make the
+relaxation exact after as many splits as there are concave neurons.
+
+The separable bound needs the least value of D s^2 - 2 kappa s + 2 a relu(z + s) for each neuron, a
+the price of the inequalities times (up - down). On either side of zero that is a parabola (a line
+where D = 0), so its least value over an interval is at an end, at zero or at a vertex.
+"""
 
 from __future__ import annotations
 
