@@ -12,6 +12,12 @@ def _of(name: str, tests: str, *changes: tuple[str, str]) -> list[Mutant]:
 
 
 MUTANTS = [
+    Mutant(
+        "measures/accuracy.py",
+        "radii[None, :] > np.asarray(at, dtype=float)[:, None]",
+        "radii[None, :] >= np.asarray(at, dtype=float)[:, None]",
+        f"{TIGHT} -k own_radius",
+    ),
     *_of(
         "qp",
         f"{TIGHT} -k half_space or nearest_point or rows_without or second_opinion",
@@ -224,8 +230,8 @@ MUTANTS = [
     *_of(
         "result",
         f"{TIGHT} {EDGES} -k own_radius or gaps or put_and or joined",
-        ("self.certified[None, :] > given[:, None]", "self.certified[None, :] >= given[:, None]"),
-        ("self.attack[None, :] > given[:, None]", "self.attack[None, :] >= given[:, None]"),
+        ("lower = robust_share(self.certified, radii)", "lower = robust_share(self.attack, radii)"),
+        ("upper = robust_share(self.attack, radii)", "upper = robust_share(self.certified, radii)"),
         ("gaps[np.isinf(self.attack) & np.isfinite(self.certified)] = 1.0", "pass"),
         ("((0, 0), (0, width - p.witness.shape[1]))", "((0, 0), (width - p.witness.shape[1], 0))"),
         (

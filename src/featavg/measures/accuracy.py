@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,17 @@ def wilson_interval(
     middle, wide = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
     scale = 1 + z**2 / n
     return np.maximum((middle - wide) / scale, 0.0), np.minimum((middle + wide) / scale, 1.0)
+
+
+def robust_share(
+    radii: Float[ndarray, " n"], at: Sequence[float] | Float[ndarray, " q"]
+) -> Float[ndarray, " q"]:
+    """The share of radii above each of `at`: a point is not robust at its own radius.
+
+    >>> robust_share(np.array([1.0, 2.0]), [0.5, 1.0, 2.0])
+    array([1. , 0.5, 0. ])
+    """
+    return np.mean(radii[None, :] > np.asarray(at, dtype=float)[:, None], axis=1)
 
 
 def wilson(right: int, n: int) -> Accuracy:

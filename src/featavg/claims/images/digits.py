@@ -10,6 +10,7 @@ from featavg.data.image_sets.published import load_images
 from featavg.experiments.images.features import pixels_of
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
+from featavg.measures.accuracy import robust_share
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.radii import radii
 from featavg.training.heads import HeadRecipe
@@ -123,7 +124,7 @@ def _digits_figure(exact: dict[str, np.ndarray]) -> Figure:
         Series(
             "even-odd labels" if name == "coarse" else f"digit labels, {name[6:]}",
             GRID.tolist(),
-            [100 * float(np.mean(values > r)) for r in GRID],
+            (100 * robust_share(values, GRID)).tolist(),
             *looks[name],
         )
         for name, values in exact.items()

@@ -58,7 +58,7 @@ def split(
     """
     exact = radii(net, x, y, readout=readout, positive=positive, jobs=1)
     outside = outside_frame(net, basis)
-    on = _joined(
+    on = Radii.joined(
         [
             _along(net, one, int(label), basis, readout, positive)
             for one, label in zip(x, y, strict=True)
@@ -97,13 +97,3 @@ def _along(
     seen = TwoLayer(net.weights @ directions, net.biases + net.weights @ x, net.head)
     origin, label = np.zeros((1, directions.shape[1])), np.array([y])
     return radii(seen, origin, label, readout=readout, positive=positive, jobs=1)
-
-
-def _joined(parts: list[Radii]) -> Radii:
-    return Radii(
-        np.concatenate([p.certified for p in parts]),
-        np.concatenate([p.attack for p in parts]),
-        np.concatenate([p.witness for p in parts]),
-        np.concatenate([p.nodes for p in parts]),
-        np.concatenate([p.outcome for p in parts]),
-    )

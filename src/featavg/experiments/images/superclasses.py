@@ -16,6 +16,7 @@ from featavg.experiments.images.features import FeatureSet
 from featavg.experiments.images.heads import UNIT
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
+from featavg.measures.accuracy import robust_share
 from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
@@ -155,7 +156,7 @@ def study_superclasses(
         gain={name: medians[name] / max(medians["coarse"], 1e-12) for name in READOUTS},
         grid=grid.tolist(),
         curves={
-            name: [100 * float(np.mean(values > r)) for r in grid] for name, values in radii.items()
+            name: (100 * robust_share(values, grid)).tolist() for name, values in radii.items()
         },
         lost_classes=lost,
         points=len(rows),

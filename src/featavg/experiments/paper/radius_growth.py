@@ -23,7 +23,6 @@ from featavg.experiments.paper.radius_runs import (
     fresh,
     measured,
     seed_medians,
-    together,
 )
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
@@ -65,7 +64,7 @@ def radii_of(kind: str, k: int, d: int, seeds: tuple[int, ...]) -> Radii:
         return measured(Case(labels, k=k, d=d, paper=False), readout, seeds, POINTS)
     task = MultiCluster(k=k, d=d)
     net = ideal_network(kind, task)
-    return together([radii(net, fresh(task, IDEAL_POINTS, seed)) for seed in seeds])
+    return Radii.joined([radii(net, fresh(task, IDEAL_POINTS, seed)) for seed in seeds])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

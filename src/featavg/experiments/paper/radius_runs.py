@@ -72,23 +72,11 @@ def measured(
     case: Case, readout: str, seeds: tuple[int, ...], points: int, gap: float = 0.01
 ) -> Radii:
     """Radii of `points` fresh points for each seed, all seeds in a row."""
-    return together(
+    return Radii.joined(
         [
             radii(net, fresh(case.task, points, seed), readout=readout, gap=gap)
             for net, seed in zip(networks(case, seeds), seeds, strict=True)
         ]
-    )
-
-
-def together(parts: list[Radii]) -> Radii:
-    """Several results as one; their witnesses live in different coordinates and are left out."""
-    n = sum(len(part) for part in parts)
-    return Radii(
-        certified=np.concatenate([part.certified for part in parts]),
-        attack=np.concatenate([part.attack for part in parts]),
-        witness=np.zeros((n, 0)),
-        nodes=np.concatenate([part.nodes for part in parts]),
-        outcome=np.concatenate([part.outcome for part in parts]),
     )
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.measures.accuracy import robust_share
 from featavg.storage.folders import read_folder, write_folder
 
 # The two ends of an exact radius differ by rounding and by the outward nudge of the witness.
@@ -142,9 +143,8 @@ class Radii:
         A point counts as robust for the lower curve if its certified radius is larger, and for the
         upper one if no witness is that near.
         """
-        given = np.asarray(radii, dtype=float)
-        lower = np.mean(self.certified[None, :] > given[:, None], axis=1)
-        upper = np.mean(self.attack[None, :] > given[:, None], axis=1)
+        lower = robust_share(self.certified, radii)
+        upper = robust_share(self.attack, radii)
         return lower, np.maximum(lower, upper)
 
     def to_json(self, points: bool = True) -> dict[str, Any]:
