@@ -28,18 +28,19 @@ def main(names: list[str]) -> int:
     # Imported once, before the forks: they are most of what a test run would wait for.
     for heavy in ("numpy", "scipy.optimize", "scipy.special", "pytest"):
         importlib.import_module(heavy)
-    for tests in dict.fromkeys(mutant.tests for mutant in mutants):
-        if _noticed((mutants[0].file, "", "", tests)):
-            raise SystemExit(f"These fail without any mutant, so they can notice none: {tests}")
     survivors, start = [], time.perf_counter()
-    for number, mutant in enumerate(mutants, 1):
-        noticed = _noticed(mutant)
-        if not noticed:
-            survivors.append(mutant)
-        word = "killed  " if noticed else "SURVIVED"
-        print(
-            f"{number:4d}/{len(mutants)} {word} {mutant.file}: {_line(mutant.before)}", flush=True
-        )
+    with tempfile.TemporaryDirectory(prefix="featavg-mutants-") as folder:
+        copy = _copy(folder)
+        for tests in dict.fromkeys(mutant.tests for mutant in mutants):
+            if _fails(copy, tests):
+                raise SystemExit(f"These fail without a mutant, so they can notice none: {tests}")
+        for number, mutant in enumerate(mutants, 1):
+            noticed = _noticed(copy, mutant)
+            if not noticed:
+                survivors.append(mutant)
+            word = "killed  " if noticed else "SURVIVED"
+            place = f"{mutant.file}: {_line(mutant.before)}"
+            print(f"{number:4d}/{len(mutants)} {word} {place}", flush=True)
     seconds = time.perf_counter() - start
     print(f"{len(mutants) - len(survivors)} of {len(mutants)} mutants killed in {seconds:.0f} s.")
     for mutant in survivors:
@@ -51,26 +52,39 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:90]
 
 
-def _noticed(mutant: tuple[str, str, str, str]) -> bool:
-    """Whether the tests fail on a copy of the source with the mutant in it (none if it is "")."""
+def _copy(folder: str) -> Path:
+    """A copy of the source to put mutants into, with the tests beside it."""
+    copy = Path(folder)
+    leave = shutil.ignore_patterns("__pycache__", "results")
+    shutil.copytree(ROOT / "src", copy / "src", ignore=leave)
+    (copy / "src/featavg/results").symlink_to(ROOT / "src/featavg/results")
+    (copy / "tests").symlink_to(ROOT / "tests")
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def _noticed(copy: Path, mutant: tuple[str, str, str, str]) -> bool:
+    """Whether the tests fail on the copy with the mutant in it; it is taken out again."""
     file, before, after, tests = mutant
-    with tempfile.TemporaryDirectory(prefix="featavg-mutant-") as folder:
-        copy = Path(folder)
-        shutil.copytree(
-            ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "results")
+    source = copy / "src/featavg" / file
+    text = source.read_text(encoding="utf-8")
+    if text.count(before) != 1:
+        raise SystemExit(
+            f"{file} has {_line(before)!r} {text.count(before)} times: name one place."
         )
-        (copy / "src/featavg/results").symlink_to(ROOT / "src/featavg/results")
-        (copy / "tests").symlink_to(ROOT / "tests")
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        source = copy / "src/featavg" / file
-        text = source.read_text(encoding="utf-8")
-        if before and text.count(before) != 1:
-            raise SystemExit(
-                f"{file} has {_line(before)!r} {text.count(before)} times: name one place."
-            )
-        if before:
-            source.write_text(text.replace(before, after), encoding="utf-8")
+    source.write_text(text.replace(before, after), encoding="utf-8")
+    _forget(source)
+    try:
         return _fails(copy, tests)
+    finally:
+        source.write_text(text, encoding="utf-8")
+        _forget(source)
+
+
+def _forget(source: Path) -> None:
+    """Remove the compiled file: by its time and size alone a mutant may look like the original."""
+    for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*"):
+        compiled.unlink()
 
 
 def _fails(copy: Path, tests: str) -> bool:
@@ -87,7 +101,6 @@ def _fails(copy: Path, tests: str) -> bool:
     if child == 0:
         os.chdir(copy)
         sys.path[:0] = [str(copy / "src"), str(copy)]
-        sys.dont_write_bytecode = True
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
