@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from featavg.cli import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.experiments.simulation.presets import PRESETS, compose
@@ -220,6 +221,14 @@ def test_a_comment_in_the_settings_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "result" / "settings.toml"
     path.write_text(path.read_text() + "# a remark\n")
     assert load_simulation(tmp_path / "result").setting.k == 4
+
+
+def test_the_help_shows_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    """In brackets, which rich would otherwise drop as markup."""
+    assert main(["simulate", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "weight-decay [gd]" in shown
+    assert "Clusters [10]" in shown
 
 
 def test_a_new_field_changes_no_old_key() -> None:
