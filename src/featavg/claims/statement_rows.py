@@ -418,7 +418,7 @@ _ITCS: tuple[Row, ...] = (
         "itcs-robust-exists",
         "Robust solution exists",
         "One neuron for each cluster and biases that filter noise: radius O(√d), one active neuron.",
-        (),
+        ("connections-optimal-radius",),
         "",
     ),
     (
@@ -547,6 +547,7 @@ _CSML: tuple[Row, ...] = (
             "connections-min-vidal-limits",
             "connections-min-vidal-radius",
             "connections-min-vidal-published",
+            "connections-min-vidal-descent",
         ),
         "",
     ),
