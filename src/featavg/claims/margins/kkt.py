@@ -73,7 +73,7 @@ def _residuals(runs: dict[str, list[KKTRun]]) -> Figure:
             Series.over_seeds(
                 name, DEPTHS, np.array([getattr(run, quantity) for run in rows]), role
             )
-            for (name, rows), role in zip(runs.items(), roles, strict=True)
+            for (name, rows), role in zip(runs.items(), roles, strict=False)
         )
         axes = Axis("log(1/loss)", log=True), Axis(f"relative {quantity}", log=True)
         panels.append(Lines(*axes, series, title=quantity.capitalize()))

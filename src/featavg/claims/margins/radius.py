@@ -33,7 +33,7 @@ def radius_claim(settings: ClaimSettings) -> Evidence:
     reach = max(value for result in results.values() for value in result.every_universal)
     return Evidence(
         checks=tuple(checks),
-        figures=(results["both layers and biases, large start"].figure(),),
+        figures=(list(results.values())[-1].figure(),),
         numbers={name: result.to_json() for name, result in results.items()},
         finding=f"Median radii are {min(every):.2f} to {max(every):.2f} times √(d/k) for k = 4, 6, 10, "
         f"with the first layer or both and biases trained, from small and large starts; one direction "
