@@ -21,7 +21,8 @@ FULL = [claim for claim in CLAIMS if claim.tier == "full"]
 
 
 def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
-    assert [claim.id for claim in CLAIMS if claim.tier == "quick"] == ["images-digits"]
+    quick = [claim.id for claim in CLAIMS if claim.tier == "quick"]
+    assert quick == ["images-digits", "audit-shared-gradient"]
     assert len(FULL) >= 6
     result = digits(ClaimSettings(seeds=(0,)))
     assert result.verdict in (Verdict.HOLDS, Verdict.IN_PART)
@@ -122,3 +123,24 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
     texts = {claim.id: f"{claim.source} {claim.measured}" for claim in CLAIMS}
     assert "assumption" in texts["figure-3-mnist"]
     assert "Theorem 2" not in texts["figure-2-cifar10-radii"]
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "verdict"),
+    [(None, Verdict.HOLDS), ("labels", Verdict.IN_PART), ("sum", Verdict.FAILS)],
+)
+def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
+    """Fine networks that were told coarse labels average; coarse ones read as fine ones decouple."""
+    from featavg.claims.images import audit
+    from featavg.experiments.audit import sharing
+
+    monkeypatch.setattr(audit, "K", 4)
+    monkeypatch.setattr(audit, "D", 400)
+    monkeypatch.setattr(audit, "N", 200)
+    real = sharing.network_sharing
+
+    def told(task, labels, *given):
+        return real(task, {"labels": "coarse", "sum": "fine"}.get(sabotage, labels), *given)
+
+    monkeypatch.setattr(sharing, "network_sharing", told)
+    assert audit.simulator(ClaimSettings(seeds=(0, 1))).verdict is verdict

@@ -67,6 +67,7 @@ def _audit(
     use_torch(threads)
     from featavg import audit, write_audit
     from featavg.experiments.audit.module_from_name import load_model
+    from featavg.report.audit_page import pictures_of
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
     one_of("readout", readout, ("probability", "max"))
@@ -97,6 +98,6 @@ def _audit(
             progress=progress,
         )
     write(out / "audit.json", json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
-    page = write_audit(result, out)
+    page = write_audit(result, out, pictures_of(result, task.test.pixels))
     console().print(repr(result), markup=False)
     console().print(f"Page: {page}", markup=False)

@@ -84,12 +84,12 @@ def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[st
     """The examples of each discovered sub-class as small pictures inside the page.
 
     Args:
-        x: the very images that were audited, n x channels x height x width.
+        x: the images that `audit` was given, n x channels x height x width.
     """
-    if audit.discovery is None or x.ndim != 4 or x.shape[1] not in (1, 3):
+    if audit.discovery is None or audit.images is None or x.ndim != 4 or x.shape[1] not in (1, 3):
         return {}
     return {
-        audit.names[j]: [_png(x[i]) for i in rows[:most]]
+        audit.names[j]: [_png(x[audit.images[i]]) for i in rows[:most]]
         for j, rows in audit.discovery.examples.items()
     }
 

@@ -295,6 +295,7 @@ def _finished(
         remedies=advice,
         twin=twin,
         seconds=seconds,
+        images=np.arange(len(data.x)) if data.rows is None else data.rows,
         **result,
     )
 

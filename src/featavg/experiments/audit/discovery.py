@@ -45,7 +45,7 @@ class Discovery:
         rows: the table over numbers of clusters.
         chosen: the number of clusters per class that `labels` has.
         given: whether the user gave that number.
-        examples: of each sub-class, the images nearest to its centre.
+        examples: of each sub-class, the images nearest to its centre, as numbers of `labels`.
     """
 
     labels: Int[ndarray, " n"]

@@ -24,12 +24,14 @@ class AuditData:
         coarse: the class of each, 0..C-1.
         fine: the sub-class of each, 0..k-1; None where it is not known.
         groups: the class of each sub-class; None without sub-classes.
+        rows: which of the given images these are; None for all.
     """
 
     x: ndarray
     coarse: Int[ndarray, " n"]
     fine: Int[ndarray, " n"] | None
     groups: Int[ndarray, " k"] | None
+    rows: Int[ndarray, " n"] | None = None
 
     @property
     def classes(self) -> int:
@@ -38,7 +40,7 @@ class AuditData:
 
     def with_fine(self, fine: Int[ndarray, " n"]) -> AuditData:
         """The same images with sub-classes found elsewhere."""
-        return AuditData(self.x, self.coarse, fine, nested(fine, self.coarse))
+        return AuditData(self.x, self.coarse, fine, nested(fine, self.coarse), self.rows)
 
     def sample(self, count: int, seed: int) -> AuditData:
         """At most `count` images, as many of every sub-class (or class) as can be had."""
@@ -46,7 +48,7 @@ class AuditData:
             return self
         rows = balanced(self.coarse if self.fine is None else self.fine, count, seed)
         fine = None if self.fine is None else self.fine[rows]
-        return AuditData(self.x[rows], self.coarse[rows], fine, self.groups)
+        return AuditData(self.x[rows], self.coarse[rows], fine, self.groups, rows)
 
 
 def audit_data(

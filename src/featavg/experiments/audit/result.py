@@ -48,6 +48,7 @@ class Audit(Result):
         remedies: what would help, each a sentence.
         twin: the audit of a twin with fine labels, if one was given.
         seconds: what it took.
+        images: which of the given images were audited.
     """
 
     about: Mapping[str, Any]
@@ -67,6 +68,7 @@ class Audit(Result):
     remedies: tuple[str, ...]
     twin: Audit | None = None
     seconds: float = 0.0
+    images: Int[ndarray, " n"] | None = None
 
     @property
     def verdict(self) -> AuditVerdict:
