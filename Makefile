@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
-OUT    ?= out/report
+OUT    ?= featavg-results/report
 ARGS   ?=
 
 # One BLAS thread for each of the two test workers: more would fight over the cores.
@@ -15,7 +15,7 @@ help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-reproduce: venv-core ## Install the core, run the quick claims, write out/report (more: ARGS="--full")
+reproduce: venv-core ## Install the core, run the quick claims, write featavg-results/report (more: ARGS="--full")
 	@$(BIN)/featavg reproduce --out "$(OUT)" $(ARGS)
 
 test: lint ## Install the tests' tools, then check format, lint, types, tests and doctests
@@ -46,7 +46,7 @@ mutants: venv-dev ## Put small mistakes into a copy of the code and report the o
 	@$(ONE_THREAD) $(BIN)/python tools/mutants.py $(ARGS)
 
 clean: ## Remove caches and the report
-	@rm -rf out/report build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf featavg-results/report build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## Remove the environment too

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -179,8 +180,8 @@ def test_simulate_prints_and_writes(
     shown = capsys.readouterr()
     assert "averaging index" in shown.out
     assert "k = 4, d = 100, n = 20, 2 seeds" in shown.out
-    (folder,) = (tmp_path / "featavg-runs").iterdir()
-    assert f"Result: featavg-runs/{folder.name}" in shown.out
+    (folder,) = (tmp_path / "featavg-results" / "simulations").iterdir()
+    assert f"Result: featavg-results/simulations/{folder.name}" in shown.out
     names = {"settings.toml", "numbers.json", "numbers.csv", "coarse", "fine"}
     assert {path.name for path in folder.iterdir()} == names
     rows = list(csv.DictReader((folder / "numbers.csv").read_text().splitlines()))
@@ -197,7 +198,7 @@ def test_simulate_prints_and_writes(
     before = (folder / "numbers.csv").read_bytes()
     assert main(["simulate", *SMALL, "--seeds", "2"]) == 0
     assert (folder / "numbers.csv").read_bytes() == before
-    assert len(list((tmp_path / "featavg-runs").iterdir())) == 1
+    assert len(list((tmp_path / "featavg-results" / "simulations").iterdir())) == 1
 
 
 @pytest.mark.parametrize(
@@ -251,3 +252,92 @@ def test_a_new_group_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert "doctor" in shown
     assert "simulate" not in shown
     assert GROUPS != ("doctor",)
+
+
+def test_an_error_of_our_own_is_one_sentence_and_code_70(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.setattr("featavg.report.reproduce.reproduce", broken)
+    assert main(["reproduce"]) == 70
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "(ZeroDivisionError: division by zero): report this" in told
+    for line in (["reproduce", "--debug"], ["--debug", "reproduce"]):
+        assert main(line) == 70
+        told = capsys.readouterr().err
+        assert "Traceback" in told
+        assert told.splitlines()[-1].startswith("featavg stopped by an error of its own")
+
+
+def test_warnings_and_log_lines_follow_the_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import logging
+    import warnings
+
+    def talking(**kwargs: object) -> list[object]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("a warning", RuntimeWarning, stacklevel=1)
+        logger = logging.getLogger("featavg.test")
+        logger.info("a note")
+        logger.warning("take care")
+        return []
+
+    monkeypatch.setattr("featavg.report.reproduce.reproduce", talking)
+    expected = {
+        "": ["warning: take care"],
+        "--quiet": [],
+        "-v": ["info: RuntimeWarning: a warning", "info: a note", "warning: take care"],
+    }
+    for option, lines in expected.items():
+        assert main([*option.split(), "reproduce"]) == 0
+        assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_shells_can_complete() -> None:
+    asked = {"_FEATAVG_COMPLETE": "complete_bash", "COMP_WORDS": "featavg rep", "COMP_CWORD": "1"}
+    script = "import sys; from featavg.cli import main; sys.exit(main([]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | asked,
+    )
+    assert done.stdout.split() == ["reproduce", "report"]
+
+
+def test_printed_commands_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from featavg.storage import places
+
+    script = tmp_path / ".venv" / "bin" / "featavg"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh\necho typed $*\n")
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(script.with_name("python")))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    command = places.typed("featavg reproduce --only lemma-1")
+    assert command == ".venv/bin/featavg reproduce --only lemma-1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout == "typed reproduce --only lemma-1\n"
+    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+    assert places.typed("featavg claims") == "featavg claims"
+
+
+def test_claims_sees_what_reproduce_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    makefile = (Path(__file__).parents[1] / "Makefile").read_text()
+    from featavg.report.reproduce import DEFAULT_OUT
+
+    assert f"OUT    ?= {DEFAULT_OUT}\n" in makefile
+    monkeypatch.chdir(tmp_path)
+    (DEFAULT_OUT / "outcomes").mkdir(parents=True)
+    (DEFAULT_OUT / "outcomes" / "figure-2a-averaged.json").write_text('{"verdict": "fails"}')
+    assert main(["claims", "--only", "figure-2a-averaged", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["verdict"] == "fails"

@@ -257,6 +257,7 @@ from featavg.report.installation import Installation as Installation
 from featavg.report.installation import doctor as doctor
 from featavg.claims.statements import all_statements as all_statements
 from featavg.claims.statements import statements_table as statements_table
+from featavg.report.reproduce import rebuild as rebuild
 from featavg.report.reproduce import reproduce as reproduce
 from featavg.playground.page import playground as playground
 

@@ -7,8 +7,11 @@ their functions, so that the help answers at once.
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -21,6 +24,7 @@ from featavg.errors import InputError
 # Names of modules in featavg.commands.
 GROUPS: tuple[str, ...] = (
     "claims",
+    "report",
     "simulate",
     "radius",
     "sweep",
@@ -33,6 +37,10 @@ GROUPS: tuple[str, ...] = (
     "margins",
     "doctor",
 )
+# Options of `featavg` itself that may stand anywhere on the line.
+EVERYWHERE = ("--debug", "--quiet", "--verbose")
+# What the program itself did wrong: EX_SOFTWARE of sysexits.h.
+BROKEN = 70
 
 # typer once used click and now carries its own copy: the class is the same, its address is not.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -41,7 +49,6 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 def make_app() -> typer.Typer:
     """The application with every group of `GROUPS`."""
     app = typer.Typer(
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -52,16 +59,19 @@ def make_app() -> typer.Typer:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 1 (something broke), 2 (bad input), 130 (Ctrl-C).
+    """Run a command and return its exit code.
 
-    Bad input is one sentence on standard error, never a traceback.
+    0; 1 (a claim's program broke, or an examination found something missing); 2 (bad input); 70 (an
+    error of featavg's own); 130 (Ctrl-C). Bad input is one sentence on standard error, and so is an
+    error of featavg's own: its traceback is behind `--debug`.
 
     Args:
         arguments: what follows `featavg` on the command line; `sys.argv` by default.
     """
+    given = _options_first(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        given = list(sys.argv[1:] if arguments is None else arguments)
-        code = make_app()(given or ["--help"], prog_name="featavg", standalone_mode=False)
+        with _one_line_warnings():
+            code = make_app()(given or ["--help"], prog_name="featavg", standalone_mode=False)
     except InputError as error:
         return _say(str(error), 2)
     except _UsageError as error:
@@ -72,6 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(str(error), 130)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except BrokenPipeError:  # `featavg claims | head` has seen enough
+        sys.stderr.close()
+        return 0
+    except Exception as error:  # whatever is left is ours
+        return _broken(error, "--debug" in given)
+    finally:
+        logging.getLogger("featavg").setLevel(logging.NOTSET)
     return _say("Interrupted.", 130) if code == 130 else int(code or 0)
 
 
@@ -89,8 +106,70 @@ def _featavg(
             "--version", help="Print the version.", callback=_print_version, is_eager=True
         ),
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            help="Say what is done; twice for every file.",
+            show_default=False,
+        ),
+    ] = 0,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
+    ] = False,
 ) -> None:
     """Does a network average its features, what does that cost, and how is it undone?"""
+    levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+    level = logging.ERROR if quiet else levels[min(verbose, 2)]
+    logger = logging.getLogger("featavg")
+    logger.setLevel(level)
+    if not any(isinstance(handler, _ToStandardError) for handler in logger.handlers):
+        logger.addHandler(_ToStandardError())
+
+
+class _ToStandardError(logging.Handler):
+    """Log lines on what is standard error at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Python's warnings are three lines about source code: for users they are one, if at all."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        logging.getLogger("featavg").info("%s: %s", category.__name__, message)
+
+    before, warnings.showwarning = warnings.showwarning, show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+def _options_first(given: list[str]) -> list[str]:
+    """`--debug` and the like may stand behind a command, where people put them."""
+    end = given.index("--") if "--" in given else len(given)
+    first = [word for word in given[:end] if word in EVERYWHERE]
+    return first + [word for i, word in enumerate(given) if i >= end or word not in EVERYWHERE]
+
+
+def _broken(error: Exception, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    told = " ".join(str(error).split())[:200]
+    what = f"{type(error).__name__}: {told}".rstrip(": ")
+    again = "" if debug else ", with what the same command prints with --debug"
+    return _say(f"featavg stopped by an error of its own ({what}): report this{again}.", BROKEN)
 
 
 def _say(sentence: str, code: int) -> int:

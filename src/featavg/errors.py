@@ -88,4 +88,6 @@ def torch_needed() -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        raise InputError("torch", "is not installed", "pip install 'featavg[torch]'")
+        from featavg.storage.places import install_command
+
+        raise InputError("torch", "is not installed", install_command("torch"))

@@ -13,10 +13,10 @@ import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.claims import store, terminal
-from featavg.claims.ledger import Check, ClaimSettings, Evidence, Verdict
+from featavg.claims.ledger import Check, ClaimSettings, Evidence, NotRun, Verdict
 from featavg.claims.result import judge
 from featavg.errors import InputError
-from featavg.report.reproduce import exit_code, reproduce
+from featavg.report.reproduce import exit_code, rebuild, reproduce
 from featavg.storage.provenance import provenance
 
 
@@ -287,3 +287,40 @@ def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
 
     assert judge(claim("a", run), ClaimSettings()).seconds < 60
     assert 3600 <= judge(claim("a", run), ClaimSettings()).seconds < 3660
+
+
+def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
+    monkeypatch.setattr("featavg.claims.registry.all_claims", lambda: CLAIMS)
+    first = reproduce(out=tmp_path, quiet=True)
+    before = (tmp_path / "report.html").read_text()
+    (tmp_path / "report.html").unlink()
+    monkeypatch.setattr("featavg.claims.result.judge", pytest.fail)
+    again = rebuild(tmp_path, quiet=True)
+    assert [(r.id, r.verdict) for r in again] == [(r.id, r.verdict) for r in first]
+    after = (tmp_path / "report.html").read_text()
+    assert after.count('<details class="claim') == before.count('<details class="claim') == 5
+    assert "MNIST is not here" in after
+    with pytest.raises(InputError, match="holds no results"):
+        rebuild(tmp_path / "nothing")
+
+
+def test_a_claim_that_was_not_run_is_tried_again(tmp_path):
+    found = []
+
+    def run_once(settings):
+        if not found:
+            raise NotRun("No data here.")
+        return Evidence((Check("c", 0, "<=", 1),))
+
+    waiting = claim("waiting", run_once)
+    assert run(tmp_path, waiting, resume=True)[0].verdict is Verdict.NOT_RUN
+    found.append("data")
+    assert run(tmp_path, waiting, resume=True)[0].verdict is Verdict.HOLDS
+
+
+def test_the_terminal_says_why_a_claim_was_not_run(capsys):
+    old = replace(judge(CLAIMS[0], ClaimSettings()), recorded=True, reason="Not run here: no data.")
+    terminal.show([old, judge(CLAIMS[3], ClaimSettings())])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{CLAIMS[0].id}: Not run here: no data." in shown
+    assert "MNIST is not here" in shown

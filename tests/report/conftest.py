@@ -63,7 +63,7 @@ def opened(browser, report):
     """Opens the page as asked and notes every request and every word on the console."""
     contexts = []
 
-    def open_page(width=1280, height=900, **options):
+    def open_page(width=1280, height=900, address="", claims="open", **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -71,7 +71,9 @@ def opened(browser, report):
         page.on("request", lambda request: page.asked.append(request.url))
         page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
-        page.goto(report.as_uri())
+        page.goto(report.as_uri() + address)
+        if claims == "open" and options.get("java_script_enabled", True):
+            page.click("[data-open-all]")
         return page
 
     yield open_page

@@ -1,10 +1,14 @@
 """The report in a real browser."""
 
 import csv
+import hashlib
 import re
 from html import unescape
 
 import pytest
+
+from featavg.errors import InputError
+from featavg.report import page as page_module
 
 PHONE = {"height": 844, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 VIEWS = {
@@ -80,7 +84,7 @@ def test_filters_show_one_verdict(opened, outcomes):
     page = opened()
     for verdict in ("holds", "in-part", "fails", "not-run", "all"):
         page.click(f"[data-filter={verdict}]")
-        claims = "document.querySelectorAll('article.claim:not([hidden])')"
+        claims = "document.querySelectorAll('details.claim:not([hidden])')"
         shown = page.evaluate(f"[...{claims}].map((a) => a.dataset.verdict)")
         assert shown, verdict
         assert len(shown) == (len(outcomes) if verdict == "all" else shown.count(verdict))
@@ -129,7 +133,7 @@ def test_paper_gets_the_matplotlib_twins(opened):
 
 def test_without_scripts_the_page_still_tells_all(opened):
     page = opened(java_script_enabled=False)
-    assert page.locator("article.claim").count() == 7
+    assert page.locator("details.claim").count() == 7
     assert page.locator(".claim .twin").first.is_visible()
     assert not page.locator(".claim .panels").first.is_visible()
 
@@ -138,7 +142,7 @@ def test_every_claim_has_all_its_parts(report, outcomes):
     text = unescape(report.read_text())
     for outcome in outcomes:
         assert f'id="{outcome.id}"' in text
-        assert outcome.command in text
+        assert outcome.command.removeprefix("featavg") in text
         assert outcome.title in text
         if outcome.evidence is None:
             assert outcome.reason.split("`")[0] in text
@@ -146,6 +150,149 @@ def test_every_claim_has_all_its_parts(report, outcomes):
             assert outcome.evidence.finding in text
     assert "recorded on" in text
     assert "<program>" not in report.read_text()  # a reason cannot put tags into the page
+
+
+def test_the_overview_comes_first_and_details_on_demand(opened, outcomes):
+    page = opened(claims="closed")
+    assert page.locator("details.claim[open]").count() == 0
+    assert page.locator("details.claim:visible").count() == len(outcomes)
+    whole = page.evaluate("document.documentElement.scrollHeight")
+    page.click("[data-open-all]")
+    assert page.evaluate("document.documentElement.scrollHeight") > 3 * whole
+    page.click("[data-open-all]")
+    assert page.locator("details.claim[open]").count() == 0
+
+
+def test_a_link_opens_its_claim_and_a_claim_gives_its_link(opened):
+    page = opened(address="#fig-lemma-5-balance--radii", claims="closed")
+    page.wait_for_function("() => document.getElementById('lemma-5-balance').open")
+    page = opened(address="#lemma-3-activation", claims="closed")
+    assert page.locator("details.claim[open]").count() == 1
+    page.click("#figure-2-cosines > summary")
+    assert page.url.endswith("#figure-2-cosines")
+    # A link to a claim that the filter hides shows it.
+    page.click("[data-filter=fails]")
+    page.evaluate("location.hash = '#lemma-5-balance'")
+    page.wait_for_function("() => !document.getElementById('lemma-5-balance').hidden")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("lemma-5", {"lemma-5-balance"}),
+        ("real data", {"figure-3-mnist"}),
+        ("holds in part", {"lemma-5-balance"}),
+        ("stable activations", {"lemma-3-activation"}),
+        ("nothing-has-this", set()),
+    ],
+)
+def test_claims_are_searched_by_id_theme_verdict_and_words(opened, words, found):
+    page = opened(claims="closed")
+    page.fill(".search", words)
+    shown = page.evaluate("[...document.querySelectorAll('.claim:not([hidden])')].map((c) => c.id)")
+    assert set(shown) == found
+    assert page.locator(".empty").is_visible() is not bool(found)
+
+
+def test_what_failed_is_said_where_it_is_listed(opened):
+    page = opened(claims="closed")
+    told = page.locator("#lemma-5-balance > summary").inner_text()
+    assert "ratio at d = 3072 is 1.12 and should be ≤ 1.05." in told
+
+
+def test_paper_gets_every_claim(opened):
+    page = opened(claims="closed")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details.claim:not([open])").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.claim[open]").count() == 0
+
+
+def test_every_button_is_pressed_and_nobody_is_asked(opened, scrolled):
+    page = opened(accept_downloads=True)
+    windows = []
+    page.context.on("page", lambda window: windows.append(window.url))
+    page.context.on("request", lambda request: page.asked.append(request.url))
+    scrolled(page)
+    plots = page.locator(".claim .js-plotly-plot")
+    assert plots.count() > 5
+    names = set()
+    for plot in plots.all():
+        plot.scroll_into_view_if_needed()
+        plot.hover()
+        for button in plot.locator(".modebar-btn").all():
+            names.add(button.get_attribute("data-title"))
+            button.dispatch_event("click")
+    assert {name.split()[0] for name in names} == {"Download", "Zoom", "Pan", "Reset"}
+    selector = "button:not([data-open-all]):not([data-filter]):not([data-theme-toggle])"
+    for button in page.locator(selector).all():
+        button.dispatch_event("click")
+    for link in page.locator("a[href]").all():
+        assert link.get_attribute("href").startswith("#")
+    page.wait_for_timeout(500)
+    assert windows == []
+    assert [url for url in page.asked if not url.startswith(("data:", "blob:", "file:"))] == []
+    assert page.said == []
+
+
+def test_the_policy_stops_what_is_not_in_the_page(opened, report):
+    page = opened()
+    done = page.evaluate(
+        """async () => {
+          let ran = false;
+          window.mark = () => { ran = true; };
+          const script = document.createElement('script');
+          script.textContent = 'mark()';
+          document.body.append(script);
+          const image = await new Promise((done) => {
+            const i = new Image();
+            i.onload = () => done('loaded');
+            i.onerror = () => done('refused');
+            i.src = 'https://example.org/a.png';
+          });
+          const fetched = await fetch('https://example.org/').then(() => 'fetched', () => 'refused');
+          return [ran, image, fetched];
+        }"""
+    )
+    assert done == [False, "refused", "refused"]
+    assert not re.search(r"script-src[^;]*unsafe", report.read_text()[:3000])
+
+
+def test_the_vendored_library_is_the_recorded_one():
+    folder = page_module.HERE / "assets" / "plotly"
+    about = page_module.VENDORED
+    content = (folder / about["file"]).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == about["sha256"]
+    head = content[:300].decode()
+    assert f"v{about['version']}" in head
+    assert about["copyright"] in head
+    assert about["licence"] in (folder / "LICENSE").read_text()[:200]
+    used = page_module.plotly()
+    addresses = set(re.findall(r"https?://[a-z0-9.-]+", used))
+    # Names of standards and of authors in comments; nobody lives there who could be asked.
+    known = r"w3\.org|feross|github\.com|syntheti|getify|animations"
+    assert {a for a in addresses if not re.search(known, a)} <= {"https://plotly.com"}
+
+
+def test_another_library_is_refused(monkeypatch):
+    monkeypatch.setitem(page_module.VENDORED, "sha256", "0" * 64)
+    with pytest.raises(InputError, match="is not the file that was vendored"):
+        page_module.plotly()
+
+
+def test_the_table_can_be_taken_along(opened, report, outcomes):
+    page = opened()
+    for kind in ("md", "tex"):
+        with page.expect_download() as waiting:
+            page.click(f"[data-export={kind}]")
+        with open(waiting.value.path()) as file:
+            assert file.read() == (report.parent / f"verdicts.{kind}").read_text()
+    text = (report.parent / "verdicts.md").read_text()
+    assert text.count("\n| ") == len(outcomes) + len(re.findall(r"^### ", text, re.M)) * 1
+    assert "| **fails** |" in text
+    tex = (report.parent / "verdicts.tex").read_text()
+    assert tex.count(r"\\") == len(outcomes) + 1 + len(re.findall("multicolumn", tex))
+    assert not re.search(r"[μ≤√⁻]", tex)
 
 
 def test_the_page_forbids_itself_to_ask(report):

@@ -9,12 +9,13 @@ from typing import Any
 from featavg.claims.ledger import ClaimSettings, NotRun
 from featavg.data.image_sets.published import data_folder, load
 from featavg.errors import InputError
+from featavg.storage.places import install_command
 
 
 def torch_needed() -> None:
     """Without torch a claim on deep networks is not run."""
     if importlib.util.find_spec("torch") is None:
-        raise NotRun("PyTorch is not installed: pip install 'featavg[torch]'.")
+        raise NotRun(f"PyTorch is not installed: {install_command('torch')}.")
 
 
 def data_needed(name: str, settings: ClaimSettings) -> Any:

@@ -19,6 +19,7 @@ from featavg.errors import InputError
 from featavg.figures.figure import Figure
 from featavg.progress import duration
 from featavg.storage.cache import counting_saved
+from featavg.storage.places import install_command, typed
 from featavg.storage.provenance import commit
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
@@ -94,7 +95,7 @@ def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
     started = perf_counter()
     missing = [need for need in claim.needs if need in PACKAGES and not find_spec(PACKAGES[need])]
     if missing:
-        remedy = f"pip install 'featavg[{missing[0]}]'"
+        remedy = install_command(missing[0])
         return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
     seeds = SeedsRead(settings.seeds)
     saved: list[float] = []
@@ -164,7 +165,7 @@ def too_long(claim: Claim, settings: ClaimSettings) -> ClaimResult:
     """The outcome of a full-tier claim in a quick run."""
     command = command_for(claim, replace(settings, full=True))
     time = duration(float(claim.minutes) * 60)
-    reason = f"It belongs to the full tier and takes about {time}: run `{command}`."
+    reason = f"It belongs to the full tier and takes about {time}: run `{typed(command)}`."
     return not_run(claim, settings, reason)
 
 

@@ -47,8 +47,7 @@ def run(
         for claim in waiting:
             watch.start(claim)
             outcome = judge(claim, replace(settings, progress=watch.update))
-            if outcome.verdict is not Verdict.NOT_RUN:
-                store.keep(folder, outcome, settings.seeds, settings.full)
+            store.keep(folder, outcome, settings.seeds, settings.full)
             watch.finish(outcome)
             outcomes[claim.id] = _or_recorded(outcome, earlier.get(claim.id))
     return [outcomes[claim.id] for claim in chosen]

@@ -57,9 +57,25 @@ def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> ClaimR
         described = read_json(out / "outcomes" / f"{claim_id}.json")
         if described.pop("key") != key(claim_id, seeds, full):
             return None
-        return ClaimResult.from_json(described)
+        result = ClaimResult.from_json(described)
+        return None if result.verdict is Verdict.NOT_RUN else result
     except (ValueError, KeyError, AttributeError):  # InputError is a ValueError
         return None
+
+
+def last(out: Path, claim_id: str) -> ClaimResult | None:
+    """The last result of a claim in a report's folder, whatever it was made with; None if none."""
+    try:
+        described = read_json(out / "outcomes" / f"{claim_id}.json")
+        described.pop("key", None)
+        return ClaimResult.from_json(described)
+    except (ValueError, AttributeError):  # InputError is a ValueError
+        return None
+
+
+def any_kept(out: Path) -> bool:
+    """Whether a report's folder has any result."""
+    return any((out / "outcomes").glob("*.json"))
 
 
 def key(claim_id: str, seeds: tuple[int, ...], full: bool) -> str:

@@ -62,7 +62,8 @@ class Watch(AbstractContextManager["Watch"]):
         assert self.current is not None
         self.minutes_done += float(self.current.minutes)
         verdict = f"{result.verdict.symbol} {result.id}: {result.verdict.value}"
-        self.bar.say(f"{self._count()} {verdict}, {duration(result.seconds)}")
+        reason = f" ({result.reason})" if result.verdict is Verdict.NOT_RUN else ""
+        self.bar.say(f"{self._count()} {verdict}, {duration(result.seconds)}{reason}")
 
     def _count(self) -> str:
         return f"[{self.index}/{self.count}]"
@@ -111,4 +112,7 @@ def show(outcomes: Sequence[ClaimResult]) -> None:
     # Without a terminal rich would assume 80 columns and fold every id.
     console = Console() if sys.stdout.isatty() else Console(width=120)
     console.print(verdict_table(outcomes))
+    for outcome in outcomes:
+        if outcome.recorded and outcome.reason:  # a recorded result, and why it was not run anew
+            console.print(f"{outcome.id}: {outcome.reason}", style="dim", markup=False)
     console.print(summary(outcomes), style="bold")

@@ -14,7 +14,9 @@ Only = Annotated[
 Full = Annotated[bool, typer.Option("--full", help="Run the full tier too: hours, real data.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds, counted from 0.")]
 Json = Annotated[Path | None, typer.Option(help="Write every number and verdict to this file.")]
-Out = Annotated[Path | None, typer.Option(help="Folder of the report.  [default: featavg-report]")]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder of the report.  [default: featavg-results/report]")
+]
 DataDir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Resume = Annotated[
     bool | None,
@@ -108,6 +110,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
 
     from featavg.commands.tables import console, table
+    from featavg.storage.places import typed
 
     shown = table("claim", "tier", "verdict", "what it says")
     theme = None
@@ -117,4 +120,4 @@ def _show(rows: list[dict[str, Any]]) -> None:
         theme = row["theme"]
         shown.add_row(row["id"], row["tier"], row["verdict"] or "", escape(row["title"]))
     console().print(shown)
-    console().print(f"{len(rows)} claims. `featavg reproduce --only ID` runs one.")
+    console().print(f"{len(rows)} claims. `{typed('featavg reproduce --only ID')}` runs one.")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from featavg.storage.places import results_folder
+
 if TYPE_CHECKING:
     from featavg.figures.figure import Figure
     from featavg.figures.result import Result
@@ -17,7 +19,7 @@ Out = Annotated[Path, typer.Option(help="Folder for the figures and the numbers.
 K = Annotated[int, typer.Option(help="Clusters.")]
 D = Annotated[int, typer.Option(help="Dimension.")]
 N = Annotated[int, typer.Option(help="Training points.")]
-FOLDER = Path("featavg-connections")
+FOLDER = results_folder("connections")
 
 
 def register(app: typer.Typer) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from featavg.data.image_sets.registry import named
+from featavg.storage.places import results_folder
 
 Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Data = Annotated[str, typer.Argument(help=f"{named()}, an npz file or a folder of yours.")]
@@ -23,7 +24,7 @@ Threads = Annotated[
 PresetName = Annotated[
     str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")
 ]
-RUNS = Path("featavg-images")
+RUNS, REPORT = results_folder("images"), results_folder("images-report")
 
 
 def register(app: typer.Typer) -> None:
@@ -204,9 +205,7 @@ def _curve(
 
 
 def _report(
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path(
-        "featavg-images-report"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = REPORT,
     full: Annotated[bool, typer.Option("--full", help="Run what is not recorded: hours.")] = False,
     data_dir: Dir = None,
 ) -> None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from featavg.commands import Interrupted
+from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
     from featavg import MarginSettings
 
-RUN = Path("featavg-margins")
+RUN = results_folder("margins")
 
 Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run.")]
@@ -155,6 +156,8 @@ def _torch() -> None:
     from featavg.errors import InputError
 
     if importlib.util.find_spec("torch") is None:
-        raise InputError("torch", "is not installed", "pip install 'featavg[torch]'")
+        from featavg.storage.places import install_command
+
+        raise InputError("torch", "is not installed", install_command("torch"))
     # Threads that spin while they wait for each other take the processor from whoever needs it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -11,6 +11,7 @@ import typer
 from featavg.commands import Interrupted
 from featavg.nets.readouts import NAMES
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
+from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
     from featavg import Setting
@@ -92,7 +93,9 @@ def _simulate(
     coordinates: Annotated[str | None, _training("auto, compressed or ambient [auto].")] = None,
     n_test: Annotated[int | None, _result("Test points [1000].")] = None,
     save_every: Annotated[int | None, _result("Keep the weights every so many steps.")] = None,
-    out: Annotated[Path | None, _result("Result folder [featavg-runs/NAME].")] = None,
+    out: Annotated[
+        Path | None, _result("Result folder [featavg-results/simulations/NAME].")
+    ] = None,
     overwrite: Annotated[bool, _result("Replace the result of another setting.")] = False,
     figures: Annotated[bool, _result("Draw the figures.")] = True,
     checkpoint: Annotated[Path | None, _result("Folder of the state [OUT/checkpoint].")] = None,
@@ -159,7 +162,7 @@ def _setting(flags: dict[str, Any]) -> Setting:
 def _default_out(setting: Setting) -> Path:
     """The same setting goes to the same folder, so that a killed run is found again."""
     shape = "data" if setting.data is not None else f"k{setting.k}-d{setting.d}-n{setting.n}"
-    return Path("featavg-runs") / f"{setting.labels}-{shape}-{setting.key}"
+    return results_folder("simulations") / f"{setting.labels}-{shape}-{setting.key}"
 
 
 def _how_to_go_on(states: Path) -> str:

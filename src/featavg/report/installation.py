@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import featavg
+from featavg.storage.places import install_command
 
 CORE = (
     *("numpy", "scipy", "daqp", "scikit-learn", "matplotlib", "typer", "rich", "pydantic"),
     *("jinja2", "joblib", "pooch", "pillow", "safetensors", "jaxtyping"),
 )
-EXTRAS = {"torch": "pip install 'featavg[torch]'", "foolbox": "pip install 'featavg[foolbox]'"}
+EXTRAS = ("torch", "foolbox")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Installation:
             name: version or "missing: pip install featavg" for name, version in self.core.items()
         }
         for name, version in self.extras.items():
-            rows[f"{name} (extra)"] = version or f"not installed: {EXTRAS[name]}"
+            rows[f"{name} (extra)"] = version or f"not installed: {install_command(name)}"
         rows |= {name: f"{state} ({self.data_dir})" for name, state in self.data.items()}
         rows["digits"] = "here (scikit-learn)"
         problem = f"({self.out_problem})" if self.out_problem else "can be written"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import io
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,18 +23,26 @@ from typing import TYPE_CHECKING, Any
 from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Headline, Verdict
 from featavg.claims.result import ClaimResult, strict
+from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
 from featavg.figures.figure import Figure, without_tags
 from featavg.figures.legend import Entry, legend
 from featavg.figures.plotly_figure import plotly_panels
 from featavg.progress import duration
+from featavg.report.verdict_table import latex, markdown
 from featavg.storage.files import write
+from featavg.storage.places import typed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent
-NAME = "report.html"
+NAME, PLAYGROUND = "report.html", "playground.html"
+VENDORED: dict[str, str] = json.loads(
+    (HERE / "assets" / "plotly" / "vendored.json").read_text(encoding="utf-8")
+)
+# Every address of another machine in plotly's code that it could ask or send somebody to.
+WAYS_OUT = ("https://cloud.plotly.com/newchart", "https://cdn.plot.ly/un/", "https://plotly.com/")
 PARALLEL = 12  # from so many figures on, a second process is worth its second of start-up
 
 
@@ -54,7 +63,7 @@ class Picture:
 def write_report(
     outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None
 ) -> Path:
-    """Write `folder/report.html` and every figure under `folder/figures/`; the page's path."""
+    """Write `folder/report.html`, the table of verdicts, and every figure; the page's path."""
     drawn = [
         (outcome.id, figure)
         for outcome in outcomes
@@ -67,14 +76,23 @@ def write_report(
         for extension, content in files.items():
             write(folder / "figures" / f"{key}.{extension}", content)
         pictures.setdefault(name, []).append(picture(key, figure, files))
-    return write(folder / NAME, page(outcomes, pictures, about or {}))
+    write(folder / "verdicts.md", markdown(outcomes))
+    write(folder / "verdicts.tex", latex(outcomes))
+    playground = PLAYGROUND if (folder / PLAYGROUND).exists() else ""
+    return write(folder / NAME, page(outcomes, pictures, about or {}, playground))
 
 
 def page(
-    outcomes: Sequence[ClaimResult], pictures: Mapping[str, list[Picture]], about: Mapping[str, str]
+    outcomes: Sequence[ClaimResult],
+    pictures: Mapping[str, list[Picture]],
+    about: Mapping[str, str],
+    playground: str = "",
 ) -> str:
-    """The whole page as text."""
+    """The whole page as text; `playground` is the address of that page, if there is one."""
+    from markupsafe import Markup
+
     headlines, top = _overview(outcomes, pictures)
+    tables = {"md": markdown(outcomes), "tex": latex(outcomes)}
     return (
         environment()
         .get_template("report.html.j2")
@@ -89,6 +107,8 @@ def page(
             about=about,
             seeds=_seeds(outcomes),
             scalars=_scalars,
+            tables={name: Markup(text.replace("</", "<\\/")) for name, text in tables.items()},
+            playground=playground,
             **look(bool(pictures)),
         )
     )
@@ -98,13 +118,43 @@ def look(draws: bool) -> dict[str, Any]:
     """Colours, style and scripts that every page has; plotly only where something is drawn."""
     from markupsafe import Markup
 
+    scripts = {"head": _asset("head.js"), "close": _asset("close.js"), "page": _asset("report.js")}
+    scripts |= {"plotly": plotly()} if draws else {}
     return {
         "palette": Markup(palette.css()),
         "style": Markup(_asset("report.css")),
-        "script": Markup(_asset("report.js")),
-        "plotly": Markup(_asset("plotly/plotly-cartesian.min.js")) if draws else Markup(""),
+        "scripts": {name: Markup(text) for name, text in scripts.items()},
+        "policy": Markup(_policy(scripts.values())),
+        "plotly_version": VENDORED["version"],
         "draws": draws,
     }
+
+
+def plotly() -> str:
+    """The drawing library as it was vendored, checked by its hash, and without its addresses.
+
+    It has a button that uploads a chart and a link to its maker. The page shows neither; and with
+    the addresses gone no other way in that library leads out.
+    """
+    path = HERE / "assets" / "plotly" / VENDORED["file"]
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != VENDORED["sha256"]:
+        raise InputError(str(path), "is not the file that was vendored", "install featavg again")
+    text = content.decode()
+    for address in WAYS_OUT:
+        text = text.replace(address, "")
+    return text
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Nothing may be asked for, and nothing runs but the scripts that are in the page."""
+    digests = [hashlib.sha256(text.encode()).digest() for text in scripts]
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    # Plotly sets styles on its elements; a style without addresses asks for nothing.
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def environment() -> Environment:
@@ -127,6 +177,8 @@ def environment() -> Environment:
         "measured": measured_text,
         "tolerance": tolerance_text,
         "decision": decision_text,
+        "typed": typed,
+        "searchable": _searchable,
         "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
         "day": lambda when: when[:10],
     }
@@ -193,6 +245,13 @@ def _overview(
             headlines.setdefault(headline.role, []).append((headline, outcome.id))
     chosen = [(p, name) for name, drawn in pictures.items() for p in drawn if p.figure.headline]
     return headlines, chosen[:2]
+
+
+def _searchable(outcome: ClaimResult) -> str:
+    """What the search looks at."""
+    texts = (outcome.id, outcome.theme, outcome.verdict.value, outcome.title, outcome.source)
+    statements = " ".join(outcome.statements)
+    return without_tags(" ".join((*texts, outcome.statement, statements))).lower()
 
 
 def _seeds(outcomes: Sequence[ClaimResult]) -> str:

@@ -8,14 +8,15 @@ from pathlib import Path
 from featavg.claims import store, terminal
 from featavg.claims.ledger import Claim, ClaimSettings, Verdict
 from featavg.claims.registry import find
-from featavg.claims.result import ClaimResult, strict
+from featavg.claims.result import ClaimResult, not_run, strict
 from featavg.claims.run import run
 from featavg.errors import InputError
 from featavg.report.page import write_report
 from featavg.storage.files import dumps, usable_folder, write
+from featavg.storage.places import results_folder, typed
 from featavg.storage.provenance import provenance
 
-DEFAULT_OUT = Path("featavg-report")
+DEFAULT_OUT = results_folder("report")
 
 
 def reproduce(
@@ -37,7 +38,7 @@ def reproduce(
         full: run the full tier too (hours). Without it a full-tier claim shows its recorded
             result, or is "not run" with the command that runs it.
         seeds: how many seeds, counted from 0.
-        out: folder for the report; `featavg-report` by default.
+        out: folder for the report; `featavg-results/report` by default.
         json: file for all numbers, verdicts and figures, for machines.
         data_dir: where data sets are.
         record: keep the results of full-tier claims in the package (`featavg/results/`).
@@ -71,6 +72,30 @@ def reproduce(
         terminal.show(outcomes)
     _write(outcomes, folder, Path(json) if json is not None else None, quiet)
     return outcomes
+
+
+def rebuild(
+    folder: str | Path | None = None, only: str | Iterable[str] | None = None, quiet: bool = False
+) -> list[ClaimResult]:
+    """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
+
+    A claim that has no result there shows the one that was recorded with the package, if any.
+    """
+    out = Path(folder) if folder is not None else DEFAULT_OUT
+    if not store.any_kept(out):
+        remedy = f"run `{typed('featavg reproduce')}` first"
+        raise InputError(str(out), "holds no results of `featavg reproduce`", remedy)
+    settings = ClaimSettings()
+    results = [
+        store.last(out, claim.id)
+        or store.recorded(claim.id)
+        or not_run(claim, settings, f"There is no result of it in {out}.")
+        for claim in find(only)
+    ]
+    if not quiet:
+        terminal.show(results)
+    _write(results, usable_folder(out), None, quiet)
+    return results
 
 
 def exit_code(outcomes: Iterable[ClaimResult]) -> int:

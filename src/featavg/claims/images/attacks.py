@@ -12,6 +12,7 @@ from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.experiments.images.foolbox_comparison import comparison_figure
 from featavg.robustness.models.norms import NORMS
+from featavg.storage.places import install_command
 
 IMAGES, BUDGET = 200, 120
 # Fixed before the run. One image of 200 is half a point.
@@ -24,7 +25,7 @@ def attacks(settings: ClaimSettings) -> Evidence:
     """Small networks of its own, and the larger ones of other claims that are there."""
     torch_needed()
     if importlib.util.find_spec("foolbox") is None:
-        raise NotRun("foolbox is not installed: pip install 'featavg[foolbox]'.")
+        raise NotRun(f"foolbox is not installed: {install_command('foolbox')}.")
     networks = [*_small(settings), *_of_other_claims(settings)]
     comparisons = []
     for i, (name, net, task, labels, folder) in enumerate(networks):

@@ -45,9 +45,12 @@
       hovermode: "closest", dragmode: coarse ? false : "zoom",
     };
   }
+  /* A list of what there is, not of what is taken away: no button of a later version can creep in. */
   const config = {
-    displaylogo: false, responsive: false, scrollZoom: false, displayModeBar: coarse ? false : "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    displaylogo: false, showLink: false, showEditInChartStudio: false, showSendToCloud: false,
+    plotlyServerURL: "", topojsonURL: "", responsive: false, scrollZoom: false,
+    displayModeBar: coarse ? false : "hover",
   };
 
   function fitText(trace, width) {
@@ -109,26 +112,67 @@
     draw(button.closest("figure"));
   }));
 
+  /* What is shown: one verdict or all, and only claims that have every word of the search. */
   const filters = all("[data-filter]");
+  const search = document.querySelector(".search");
+  const claims = all(".claim");
+  function choose() {
+    const wanted = filters.find((b) => b.getAttribute("aria-pressed") === "true").dataset.filter;
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const claim of claims)
+      claim.hidden = !((wanted === "all" || claim.dataset.verdict === wanted) && words.every((w) => claim.dataset.search.includes(w)));
+    all(".theme-block").forEach((block) => { block.hidden = all(".claim", block).every((c) => c.hidden); });
+    document.querySelector("main .empty").hidden = claims.some((c) => !c.hidden);
+  }
   filters.forEach((button) => button.addEventListener("click", () => {
-    const wanted = button.dataset.filter;
     filters.forEach((b) => b.setAttribute("aria-pressed", b === button));
-    const shown = (e) => wanted === "all" || e.dataset.verdict === wanted;
-    all("[data-verdict]").forEach((e) => { e.hidden = !shown(e); });
-    all(".theme-block, .index table").forEach((block) => {
-      block.hidden = all("[data-verdict]", block).every((e) => e.hidden);
-    });
-    document.querySelector("main .empty").hidden = all("article.claim").some((e) => !e.hidden);
+    choose();
+  }));
+  if (search) search.addEventListener("input", choose);
+
+  /* Links to a claim, or into one, open it; opening one makes its address the page's. */
+  function follow() {
+    const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const claim = target && target.closest(".claim");
+    if (!claim) return;
+    if (claim.hidden) { search.value = ""; filters[0].click(); }
+    claim.open = true;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", follow);
+  claims.forEach((claim) => claim.querySelector("summary").addEventListener("click", () => {
+    if (!claim.open) history.replaceState(null, "", "#" + claim.id);
+  }));
+  const opener = document.querySelector("[data-open-all]");
+  if (opener) opener.addEventListener("click", () => {
+    const open = opener.textContent === "Open all";
+    claims.forEach((c) => { c.open = open; });
+    opener.textContent = open ? "Close all" : "Open all";
+  });
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = claims.filter((c) => !c.open);
+    closed.forEach((c) => { c.open = true; });
+  });
+  addEventListener("afterprint", () => closed.forEach((c) => { c.open = false; }));
+
+  function download(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+  all("[data-export]").forEach((button) => button.addEventListener("click", () => {
+    const kind = button.dataset.export;
+    const table = document.querySelector(`[data-table=${kind}]`).textContent;
+    download(new Blob([table], { type: "text/plain" }), `verdicts.${kind}`);
   }));
 
   all("[data-csv]").forEach((button) => button.addEventListener("click", async () => {
     const packed = Uint8Array.from(atob(button.dataset.csv), (c) => c.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([await new Response(stream).blob()], { type: "text/csv" }));
-    link.download = button.dataset.name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    download(new Blob([await new Response(stream).blob()], { type: "text/csv" }), button.dataset.name);
   }));
 
   all("[data-copy]").forEach((button) => button.addEventListener("click", async () => {
@@ -141,4 +185,5 @@
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   }));
+  follow();
 })();
