@@ -13,6 +13,7 @@ from featavg.claims import result as outcomes
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun, Verdict
 from featavg.claims.result import ClaimResult, command_for, judge
 from featavg.errors import InputError
+from featavg.storage.places import install_command
 from featavg.storage.provenance import commit
 
 NAN, INF = math.nan, math.inf
@@ -245,7 +246,7 @@ def test_a_broken_program_is_an_outcome_that_says_so():
 def test_a_missing_package_is_named_before_anything_runs(monkeypatch):
     monkeypatch.setitem(outcomes.PACKAGES, "torch", "no_such_package")
     one = claim("needs-torch", pytest.fail, needs=("torch",))
-    assert judge(one, ClaimSettings()).reason == "It needs torch: pip install 'featavg[torch]'."
+    assert judge(one, ClaimSettings()).reason == f"It needs torch: {install_command('torch')}."
 
 
 def test_not_run_keeps_its_reason():
