@@ -25,7 +25,11 @@ __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 (names, read from 
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'featavg' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    from featavg.boundary import guarded
+
+    public = guarded(getattr(import_module(_HOME_OF[name]), name))
+    globals()[name] = public  # the next use does not come here
+    return public
 
 
 def __dir__() -> list[str]:

@@ -107,7 +107,10 @@ def page(
             about=about,
             seeds=_seeds(outcomes),
             scalars=_scalars,
-            tables={name: Markup(text.replace("</", "<\\/")) for name, text in tables.items()},
+            tables={
+                name: Markup(json.dumps(text).replace("<", "\\u003c"))
+                for name, text in tables.items()
+            },
             playground=playground,
             **look(bool(pictures)),
         )

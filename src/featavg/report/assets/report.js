@@ -165,7 +165,7 @@
   }
   all("[data-export]").forEach((button) => button.addEventListener("click", () => {
     const kind = button.dataset.export;
-    const table = document.querySelector(`[data-table=${kind}]`).textContent;
+    const table = JSON.parse(document.querySelector(`[data-table=${kind}]`).textContent);
     download(new Blob([table], { type: "text/plain" }), `verdicts.${kind}`);
   }));
 

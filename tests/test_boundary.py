@@ -1,0 +1,160 @@
+"""The boundary: bad calls are one sentence that names the argument, good ones pass or are converted.
+
+The calls run in a process of their own: here the types are checked at run time by another tool.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+TABLE = r"""
+import inspect, json, typing
+import numpy as np
+import featavg as fa
+from featavg.boundary import _annotations, _fit, _REFUSED
+
+BAD = {
+    "None": None, "text": "no such thing", "a number": -1.5, "nan": float("nan"), "true": True,
+    "an object": object(), "a dictionary": {1: 2}, "a function": print, "bytes": b"x",
+    "a list of text": ["a", "b"], "a complex number": 1j,
+}
+
+def originals():
+    for name in fa.__all__:
+        public = getattr(fa, name)
+        if inspect.isfunction(public) and hasattr(public, "__wrapped__"):
+            yield name, public, public.__wrapped__
+        elif inspect.isclass(public) and hasattr(public.__init__, "__guarded__"):
+            if inspect.isabstract(public):
+                continue
+            yield name, public, public.__init__.__wrapped__
+
+def refusable(annotation, value):
+    # The table must not believe the boundary: plain kinds are judged here, by hand.
+    text = str(annotation)
+    kinds = {int: ("text", "an object", "nan", "None", "true", "a dictionary", "a complex number"),
+             float: ("text", "an object", "nan", "None", "true", "a dictionary", "a complex number"),
+             bool: ("text", "an object", "None", "a number", "a dictionary"),
+             str: ("None", "a number", "an object", "a dictionary", "bytes")}
+    return value in kinds.get(annotation, ())
+
+rows = []
+for name, public, original in originals():
+    signature, annotations = _annotations(original)
+    for parameter, annotation in annotations.items():
+        for word, value in BAD.items():
+            array = hasattr(annotation, "dim_str") and word in ("text", "an object", "None", "a list of text")
+            if not (refusable(annotation, word) or array):
+                continue
+            try:
+                public(**{parameter: value})
+                rows.append([name, parameter, word, "accepted", ""])
+            except Exception as error:
+                rows.append([name, parameter, word, type(error).__name__, str(error)])
+    if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        try:
+            public(no_such_argument=1)
+            rows.append([name, "no_such_argument", "unknown", "accepted", ""])
+        except Exception as error:
+            rows.append([name, "no_such_argument", "unknown", type(error).__name__, str(error)])
+print(json.dumps(rows))
+"""
+
+
+def run(script):
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_every_bad_call_of_the_table_is_one_sentence_that_names_the_argument():
+    rows = run(TABLE)
+    assert len(rows) >= 300
+    assert len({name for name, *_ in rows}) >= 40
+    wrong = [
+        row
+        for row in rows
+        if row[3] != "InputError" or not row[4].startswith(f"{row[1]} ") or "\n" in row[4]
+    ]
+    assert wrong == []
+
+
+CALLS = r"""
+import json, pickle
+import numpy as np
+import featavg as fa
+
+task = fa.MultiCluster(k=4, d=200)
+trained = fa.train(task, n=40.0, steps=5, stepper="adam", lr=1e-3)
+test = task.sample(3, seed=1)
+result = {}
+result["name of a stepper"] = trained.net.weights.shape[0]
+result["a trajectory for its net"] = bool(
+    np.array_equal(fa.cosines(trained, task), fa.cosines(trained.net, task))
+)
+result["lists for arrays"] = fa.TwoLayer([[1.0, 0.0]], [0.0], [[1.0]]).weights.shape
+result["pickled"] = pickle.loads(pickle.dumps(fa.train)) is fa.train
+result["the class itself"] = isinstance(task, fa.MultiCluster)
+refused = {}
+for name, call in {
+    "seed": lambda: fa.train(task, n=40, seed=-1, steps=1),
+    "weights": lambda: fa.TwoLayer([[float("nan"), 0.0]], [0.0], [[1.0]]),
+    "k": lambda: fa.MultiCluster(k="four", d=10),
+    "net": lambda: fa.cosines(None, task),
+    "stepz": lambda: fa.MultiCluster(stepz=3),
+    "task": lambda: fa.train(7),
+    "x": lambda: fa.radii(trained.net, "points"),
+}.items():
+    try:
+        call()
+        refused[name] = "accepted"
+    except fa.InputError as error:
+        refused[name] = str(error)
+print(json.dumps([result, refused]))
+"""
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return run(CALLS)
+
+
+def test_what_means_the_right_thing_is_taken(calls):
+    result, _ = calls
+    assert result["a trajectory for its net"] is True
+    assert result["lists for arrays"] == [1, 2]
+    assert result["pickled"] is True
+    assert result["the class itself"] is True
+
+
+@pytest.mark.parametrize("name", ["seed", "weights", "k", "net", "stepz", "task"])
+def test_what_does_not_is_named(calls, name):
+    _, refused = calls
+    assert refused[name].startswith(f"{name} ")
+
+
+def test_the_boundary_costs_next_to_nothing():
+    """Counted, not timed: a call through the boundary does a bounded number of checks."""
+    from featavg import boundary
+
+    looked = []
+    fit = boundary._fit
+
+    def counting(annotation, value):
+        looked.append(annotation)
+        return fit(annotation, value)
+
+    def function(x: int, y: float = 1.0, z: str = "a") -> int:
+        return x
+
+    guarded = boundary.guarded(function)
+    boundary._fit = counting
+    try:
+        assert guarded(3) == 3
+    finally:
+        boundary._fit = fit
+    assert len(looked) == 1
