@@ -7,9 +7,10 @@ import pytest
 
 from featavg.claims.ledger import ClaimSettings, Verdict
 from featavg.claims.registry import all_claims, find
-from featavg.claims.result import not_run
+from featavg.claims.result import judge, not_run
 from featavg.claims.statement_rows import DOCUMENTS, ROWS
 from featavg.claims.statements import all_statements, statements_table
+from featavg.report.page import page
 
 IDS = {claim.id for claim in all_claims()}
 
@@ -70,3 +71,11 @@ def test_the_table_shows_verdicts() -> None:
     json.dumps([row.to_json() for row in rows])
     covered = {row.statement.id for row in rows}
     assert covered == {statement.id for statement in all_statements()}
+
+
+def test_the_report_has_the_table() -> None:
+    (claim,) = find("lemma-12-epsilon")
+    text = page([judge(claim, ClaimSettings())], {}, {})
+    assert "Every statement of the documents" in text
+    assert '<a href="#lemma-12-epsilon">lemma-12-epsilon</a>' in text
+    assert "Lecture notes on arXiv 2410.10322" in text

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Headline, Verdict
 from featavg.claims.result import ClaimResult, strict
+from featavg.claims.statements import StatementRow, statements_table
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
 from featavg.figures.figure import Figure, without_tags
@@ -112,9 +113,17 @@ def page(
                 for name, text in tables.items()
             },
             playground=playground,
+            statements=_statements(outcomes),
             **look(bool(pictures)),
         )
     )
+
+
+def _statements(outcomes: Sequence[ClaimResult]) -> tuple[StatementRow, ...]:
+    """The table of statements, where any of these claims checks one of them."""
+    rows = statements_table(outcomes)
+    shown = {outcome.id for outcome in outcomes}
+    return rows if any(row.claim and row.claim.id in shown for row in rows) else ()
 
 
 def look(draws: bool) -> dict[str, Any]:
