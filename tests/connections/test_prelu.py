@@ -130,7 +130,7 @@ def test_descent_gradient_against_autograd():
     hidden = torch.relu(torch.tensor(x) @ w.T) ** 3 / w.norm(dim=1) ** 2
     slow = ((hidden @ v - torch.tensor(y)) ** 2).mean()
     slow.backward()
-    assert loss == pytest.approx(float(slow))
+    assert loss == pytest.approx(slow.item())
     assert np.allclose(by_weights, w.grad.numpy())
     assert np.allclose(by_head, v.grad.numpy())
 
