@@ -26,7 +26,7 @@ def main(names: list[str]) -> int:
         m for name in lists for m in importlib.import_module(f"tests.mutants.{name}").MUTANTS
     ]
     # Imported once, before the forks: they are most of what a test run would wait for.
-    for heavy in ("numpy", "scipy.optimize", "scipy.special", "pytest"):
+    for heavy in ("numpy", "scipy.optimize", "scipy.special", "daqp", "pydantic", "pytest"):
         importlib.import_module(heavy)
     survivors, start = [], time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="featavg-mutants-") as folder:
@@ -89,11 +89,14 @@ def _forget(source: Path) -> None:
 
 def _fails(copy: Path, tests: str) -> bool:
     paths, _, words = tests.partition(" -k ")
+    # Without the shape checker, which costs most of the time and notices other things.
     arguments = [
         "-x",
         "-q",
         "-p",
         "no:cacheprovider",
+        "-o",
+        "addopts=--import-mode=importlib",
         *paths.split(),
         *(["-k", words] if words else []),
     ]
