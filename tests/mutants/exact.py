@@ -25,7 +25,6 @@ MUTANTS = [
         (" + float(multipliers @ row_errors)", ""),
         ("return depth / length if length > 0.0 else math.inf", "return depth / max(length, 1.0)"),
         ("empty = (lengths == 0.0) & (limits < 0.0)", "empty = (lengths == 0.0) & (limits <= 0.0)"),
-        ('np.maximum(info["lam"], 0.0) / lengths', 'np.maximum(info["lam"], 0.0)'),
         ("        u * scale if flag == 1 else None,", "        u if flag == 1 else None,"),
         ("    multipliers[kept] = found.multipliers\n", ""),
         ("-residual[:r] / residual[r] * scale", "residual[:r] / residual[r] * scale"),

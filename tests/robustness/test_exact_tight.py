@@ -75,6 +75,7 @@ def test_rows_without_direction():
     )
     assert mixed.bound == pytest.approx(2.0)
     assert mixed.multipliers[0] == 0.0
+    assert mixed.multipliers[1] > 0.0
 
 
 def test_the_second_opinion_alone():
