@@ -56,7 +56,7 @@ MUTANTS = [
     ),
     *_of(
         "branch_and_bound",
-        f"{TIGHT} -k stiffness or separable or better_candidate or outwards or spent_budget",
+        f"{TIGHT} -k stiffness or separable or candidate or outwards or spent_budget or beyond_the_goal",
         ("1.0 / (largest * (1.0 + 1e-10))", "1.1 / largest"),
         ("1.0 / (largest * (1.0 + 1e-10))", "0.9 / largest"),
         ("            certified = min(certified, self._goal())\n", ""),

@@ -268,6 +268,14 @@ def test_a_better_candidate_lowers_what_is_certified(far):
     assert result.certified <= result.attack
 
 
+def test_nothing_beyond_the_goal_is_certified(monkeypatch):
+    """A node that is closed in an older, larger ball claims that ball: the last goal counts."""
+    _, _, tree = _tree([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], [[1.0, -1.0]], gap=0.1)
+    tree.begin(np.array([3.0, 1.0]), 3.2)
+    monkeypatch.setattr(tree, "_search", lambda limit, clock: (5.0, True))
+    assert tree.run(FREE).certified == pytest.approx(0.9 * math.sqrt(2.0))
+
+
 def test_without_a_candidate_the_search_goes_on_outwards():
     """The flip is far beyond |x|: it is found in a later ball, and certified up to it."""
     _, _, tree = _tree([[1.0, 0.0], [0.0, 1.0]], [0.0, -50.0], [[1.0, -1.0]])
