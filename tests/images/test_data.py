@@ -245,7 +245,7 @@ def test_an_npz_of_the_users(tmp_path):
         ({"fine": 2 * (np.arange(40) % 4), "coarse": np.arange(40) % 2}, "skips class"),
         ({"images": np.zeros((40, 6, 6, 5))}, "channels"),
         ({"images": np.full((40, 6, 6), 2.0)}, "outside"),
-        ({"fine": np.array([object()] * 40)}, "not an npz file of plain arrays"),
+        ({"fine": np.array([object()] * 40)}, "holds objects, and unpickling them could run code"),
         ({"fine": np.r_[np.arange(39) % 4, 10**9]}, "holds 1000000000 for 40 images"),
         ({"coarse": np.r_[np.arange(39) % 2, 10**9]}, "holds 1000000000 for 40 images"),
     ],
@@ -290,7 +290,7 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, shape)
 
     bomb(tmp_path / "bomb.npz", shape)
     for read in (own_images, own_points):
-        with pytest.raises(InputError, match="of memory"):
+        with pytest.raises(InputError, match="of memory|promises more than it holds"):
             read(tmp_path / "bomb.npz")
 
 
