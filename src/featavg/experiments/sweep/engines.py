@@ -11,6 +11,7 @@ import featavg
 from featavg.errors import InputError
 from featavg.experiments.sweep.work import Job, work, work_on
 from featavg.storage.index import Row
+from featavg.storage.places import install_command
 
 # Seconds of work that are sent at once: long against sending them, short against a kill.
 AT_ONCE = 0.25
@@ -164,7 +165,7 @@ def _distributed() -> Any:
         import distributed
     except ImportError:
         raise InputError(
-            "engine", "is dask, which is not installed", "pip install 'featavg[dask]'"
+            "engine", "is dask, which is not installed", install_command("dask")
         ) from None
     return distributed
 
