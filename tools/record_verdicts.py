@@ -1,6 +1,6 @@
 """Keep the verdicts that the documentation and the README show.
 
-featavg reproduce --json featavg-results/report/all.json && python tools/record_verdicts.py featavg-results/report/all.json
+featavg reproduce --json all.json && python tools/record_verdicts.py all.json
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, shape)
 
     bomb(tmp_path / "bomb.npz", shape)
     for read in (own_images, own_points):
-        with pytest.raises(InputError, match="of memory|promises more than it holds"):
+        with pytest.raises(InputError, match=r"of memory|promises more than it holds"):
             read(tmp_path / "bomb.npz")
 
 
