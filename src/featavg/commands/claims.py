@@ -49,8 +49,7 @@ def _reproduce(
     record: Record = False,
 ) -> None:
     """Run the claims of the documents: a table of verdicts and one HTML report."""
-    from featavg import reproduce
-    from featavg.report.reproduce import exit_code
+    from featavg.report.reproduce import exit_code, reproduce
 
     outcomes = reproduce(
         only=",".join(only) if only else None,

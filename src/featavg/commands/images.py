@@ -56,8 +56,8 @@ def use_torch(threads: int) -> None:
 
 def _presets() -> None:
     """List the networks and recipes that data sets are trained with."""
-    from featavg import image_presets
     from featavg.commands.tables import console, table
+    from featavg.training.torch.recipe import image_presets
 
     rows = table("preset", "data", "network", "width", "epochs", "minutes", "about")
     for name, preset in image_presets().items():
@@ -82,15 +82,15 @@ def _train(
     data_dir: Dir = None,
 ) -> None:
     """Train a network; after a kill the same command goes on where it was."""
-    from featavg import load_images
     from featavg.commands import Interrupted
+    from featavg.data.image_sets.published import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
     from featavg.training.torch.recipe import image_preset, preset_for
 
     one_of("labels", labels, ("coarse", "fine"))
     use_torch(threads)
-    from featavg import train_images
+    from featavg.training.torch.image_network import train_images
 
     task = load_images(data, groups, data_dir)
     chosen = image_preset(preset) if preset is not None else preset_for(task.name)
@@ -128,9 +128,11 @@ def _heads(
     """Heads on frozen features: averaging index, cosines, exact radii (Figure 2 c, d)."""
     import numpy as np
 
-    from featavg import embed, head_radii, load_images, study_heads
     from featavg.commands.tables import console, table
+    from featavg.data.image_sets.published import load_images
     from featavg.errors import InputError
+    from featavg.experiments.images.features import embed
+    from featavg.experiments.images.heads import head_radii, study_heads
 
     if seeds < 1:
         raise InputError("seeds", f"is {seeds}", "give at least one")
@@ -171,14 +173,15 @@ def _curve(
     data_dir: Dir = None,
 ) -> None:
     """Robust accuracy of two trained networks, by PGD on their own losses and adaptively (Figure 3)."""
-    from featavg import load_images
     from featavg.commands.tables import console, table
+    from featavg.data.image_sets.published import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
 
     use_torch(threads)
-    from featavg import CurveSettings, image_curve, load_trained
+    from featavg.experiments.images.curves import CurveSettings, image_curve
     from featavg.figures.matplotlib_figure import save
+    from featavg.training.torch.image_network import load_trained
 
     task = load_images(data, groups, data_dir)
     name, count = preset or task.name, min(images, len(task.test))
@@ -210,9 +213,8 @@ def _report(
     data_dir: Dir = None,
 ) -> None:
     """The claims on real data as one HTML page, from recorded results unless --full."""
-    from featavg import reproduce
     from featavg.claims.registry import all_claims
-    from featavg.report.reproduce import exit_code
+    from featavg.report.reproduce import exit_code, reproduce
 
     claims = tuple(claim for claim in all_claims() if claim.theme == "Real data")
     raise typer.Exit(exit_code(reproduce(claims=claims, full=full, out=out, data_dir=data_dir)))

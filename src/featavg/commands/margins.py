@@ -15,7 +15,7 @@ from featavg.commands import Interrupted
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
-    from featavg import MarginSettings
+    from featavg.training.margin_network.run import MarginSettings
 
 RUN = results_folder("margins")
 
@@ -65,11 +65,14 @@ def _train(
     With --rule support, passes are made over the samples that hold the loss. A run that was killed
     goes on to the same bits when the same command is given again.
     """
-    from featavg import Constant, LossBased, MarginSettings, SupportRule
     from featavg.commands.parse import listed
     from featavg.data.image_sets.published import load
     from featavg.errors import InputError, one_of
     from featavg.nets.torch.margin_cnn import MarginCNN
+    from featavg.training.controllers.constant import Constant
+    from featavg.training.controllers.loss_based import LossBased
+    from featavg.training.margin_network.run import MarginSettings
+    from featavg.training.margin_network.support import SupportRule
 
     _torch()
     one_of("rule", rule, ("loss-based", "constant", "support"))
@@ -109,7 +112,7 @@ def _show(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """The rows that the run has reached, beside the published ones, and where it stands."""
-    from featavg import margin_table
+    from featavg.experiments.margins.margin_table import margin_table
 
     _torch()
     result = margin_table(out)
@@ -121,8 +124,9 @@ def _linear(
     log_times: Annotated[str, typer.Option(help="log t at which to look.")] = "10,100,1000,10000",
 ) -> None:
     """The max-margin direction of your points, and how gradient flow drifts to it."""
-    from featavg import linear_drift, read_labelled
     from featavg.commands.parse import listed
+    from featavg.data.user_points import read_labelled
+    from featavg.experiments.margins.linear_limits import linear_drift
 
     typer.echo(linear_drift(*read_labelled(data), listed("log-times", log_times)).summary())
 
@@ -136,7 +140,7 @@ def _go(
     until: float | None,
     workers: int,
 ) -> None:
-    from featavg import train_margin_network
+    from featavg.experiments.margins.margin_table import train_margin_network
     from featavg.progress import ProgressBar
 
     goal = -math.inf if until is None else until

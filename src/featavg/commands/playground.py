@@ -20,8 +20,7 @@ def _playground(
     opens: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:
     """Write the playground, one HTML file that trains two networks live, and open it."""
-    from featavg import playground
-    from featavg.playground.page import NAME
+    from featavg.playground.page import NAME, playground
 
     written = playground(out if out is not None else Path(NAME), open_browser=opens)
     print(f"The playground is {written}: it opens by double click and needs no server.")

@@ -28,8 +28,8 @@ def _radius(
     json: Annotated[Path | None, typer.Option(help="File for everything, for machines.")] = None,
 ) -> None:
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
-    from featavg import radius_report
     from featavg.commands.tables import console, table
+    from featavg.experiments.simulation.radius import radius_report
     from featavg.progress import ProgressBar
 
     terminal = console()

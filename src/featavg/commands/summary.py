@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from featavg import Simulation
     from featavg.experiments.simulation.measurements import RunNumbers
+    from featavg.experiments.simulation.run import Simulation
 
 Column = list["RunNumbers"]
 

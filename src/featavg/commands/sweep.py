@@ -45,8 +45,9 @@ def _sweep(
     list_measures: Annotated[bool, typer.Option(help="List what can be measured.")] = False,
 ) -> None:
     """Train and measure every setting of a grid; what was computed before is not done again."""
-    from featavg import MEASURES, sweep
     from featavg.commands.tables import console, table
+    from featavg.experiments.sweep.measures import MEASURES
+    from featavg.experiments.sweep.run import sweep
     from featavg.progress import ProgressBar
     from featavg.report.sweep_page import write_sweep
     from featavg.storage.files import dumps, write

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import power_relu_descent
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_descent import STARTS
+from featavg.experiments.connections.power_descent import STARTS, power_relu_descent
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.progress import part
 

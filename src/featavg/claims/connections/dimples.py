@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import off_manifold
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
+from featavg.experiments.connections.off_manifold import off_manifold
 
 
 def manifold(settings: ClaimSettings) -> Evidence:

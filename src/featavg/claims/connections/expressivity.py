@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import expressivity
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
+from featavg.experiments.connections.expressivity import expressivity
 
 
 def capacity(settings: ClaimSettings) -> Evidence:

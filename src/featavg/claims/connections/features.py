@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import useful_features
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.useful_features import NAMES, SHARE
+from featavg.experiments.connections.useful_features import NAMES, SHARE, useful_features
 
 
 def useful(settings: ClaimSettings) -> Evidence:

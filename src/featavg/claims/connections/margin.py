@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import hinted_margin
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
+from featavg.experiments.connections.hinted_margin import hinted_margin
 
 
 def margins(settings: ClaimSettings) -> Evidence:

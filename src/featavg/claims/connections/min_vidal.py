@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 
-from featavg import PowerReluRun, power_relu_run
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.connections.power_relu_run import SOURCE, band, cosine_panel
+from featavg.experiments.connections.power_relu_run import (
+    SOURCE,
+    PowerReluRun,
+    band,
+    cosine_panel,
+    power_relu_run,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 

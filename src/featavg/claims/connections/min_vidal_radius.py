@@ -6,9 +6,13 @@ import math
 
 import numpy as np
 
-from featavg import PowerReluRun, power_relu_run
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_relu_run import SOURCE, band
+from featavg.experiments.connections.power_relu_run import (
+    SOURCE,
+    PowerReluRun,
+    band,
+    power_relu_run,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 
 POWERS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)

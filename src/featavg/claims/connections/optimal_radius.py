@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import optimal_radius
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.optimal_radius import ROLES
+from featavg.experiments.connections.optimal_radius import ROLES, optimal_radius
 
 
 def limit_claim(settings: ClaimSettings) -> Evidence:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import boundary_picture
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
+from featavg.experiments.connections.boundary_picture import boundary_picture
 
 
 def picture(settings: ClaimSettings) -> Evidence:

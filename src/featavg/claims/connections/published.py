@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from featavg import PowerReluRun, power_relu_run
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_relu_run import SOURCE
+from featavg.experiments.connections.power_relu_run import SOURCE, PowerReluRun, power_relu_run
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 
 N, WIDTH = 20_000, 100

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from featavg import SlabReliance, paired_pictures, slab_reliance
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 from featavg.errors import InputError
-from featavg.experiments.connections.paired_pictures import AREAS
+from featavg.experiments.connections.paired_pictures import (
+    AREAS,
+    paired_pictures,
+)
 from featavg.experiments.connections.paired_pictures import (
     PUBLISHED as PUBLISHED_PICTURES,
 )
+from featavg.experiments.connections.slab_reliance import SlabReliance, slab_reliance
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 
 SOURCE = "Talks, 'Connection to simplicity bias'; Shah et al. 2020, sections 3 and 4"

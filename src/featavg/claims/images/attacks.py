@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from featavg import AttackComparison, compare_attacks
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.images.foolbox_comparison import comparison_figure
+from featavg.experiments.images.foolbox_comparison import (
+    AttackComparison,
+    compare_attacks,
+    comparison_figure,
+)
 from featavg.robustness.models.norms import NORMS
 from featavg.storage.places import install_command
 

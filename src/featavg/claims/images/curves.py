@@ -20,7 +20,7 @@ from featavg.experiments.images.published_curves import (
 from featavg.progress import part
 
 if TYPE_CHECKING:
-    from featavg import CurveSettings
+    from featavg.experiments.images.curves import CurveSettings
     from featavg.experiments.images.label_pairs import LabelPair
 
 LINF = {
@@ -65,7 +65,7 @@ def figure3(preset: str, settings: ClaimSettings) -> Evidence:
 
 def curve_settings(name: str) -> CurveSettings:
     """What is attacked and how hard, for each data set."""
-    from featavg import CurveSettings
+    from featavg.experiments.images.curves import CurveSettings
 
     return CurveSettings(
         images=IMAGES,

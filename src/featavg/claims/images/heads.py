@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from featavg import FeatureSet, HeadStudy, embed, head_radii, study_heads, study_superclasses
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
+from featavg.experiments.images.features import FeatureSet, embed
+from featavg.experiments.images.heads import HeadStudy, head_radii, study_heads
+from featavg.experiments.images.superclasses import study_superclasses
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
 from featavg.progress import part
 from featavg.training.heads import HeadRecipe

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg import HomogeneousFlow, homogeneous_flow, kkt_run
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.margins.homogeneous_flow import DEPTHS
+from featavg.experiments.margins.homogeneous_flow import DEPTHS, HomogeneousFlow, homogeneous_flow
+from featavg.experiments.margins.kkt_runs import kkt_run
 from featavg.figures.figure import Axis, Figure, Lines, Role, Rule, Series
 
 # Clusters of the run from a generic start; few, because every seed is a run of seconds.

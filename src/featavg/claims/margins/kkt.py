@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg import KKTRun, kkt_run
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.margins.kkt_runs import DEPTHS, POINTS_PER_CLUSTER
+from featavg.experiments.margins.kkt_runs import DEPTHS, POINTS_PER_CLUSTER, KKTRun, kkt_run
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.measures.averaging import averaging_index
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg import linear_limits
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.experiments.margins.linear_limits import linear_limits
 
 
 def flow_claim(settings: ClaimSettings) -> Evidence:

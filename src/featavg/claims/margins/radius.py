@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from featavg import kkt_radius, kkt_run
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.margins.kkt import FREI, PLANS, K, seeds_of
-from featavg.experiments.margins.kkt_radius import TESTS, lipschitz_radii
+from featavg.experiments.margins.kkt_radius import TESTS, kkt_radius, lipschitz_radii
+from featavg.experiments.margins.kkt_runs import kkt_run
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.progress import part
 from featavg.robustness.radii import radii

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 
-from featavg import MarginTable, margin_table, train_margin_network
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.margins.margin_table import PICTURES, PUBLISHED
+from featavg.experiments.margins.margin_table import (
+    PICTURES,
+    PUBLISHED,
+    MarginTable,
+    margin_table,
+    train_margin_network,
+)
 
 FACTOR = 1.5
 # The rows that a claim trains for; the others are the same command left running longer.

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg import DecouplingLemmas, dead_neurons_study, decoupling_lemmas
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.decoupling_lemmas import epsilon_exponent, epsilon_in_regime
+from featavg.experiments.paper.dead_neurons import dead_neurons_study
+from featavg.experiments.paper.decoupling_lemmas import (
+    DecouplingLemmas,
+    decoupling_lemmas,
+    epsilon_exponent,
+    epsilon_in_regime,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Series
 
 # The runs are as long as those of Theorem 4, and the bounds are far from tight: two seeds.

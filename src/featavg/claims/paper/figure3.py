@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg import compare_readouts, radius_growth, robust_curves
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.experiments.paper.radius_growth import radius_growth
 from featavg.experiments.paper.radius_runs import CLUSTERS, CLUSTERS_D
-from featavg.experiments.paper.robust_curves import middle
+from featavg.experiments.paper.robust_curves import compare_readouts, middle, robust_curves
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.power_law import power_law_exponent
 

@@ -10,9 +10,8 @@ import math
 
 import numpy as np
 
-from featavg import linf_study
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.paper.linf import DIMENSIONS, K
+from featavg.experiments.paper.linf import DIMENSIONS, K, linf_study
 
 
 def averaging_in_linf(settings: ClaimSettings) -> Evidence:

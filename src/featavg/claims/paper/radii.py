@@ -9,10 +9,9 @@ import math
 
 import numpy as np
 
-from featavg import RadiusGrowth, radius_growth
 from featavg.claims.check import CheckRole
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.paper.radius_growth import radii_of
+from featavg.experiments.paper.radius_growth import RadiusGrowth, radii_of, radius_growth
 from featavg.experiments.paper.radius_runs import (
     CLUSTERS,
     CLUSTERS_D,

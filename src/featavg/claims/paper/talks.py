@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg import bias_grid, slopes, start_sweep, unequal_clusters
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.bias_grid import RADIUS
-from featavg.experiments.paper.initialisation import LONG_STEPS, STEPS, D
+from featavg.experiments.paper.bias_grid import RADIUS, bias_grid
+from featavg.experiments.paper.initialisation import LONG_STEPS, STEPS, D, start_sweep
 from featavg.experiments.paper.radius_runs import CLUSTERS
+from featavg.experiments.paper.slopes import slopes
+from featavg.experiments.paper.unequal_clusters import unequal_clusters
 
 
 def unequal(settings: ClaimSettings) -> Evidence:

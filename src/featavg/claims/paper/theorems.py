@@ -11,10 +11,13 @@ import math
 
 import numpy as np
 
-from featavg import TheoremRun, TheoremSweep, theorem_sweep
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.theorem_runs import descent_against_flow
-from featavg.experiments.paper.theorem_sweep import relative_deviation
+from featavg.experiments.paper.theorem_runs import TheoremRun, descent_against_flow
+from featavg.experiments.paper.theorem_sweep import (
+    TheoremSweep,
+    relative_deviation,
+    theorem_sweep,
+)
 from featavg.figures.figure import Figure
 from featavg.measures.power_law import power_law_exponent
 
