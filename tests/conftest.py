@@ -1,8 +1,10 @@
 """What every test shares: one thread a worker, no window system, repeatable hypothesis runs."""
 
 import os
+import shutil
 
 import hypothesis
+import pytest
 import threadpoolctl
 
 # Before anything imports numpy or torch, and inherited by the xdist workers and by subprocesses.
@@ -23,3 +25,17 @@ threadpoolctl.threadpool_limits(1)
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="session")
+def launch():
+    """Starts a headless Chromium with the flags given.
+
+    Here and not beside its users: Playwright's loop may run only once in a process.
+    """
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium: apt install chromium")
+    with sync_api.sync_playwright() as playwright:
+        yield lambda *flags: playwright.chromium.launch(executable_path=path, args=list(flags))

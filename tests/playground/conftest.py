@@ -1,28 +1,19 @@
 """A headless Chromium with plain flags, and the playground opened from a file address."""
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
 import featavg as fa
 from featavg.playground.bundle import script
 
-CHROMIUM = "/usr/bin/chromium"
-
 
 @pytest.fixture(scope="session")
-def browser():
+def browser(launch):
     """One browser for the session. Root needs --no-sandbox; no other flag helps the page."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    if path is None:
-        pytest.skip("no Chromium: apt install chromium")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield running
-        running.close()
+    running = launch("--no-sandbox")
+    yield running
+    running.close()
 
 
 @pytest.fixture(scope="session")

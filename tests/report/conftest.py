@@ -1,9 +1,7 @@
 """A headless Chromium, and the page made of synthetic claims."""
 
 import json
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
@@ -13,7 +11,6 @@ from featavg.claims.result import judge
 from featavg.report.page import write_report
 from featavg.storage.provenance import provenance
 
-CHROMIUM = "/usr/bin/chromium"
 # Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.
 FLAGS = [
     "--no-sandbox",
@@ -27,16 +24,11 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser(launch):
     """One browser for the session; a new context a test."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
-    if path is None:
-        pytest.skip("no Chromium: apt install chromium")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield running
-        running.close()
+    running = launch(*FLAGS)
+    yield running
+    running.close()
 
 
 def _everything(settings):
