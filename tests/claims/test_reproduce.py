@@ -17,6 +17,7 @@ from featavg.claims.ledger import Check, ClaimSettings, Evidence, NotRun, Verdic
 from featavg.claims.result import judge
 from featavg.errors import InputError
 from featavg.report.reproduce import exit_code, rebuild, reproduce
+from featavg.storage.places import typed
 from featavg.storage.provenance import provenance
 
 
@@ -116,7 +117,9 @@ def test_full_tier_is_recorded_and_shown_in_quick_runs(tmp_path, results):
     one = claim("slow", program, tier="full", minutes=120)
     before = run(tmp_path, one)[0]
     assert before.verdict is Verdict.NOT_RUN
-    assert "about 2 h 0 min: run `featavg reproduce --only slow --full`" in before.reason
+    # As it can be typed here: `featavg` is on the path of some environments only.
+    command = typed("featavg reproduce --only slow --full")
+    assert f"about 2 h 0 min: run `{command}`" in before.reason
     run(tmp_path, one, full=True, record=True)
     assert [p.name for p in results.iterdir()] == ["slow.json"]
     after = run(tmp_path, one)[0]

@@ -122,6 +122,8 @@ class Check:
     def status(self) -> CheckStatus:
         """Within the tolerance, outside, or with a part on each side."""
         (low, high), (least, most) = self.span, self.ends
+        if math.isnan(low) or math.isnan(high):
+            return CheckStatus.FAILED
         if least <= low and high <= most:
             return CheckStatus.PASSED
         if low <= most and high >= least:
