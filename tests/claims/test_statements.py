@@ -24,6 +24,11 @@ def test_every_statement_has_a_claim_or_a_reason(statement) -> None:
     assert set(statement.claims) <= IDS
 
 
+def test_every_claim_is_about_a_statement() -> None:
+    named = {claim for statement in all_statements() for claim in statement.claims}
+    assert named == IDS
+
+
 def test_statements_have_their_own_names() -> None:
     names = [row[0] for row in ROWS]
     assert len(set(names)) == len(names)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, stdev
 from typing import Literal
 
 from featavg.errors import InputError, one_of
-from featavg.figures.marks import Number, Pair
+from featavg.figures.marks import Number, Numbers, Pair
 from featavg.figures.number_format import number
 
 CheckRole = Literal["main", "essential", "note"]
@@ -64,7 +63,7 @@ class Check:
     note: str = ""
     essential: bool = True
     role: CheckRole | None = None
-    values: Sequence[Number] = ()
+    values: Numbers = ()
     interval: Pair | None = None
 
     def __post_init__(self) -> None:

@@ -397,7 +397,7 @@ _ITCS: tuple[Row, ...] = (
         "itcs-examples",
         "Adversarial examples",
         "Accuracy drops to nearly zero under small perturbations; published pictures and leaderboards.",
-        ("figure-3-mnist", "figure-3-cifar10"),
+        ("figure-3-mnist", "figure-3-cifar10", "image-attacks"),
         "",
     ),
     (
@@ -631,6 +631,14 @@ _SUMMARY: tuple[Row, ...] = (
         "",
     ),
     (
+        "summary-failure-signatures",
+        "Failure signatures",
+        "A network that averages has similar activation patterns on the clusters of a class, and small "
+        "steps along the averages change its decision.",
+        ("audit-shared-gradient", "averaged-gradient-norm", "universal-vector"),
+        "",
+    ),
+    (
         "summary-experiment-1",
         "First experiments, 1",
         "Synthetic data, 2 against 10 labels: cosines of weights and features.",
@@ -676,7 +684,12 @@ _SUMMARY: tuple[Row, ...] = (
         "summary-open-3",
         "Open question 3",
         "Why do finer labels help on real data, where clusters are no exact model?",
-        ("cifar100-superclasses", "images-digits"),
+        (
+            "cifar100-superclasses",
+            "images-digits",
+            "audit-shared-gradient-images",
+            "audit-predicted-gain",
+        ),
         "",
     ),
     (

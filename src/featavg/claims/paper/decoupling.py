@@ -188,5 +188,6 @@ CLAIMS = (
         "after training",
         run=dead_neurons,
         minutes=0.1,
+        statements=("notes-theorem-4",),
     ),
 )

@@ -222,6 +222,7 @@ CLAIMS = (
         measured="median radii, exact and as PGD-40 on the coarse decision shows them, against theory",
         run=read_out,
         minutes=0.05,
+        statements=("notes-definition-grouped", "notes-figure-3-left"),
     ),
     Claim(
         id="gap-against-k",

@@ -122,7 +122,6 @@ class KKTRun(Result):
         )
 
 
-@cache
 def kkt_run(k: int = 10, seed: int = 0, *, layers: str = "first", start: str = "small") -> KKTRun:
     """Follow the flow on 10 k points of k clusters to a loss of e^-500.
 
@@ -134,10 +133,17 @@ def kkt_run(k: int = 10, seed: int = 0, *, layers: str = "first", start: str = "
         start: "small" (1e-3) or "large" (1) initial weights.
     """
     one_of("layers", layers, ("first", "both"))
+    one_of("start", start, STARTS)
+    # Once for each run, however the arguments were written: `cache` tells a default from its value.
+    return _followed(k, seed, layers, start)
+
+
+@cache
+def _followed(k: int, seed: int, layers: str, start: str) -> KKTRun:
     task = MultiCluster(k=k, d=D)
     data = draw(task, POINTS_PER_CLUSTER * k, 2 * M, seed)
     x = data.x / math.sqrt(D)
-    scale = STARTS[one_of("start", start, STARTS)]
+    scale = STARTS[start]
     weights, head = scale * data.unit_weights / math.sqrt(D), binary_head(M)
     if layers == "both":
         x = np.column_stack([x, np.full(len(x), 1 / math.sqrt(D))])

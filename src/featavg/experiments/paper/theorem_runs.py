@@ -279,7 +279,7 @@ def _should_know(task: MultiCluster, net: TwoLayer) -> Bool[ndarray, "M k"]:
 
 
 def descent_against_flow(
-    seed: int, rates: tuple[float, ...] = (1e-3, 5e-4, 2.5e-4), d: int = PAPER_D, n: int = 300
+    seed: int, rates: tuple[float, ...] = (1e-3, 5e-4, 2.5e-4), d: int = PAPER_D, n: int = 100
 ) -> Float[ndarray, " q"]:
     """Relative distance of descent's weights from the flow's at the paper's time, for each rate.
 
