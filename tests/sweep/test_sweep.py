@@ -213,7 +213,11 @@ def test_workers_of_another_version_are_refused():
         ({"engine": "cloud"}, "dask"),
         ({"engine": "dask://127.0.0.1:9"}, "scheduler"),
         ({"way": "random"}, "samples"),
-        ({"vary": {"d": range(10**6)}, "seeds": 1}, "--yes"),
+        ({"vary": {"n_test": range(1, 10**6)}, "seeds": 1}, "--yes"),
+        (
+            {"vary": ["n_test=1:1000:1000", "sigma=0.1:1:1000", "alpha=0.1:1:1000"]},
+            "1,000,000,000 settings",
+        ),
         ({"colour": 3}, "names no field"),
     ],
 )

@@ -247,7 +247,7 @@ class Sweep(Result):
             f"{', '.join(number(level) for level in np.unique(levels))}."
         )
         return Figure(
-            f"sweep-{name}", f"{name} over {first.field} and {second.field}", caption, (heat, plane)
+            _figure_name(name), f"{name} over {first.field} and {second.field}", caption, (heat, plane)
         )
 
     def _scatter(self, name: str, values: ndarray) -> Figure:

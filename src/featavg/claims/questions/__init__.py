@@ -1,0 +1,1 @@
+"""Claims on the questions that the documents leave open; all have the theme "Open questions"."""

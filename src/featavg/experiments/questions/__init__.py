@@ -1,0 +1,1 @@
+"""Experiments on what the documents leave open: angles, optimizers, borders, adversarial training."""
