@@ -21,7 +21,8 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.training.trajectory import Trajectory
 
-# Test points per run: enough for a median, few enough for thousands of runs.
+# Test points per run: enough for a median, few enough for thousands of runs. A setting whose
+# n_test is smaller gets by with fewer.
 POINTS = 20
 
 
@@ -48,18 +49,24 @@ class Run:
     @cached_property
     def fresh(self) -> tuple[ndarray, ndarray, ndarray]:
         """Test points, their clusters and their classes."""
-        drawn = self.points.fresh(self.seed + 1_000_003, POINTS)
+        drawn = self.points.fresh(self.seed + 1_000_003, min(POINTS, self.setting.n_test))
         if drawn is None:
             raise InputError("data", "has no test points", "give x_test and clusters_test")
         x, clusters = drawn
         return x, clusters, self.points.task.cluster_labels[clusters]
 
+    @cached_property
+    def _medians(self) -> dict[tuple[str, str], float]:
+        return {}
+
     def median_radius(self, labels: str, readout: str) -> float:
         """The median exact l2 radius over the test points (their attack end)."""
-        net = self.nets[labels]
-        x, _, y = self.fresh
-        positive = self.points.task.positive_clusters
-        return network_radii(net, x, y, readout, positive, jobs=1).median[1]
+        if (labels, readout) not in self._medians:  # several measures ask for it
+            x, _, y = self.fresh
+            positive = self.points.task.positive_clusters
+            found = network_radii(self.nets[labels], x, y, readout, positive, jobs=1)
+            self._medians[labels, readout] = found.median[1]
+        return self._medians[labels, readout]
 
 
 @dataclass(frozen=True)

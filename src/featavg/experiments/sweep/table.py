@@ -247,7 +247,10 @@ class Sweep(Result):
             f"{', '.join(number(level) for level in np.unique(levels))}."
         )
         return Figure(
-            _figure_name(name), f"{name} over {first.field} and {second.field}", caption, (heat, plane)
+            _figure_name(name),
+            f"{name} over {first.field} and {second.field}",
+            caption,
+            (heat, plane),
         )
 
     def _scatter(self, name: str, values: ndarray) -> Figure:
