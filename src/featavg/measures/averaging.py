@@ -17,7 +17,10 @@ however even that nothing is.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -114,14 +117,13 @@ def averaging_index_of(
     shares = span_share(net.weights, coefficients, features)
     even = np.full(net.weights.shape[:-1], np.nan)
     chance, chance_spread = np.full(len(signs), np.nan), np.full(len(signs), np.nan)
-    random = random_coefficients(features, DRAWS)
+    by_chance = _Chance.of(features, labels)
     for sign in (1, -1):
         clusters, neurons = np.flatnonzero(labels == sign), np.flatnonzero(signs == sign)
         if len(clusters) < 2:
             continue
         even[..., neurons] = evenness(coefficients[..., neurons, :][..., clusters])
-        by_chance = evenness(random[:, clusters])
-        chance[neurons], chance_spread[neurons] = by_chance.mean(), by_chance.std()
+        chance[neurons], chance_spread[neurons] = by_chance[sign]
     index = even * shares
     counted = ~np.isnan(even)
     if not counted.any():
@@ -205,6 +207,37 @@ def random_coefficients(
     basis = basis[values > RANK * values[0]]
     normal = stream(0, purpose).standard_normal((draws, len(basis)))
     return feature_coefficients(normal, features @ basis.T)
+
+
+class _Chance(dict[int, tuple[float, float]]):
+    """Mean and spread of a random direction's evenness, for each class with several features.
+
+    It depends on the features alone, and a sweep asks for the same ones thousands of times: the last
+    answers are kept.
+    """
+
+    KEPT: ClassVar[int] = 256
+    _last: ClassVar[dict[str, _Chance]] = {}
+
+    @classmethod
+    def of(cls, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]) -> _Chance:
+        """Drawn, or remembered for these very numbers."""
+        numbers = repr((features.shape, DRAWS)).encode() + features.tobytes() + labels.tobytes()
+        key = hashlib.sha256(numbers).hexdigest()
+        if key not in cls._last:
+            while len(cls._last) >= cls.KEPT:
+                del cls._last[next(iter(cls._last))]
+            cls._last[key] = cls(cls._drawn(features, labels))
+        return cls._last[key]
+
+    @staticmethod
+    def _drawn(features: ndarray, labels: ndarray) -> Iterator[tuple[int, tuple[float, float]]]:
+        random = random_coefficients(features, DRAWS)
+        for sign in (1, -1):
+            clusters = np.flatnonzero(labels == sign)
+            if len(clusters) > 1:
+                spread = evenness(random[:, clusters])
+                yield sign, (spread.mean(), spread.std())
 
 
 def _interval(index: Float[ndarray, "*s M"]) -> tuple[float, float]:
