@@ -48,6 +48,7 @@ MODULES: tuple[str, ...] = (
     "images.curves",
     "images.attacks",
     "images.audit",
+    "questions.angle",
     "questions.borders",
 )
 

@@ -14,11 +14,17 @@ from threadpoolctl import threadpool_limits
 
 import featavg
 from featavg.errors import InputError
-from featavg.experiments.simulation.points import gather, require_memory, share
+from featavg.experiments.simulation.points import (
+    SimulationPoints,
+    gather,
+    require_memory,
+    share,
+)
 from featavg.experiments.simulation.setting import Setting
 from featavg.experiments.sweep.measures import MEASURES, Measure, Run
 from featavg.storage.index import Row
 from featavg.training.train import train
+from featavg.training.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -87,14 +93,25 @@ def work_on(jobs: Sequence[Job]) -> list[list[Row]]:
     return [work(job) for job in jobs]
 
 
-def _measured(job: Job) -> dict[tuple[int, str], tuple[dict[str, float | None], str]]:
-    setting = Setting(**json.loads(job.values), seeds=job.seeds)
-    require_memory(setting)
+def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
+    """The points of a setting and its networks by their labels, all seeds in one batch.
+
+    >>> points, runs = trained(Setting(k=4, d=100, n=20, steps=5, seeds=(0, 1)))
+    >>> points.features.shape, sorted(runs), runs["fine"].net.batch
+    ((4, 38), ['coarse', 'fine'], (2,))
+    """
     points = gather(setting)
     trajectories = {
         labels: train(share(setting, points, labels), setting.recipe(labels))
         for labels in setting.each_labels
     }
+    return points, trajectories
+
+
+def _measured(job: Job) -> dict[tuple[int, str], tuple[dict[str, float | None], str]]:
+    setting = Setting(**json.loads(job.values), seeds=job.seeds)
+    require_memory(setting)
+    points, trajectories = trained(setting)
     results: dict[tuple[int, str], tuple[dict[str, float | None], str]] = {}
     for index, seed in enumerate(job.seeds):
         run = Run(setting, points, trajectories, index, seed)
