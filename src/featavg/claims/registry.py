@@ -49,6 +49,8 @@ MODULES: tuple[str, ...] = (
     "images.attacks",
     "images.audit",
     "questions.angle",
+    "questions.optimizers",
+    "questions.adversarial",
     "questions.borders",
 )
 

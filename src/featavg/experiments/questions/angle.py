@@ -88,10 +88,8 @@ class EqualAngles(Result):
     def worst(self, name: str) -> Float[ndarray, " s"]:
         """Largest |measured / theory - 1| over the cosines, for each seed."""
         measured = getattr(self, name)
-        if name == "gain":
-            theory = np.full(len(self.cosines), math.sqrt(K / 2))
-        else:
-            theory = self.theory[name]
+        ratio = np.full(len(self.cosines), math.sqrt(K / 2))
+        theory = ratio if name == "gain" else self.theory[name]
         return np.abs(measured / theory[:, None] - 1.0).max(axis=0)
 
     def exponent(self, name: str) -> list[float]:
