@@ -671,7 +671,7 @@ _SUMMARY: tuple[Row, ...] = (
         "Open question 1",
         "Features that are not orthogonal: how does averaging and its cost depend on their angle?",
         (),
-        "Comes with the claims on open questions (sweeps over the angle).",
+        "",
     ),
     (
         "summary-open-2",
@@ -697,7 +697,7 @@ _SUMMARY: tuple[Row, ...] = (
         "Next checks, 1",
         "Repeat with features that are not orthogonal.",
         (),
-        "Comes with the claims on open questions (sweeps over the angle).",
+        "",
     ),
     (
         "summary-check-2",
@@ -711,7 +711,7 @@ _SUMMARY: tuple[Row, ...] = (
         "Next checks, 3",
         "Repeat with Adam, momentum and learning-rate schedules.",
         (),
-        "Comes with the claims on open questions (optimizers).",
+        "",
     ),
 )
 _ABSTRACT: tuple[Row, ...] = (

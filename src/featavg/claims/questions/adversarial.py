@@ -74,7 +74,7 @@ CLAIMS = (
         statement="Gradient descent on worst-case losses within a radius that averaging cannot stand makes "
         "the network learn features apart with class labels alone, and nearly as robust as plain training "
         "on cluster labels does.",
-        source="Talk at iTCS 2024, its closing question: can standard training with better labels replace "
+        source="Asked by the talks on arXiv 2410.10322: can standard training with better labels replace "
         "adversarial training?",
         measured="averaging index, exact l2 radii and seconds after adversarial training at five radii, "
         "against plain training on cluster labels; k = 10, d = 1000",
