@@ -61,9 +61,9 @@ def test_every_inner_product_has_the_law_of_the_real_dimension(ambient) -> None:
 
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_one_degree_of_freedom_too_many_or_too_few_is_noticed(ambient, monkeypatch, shift) -> None:
-    right = compress._fill_bartlett
+    right = compress.fill_bartlett
     monkeypatch.setattr(
-        compress, "_fill_bartlett", lambda rows, before, d, rng: right(rows, before, d + shift, rng)
+        compress, "fill_bartlett", lambda rows, before, d, rng: right(rows, before, d + shift, rng)
     )
     assert differing(ambient, table("compressed", 10**6)) != []
 

@@ -133,15 +133,15 @@ def _compressed(task: MultiCluster, n: int, neurons: int, seed: int) -> Training
     points = Sample(task, n, seed, purpose="train")
     size = task.k + neurons + n
     weights = np.zeros((neurons, size))
-    _fill_bartlett(weights, task.k, task.d, stream(seed, "weights"))
+    fill_bartlett(weights, task.k, task.d, stream(seed, "weights"))
     x = np.zeros((n, size))
-    _fill_bartlett(x, task.k + neurons, task.d, stream(seed, "train-noise"))
+    fill_bartlett(x, task.k + neurons, task.d, stream(seed, "train-noise"))
     x *= task.sigma
     x[:, : task.k] += task.alpha * task.features[points.clusters]
     return TrainingSet(task, (seed,), x, points.clusters, weights, "compressed")
 
 
-def _fill_bartlett(
+def fill_bartlett(
     rows: Float[ndarray, "r N"], before: int, d: int, draw: np.random.Generator
 ) -> None:
     """Fill rows with standard normal vectors of R^d, seen in a frame that they span one by one.

@@ -173,4 +173,5 @@ def equal_angles(
                 )
             )
         rows.append(cells)
-    return EqualAngles(tuple(cosines), *np.moveaxis(np.array(rows), -1, 0))
+    averaged, decoupled, one, dead, even = np.moveaxis(np.array(rows), -1, 0)
+    return EqualAngles(tuple(cosines), averaged, decoupled, one, dead, even)

@@ -294,12 +294,14 @@ def border_map(
             | diagram.tied(value)
             | {field: value}
         )
-        given = {key: v for key, v in given.items() if key != diagram.columns[0]}
+        given: dict[str, Any] = {"k": K, "n": N, "m": M, "steps": STEPS, "n_test": TEST_POINTS}
+        given |= {**diagram.tied(value), field: value}
+        given.pop(diagram.columns[0], None)
         vary = {diagram.columns[0]: diagram.columns[1]}
         tables.append(sweep(vary, store, measures=MEASURES, seeds=seeds, engine=engine, **given))
-    cells = {
-        column: np.stack([table.cells(column) for table in tables])
+    index, share, gain = (
+        np.stack([table.cells(column) for table in tables])
         for column in ("index_coarse", "span_share_coarse", "gain")
-    }
+    )
     failed = sum(int(np.count_nonzero(table.columns["error"] != "")) for table in tables)
-    return BorderMap(name, tuple(seeds), *cells.values(), failed)
+    return BorderMap(name, tuple(seeds), index, share, gain, failed)

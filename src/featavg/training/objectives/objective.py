@@ -84,11 +84,35 @@ def check_points(x: Float[ndarray, "*s n N"], targets: Int[ndarray, "*s n"]) -> 
         raise InputError("targets", f"have shape {targets.shape}", "give one per point")
 
 
+@runtime_checkable
+class Products(Protocol):
+    """A data matrix X that is only ever multiplied with."""
+
+    def times(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s n M"]:
+        """X W^T."""
+
+    def gathered(self, slopes: Float[ndarray, "*s n M"]) -> Float[ndarray, "*s M N"]:
+        """S^T X."""
+
+
+@runtime_checkable
+class OnProducts(Protocol):
+    """An objective of a two-layer network whose points are only ever multiplied with."""
+
+    @property
+    def trainable(self) -> Sequence[str]:
+        """Which of "weights", "biases", "head"."""
+
+    @property
+    def blocks(self) -> Products:
+        """The points."""
+
+
 @dataclass(frozen=True, eq=False)
 class TwoLayerEvaluation:
     """A two-layer network on its training set: forward pass now, backward pass when needed."""
 
-    objective: TwoLayerObjective
+    objective: OnProducts
     net: TwoLayer
     preactivations: Float[ndarray, "*s n M"]
     loss: LossValue

@@ -1,0 +1,243 @@
+"""Theorem 1 in its own regime at k = 5: 78,125 points in 9,765,625 dimensions, as a packed triangle.
+
+The same run as `theorem_runs.theorem_run`, on a training set that is no matrix any more. Single
+precision is what makes it fit; what that costs is measured at k = 4 on the same numbers in both.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import sys
+from dataclasses import asdict, dataclass, fields
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.data.clusters import MultiCluster
+from featavg.data.memory import readable
+from featavg.data.packed import PackedSet, Precision, draw_packed, packed_bytes
+from featavg.data.streams import stream
+from featavg.experiments.paper.theorem_runs import SAMPLES_POWER, SWEEP_TOLERANCE, theorem_recipe
+from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.result import Result
+from featavg.measures.accuracy import accuracy
+from featavg.measures.alignment import neuron_signs
+from featavg.nets.two_layer import TwoLayer, binary
+from featavg.progress import Progress, silent
+from featavg.training.driver import SaveAt, Stop, run
+from featavg.training.losses.logistic import Logistic
+from featavg.training.objectives.packed import PackedObjective
+
+# A fresh point has N coordinates: few at a time.
+TESTS_TOGETHER = 200
+
+
+@dataclass(frozen=True)
+class ScaleRun:
+    """One run of Theorem 1 on a packed set, in numbers.
+
+    Attributes:
+        lam: mean coefficient of the features of a neuron's class; smallest, largest: of all.
+        across: largest |coefficient| of a feature of the other class.
+        deviation: sqrt(d) max_r |w_r - lambda sum mu/|mu|^2| / lambda.
+        bias: largest |b|.
+        errors, tests: fresh points decided wrongly, and of how many.
+        steps: of the gradient flow.
+        seconds: of drawing and training.
+        expected_bytes, peak_bytes: what was printed beforehand, and the most the process held.
+    """
+
+    k: int
+    d: int
+    n: int
+    seed: int
+    precision: str
+    lam: float
+    smallest: float
+    largest: float
+    across: float
+    deviation: float
+    bias: float
+    errors: int
+    tests: int
+    steps: int
+    seconds: float
+    expected_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TheoremScale(Result):
+    """Runs at growing k in single precision, the largest k also in double precision but one.
+
+    Attributes:
+        runs: in single precision, one for each k.
+        twin: the run at the last k but one on the same numbers in double precision.
+    """
+
+    runs: tuple[ScaleRun, ...]
+    twin: ScaleRun
+
+    @property
+    def precision_error(self) -> float:
+        """Largest relative difference that single precision makes to lambda and the deviation."""
+        single = next(run for run in self.runs if run.k == self.twin.k)
+        names = ("lam", "smallest", "largest", "deviation")
+        return max(abs(getattr(single, n) / getattr(self.twin, n) - 1.0) for n in names)
+
+    def figure(self) -> Figure:
+        """Deviation and coefficients against k."""
+        k = [run.k for run in self.runs]
+        axis = Axis("clusters k", ticks=k, tick_labels=tuple(map(str, k)))
+        off = Series("√d |w − ideal| / λ", k, [r.deviation for r in self.runs], "averaged")
+        spread = Series(
+            "largest / smallest λ − 1",
+            k,
+            [max(r.largest / r.smallest - 1.0, 1e-12) for r in self.runs],
+            "averaged",
+            "dashed",
+        )
+        return Figure(
+            "theorem-scale",
+            "Theorem 1 in its own regime, up to 78,125 points in 9,765,625 dimensions",
+            "Distance of the weights from the average in units of λ, the worst neuron, and the spread of "
+            "the coefficients inside a class, for d = k¹⁰, n = k⁷; one seed each.",
+            (Lines(axis, Axis("distance", log=True), (off, spread)),),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Every number."""
+        return {
+            "runs": [asdict(each) for each in self.runs],
+            "twin": asdict(self.twin),
+            "precision_error": self.precision_error,
+        }
+
+    def summary(self) -> str:
+        """One line for each k."""
+        lines = ["Theorem 1, packed in single precision: k, n, λ, distance, seconds, peak memory"]
+        for r in self.runs:
+            lines.append(
+                f"  {r.k}  {r.n:>7,}  {r.lam:7.3f}  {r.deviation:.4f}  {r.seconds:7.1f} s  "
+                f"{readable(r.peak_bytes)}"
+            )
+        lines.append(
+            f"  single against double precision at k = {self.twin.k}: {self.precision_error:.1e}"
+        )
+        return "\n".join(lines)
+
+
+def theorem_scale(
+    clusters: tuple[int, ...] = (3, 4, 5), seed: int = 0, progress: Progress = silent
+) -> TheoremScale:
+    """Run Theorem 1 at each k in single precision, and the last k but one in double precision too."""
+    runs, twin = [], None
+    for i, k in enumerate(clusters):
+        progress(i / (len(clusters) + 1), f"k = {k}")
+        data, expected, seconds = drawn(k, seed)
+        progress(i / (len(clusters) + 1), f"k = {k}: drawn, {readable(data.x.nbytes)}")
+        runs.append(scale_run(data, expected, seconds, progress))
+        if twin is None and (k == clusters[-2] if len(clusters) > 1 else True):
+            double = PackedSet(
+                data.task, seed, data.x.astype("float64"), data.clusters, data.unit_weights
+            )
+            twin = scale_run(double, expected, seconds, progress)
+            del double
+        del data
+    assert twin is not None
+    return TheoremScale(tuple(runs), twin)
+
+
+def drawn(k: int, seed: int, precision: Precision = "float32") -> tuple[PackedSet, int, float]:
+    """The training set of the regime at k, the bytes that training will take, seconds of drawing.
+
+    The bytes are said before anything is drawn, on the standard error stream.
+    """
+    task, n, neurons = MultiCluster(k=k, d=k**10), k**SAMPLES_POWER, 2 * k
+    expected = packed_bytes(task, n, neurons, precision)
+    if expected > 1e9:
+        print(f"k = {k}: n = {n:,}, up to {readable(expected)} of memory.", file=sys.stderr)
+    start = perf_counter()
+    return draw_packed(task, n, neurons, seed, precision), expected, perf_counter() - start
+
+
+def scale_run(
+    data: PackedSet,
+    expected: int,
+    seconds: float = 0.0,
+    progress: Progress = silent,
+    tests: int = 2000,
+) -> ScaleRun:
+    """Gradient flow on class labels up to eta T = k^8, and the numbers of `ScaleRun`."""
+    task = data.task
+    recipe = theorem_recipe("coarse", task.k, task.d, SWEEP_TOLERANCE)
+    biases = recipe.sigma_b * stream(data.seed, "biases").standard_normal(len(data.unit_weights))
+    initial = binary(recipe.sigma_w * data.unit_weights, biases)
+    objective = PackedObjective(data.x, data.y, initial, Logistic())
+    start = perf_counter()
+    done = run(
+        objective,
+        (initial.weights, initial.biases),
+        stepper=recipe.chosen_stepper,
+        controller=recipe.chosen_controller,
+        stop=Stop(recipe.steps, log_time=math.log(recipe.time)),
+        save_at=SaveAt(),
+        progress=progress,
+    )
+    net = done.net
+    assert isinstance(net, TwoLayer)
+    lambdas = packed_coefficients(net, initial, data)
+    knows = neuron_signs(net)[:, None] == task.cluster_labels[None, :]
+    lam = float(lambdas[knows].mean())
+    ideal = lam * knows @ (data.features / task.d)
+    off = np.linalg.norm(net.weights - ideal, axis=-1).max()
+    wrong = 0
+    for part in range(0, tests, TESTS_TOGETHER):
+        right = accuracy(net, task.sample(min(TESTS_TOGETHER, tests - part), data.seed + part))
+        wrong += round((1 - right.value) * right.n)
+    return ScaleRun(
+        task.k,
+        task.d,
+        len(data.clusters),
+        data.seed,
+        str(data.x.dtype),
+        lam,
+        float(lambdas[knows].min()),
+        float(lambdas[knows].max()),
+        float(np.abs(lambdas[~knows]).max()),
+        float(math.sqrt(task.d) * off / lam),
+        float(np.abs(net.biases).max()),
+        wrong,
+        tests,
+        int(done.steps[-1]),
+        seconds + perf_counter() - start,
+        expected,
+        # Kilobytes on Linux, bytes on macOS.
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024),
+    )
+
+
+def packed_coefficients(net: TwoLayer, initial: TwoLayer, data: PackedSet) -> Float[ndarray, "M k"]:
+    """lambda of Lemma 1, as `measures.decomposition.projected_coefficients` has it of a matrix."""
+    task = data.task
+    moved = net.weights - initial.weights
+    tail = data.x.coefficients(moved)
+    noise = data.x.first(task.k) - task.alpha * task.features[data.clusters]
+    rest = moved[:, : task.k] - tail @ noise
+    lambdas: ndarray = np.linalg.solve(task.features.T, rest.T).T * np.diag(task.gram_matrix)
+    return lambdas
+
+
+def scale_from_json(described: dict[str, Any]) -> TheoremScale:
+    """The inverse of `to_json`, for runs that were made one by one."""
+    known = {field.name for field in fields(ScaleRun)}
+
+    def one(values: dict[str, Any]) -> ScaleRun:
+        return ScaleRun(**{name: value for name, value in values.items() if name in known})
+
+    return TheoremScale(tuple(map(one, described["runs"])), one(described["twin"]))
