@@ -6,9 +6,11 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+
+from numpy import ndarray
 
 from featavg.errors import InputError
 
@@ -43,6 +45,7 @@ class Row:
         error: why there are none, in a sentence; empty if there are.
         seconds: what the run took, training included.
         version: the version of featavg that measured it.
+        arrays: measured arrays by name; the index does not keep them, files beside it do.
     """
 
     id: str
@@ -53,6 +56,7 @@ class Row:
     error: str
     seconds: float
     version: str
+    arrays: Mapping[str, ndarray] = field(default_factory=dict, compare=False)
 
 
 class RunIndex(contextlib.AbstractContextManager["RunIndex"]):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy import ndarray
@@ -17,13 +18,18 @@ from featavg.experiments.simulation.radius import network_radii
 from featavg.experiments.simulation.setting import Setting
 from featavg.measures.accuracy import decisions
 from featavg.measures.alignment import block_cosines, cosine_matrix
+from featavg.measures.averaging import feature_coefficients
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.result import Radii
 from featavg.training.trajectory import Trajectory
 
 # Test points per run: enough for a median, few enough for thousands of runs. A setting whose
 # n_test is smaller gets by with fewer.
 POINTS = 20
+
+
+Measured: TypeAlias = Mapping[str, float | ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,36 +62,43 @@ class Run:
         return x, clusters, self.points.task.cluster_labels[clusters]
 
     @cached_property
-    def _medians(self) -> dict[tuple[str, str], float]:
+    def _radii(self) -> dict[tuple[str, str], Radii]:
         return {}
 
-    def median_radius(self, labels: str, readout: str) -> float:
-        """The median exact l2 radius over the test points (their attack end)."""
-        if (labels, readout) not in self._medians:  # several measures ask for it
+    def radii(self, labels: str, readout: str) -> Radii:
+        """Exact l2 radii of the test points; several measures ask for them."""
+        if (labels, readout) not in self._radii:
             x, _, y = self.fresh
             positive = self.points.task.positive_clusters
             found = network_radii(self.nets[labels], x, y, readout, positive, jobs=1)
-            self._medians[labels, readout] = found.median[1]
-        return self._medians[labels, readout]
+            self._radii[labels, readout] = found
+        return self._radii[labels, readout]
+
+    def median_radius(self, labels: str, readout: str) -> float:
+        """The median exact l2 radius over the test points (their attack end)."""
+        return self.radii(labels, readout).median[1]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A name, what it is, and the function; `version` rises whenever its numbers change."""
+    """A name, what it is, and the function; `version` rises whenever its numbers change.
+
+    Numbers become columns of the table; arrays go to files beside the index (`Sweep.array`).
+    """
 
     name: str
     about: str
     version: int
-    function: Callable[[Run], Mapping[str, float]]
+    function: Callable[[Run], Measured]
 
 
 MEASURES: dict[str, Measure] = {}
 
 
 def measure(name: str, about: str, version: int = 1) -> Callable[..., Callable[..., object]]:
-    """Register a function Run -> {column: number} as a measure."""
+    """Register a function Run -> {name: number or array} as a measure."""
 
-    def keep(function: Callable[[Run], Mapping[str, float]]) -> Callable[..., object]:
+    def keep(function: Callable[[Run], Measured]) -> Callable[..., object]:
         MEASURES[name] = Measure(name, about, version, function)
         return function
 
@@ -102,9 +115,9 @@ def _index(run: Run) -> dict[str, float]:
     return values
 
 
-@measure("cosines", "mean cosines with the own feature, the same class, the other class")
-def _cosines(run: Run) -> dict[str, float]:
-    values = {}
+@measure("cosines", "cosines with the own feature, its class, the other; their matrix", version=2)
+def _cosines(run: Run) -> Measured:
+    values: dict[str, float | ndarray] = {}
     for labels, net in run.nets.items():
         weights = seed_weights(run.points, net, run.index)
         matrix = cosine_matrix(run.points.features, weights)
@@ -112,6 +125,23 @@ def _cosines(run: Run) -> dict[str, float]:
         values[f"own_cosine_{labels}"] = float(np.diag(matrix).mean())
         values[f"same_class_cosine_{labels}"] = float(blocks.same_class)
         values[f"other_class_cosine_{labels}"] = float(blocks.other_class)
+        values[f"cosine_matrix_{labels}"] = matrix
+    return values
+
+
+@measure("coefficients", "mean coefficient a_j |mu_j|^2 of own and other features; all of them")
+def _coefficients(run: Run) -> Measured:
+    values: dict[str, float | ndarray] = {}
+    squares = (run.points.features**2).sum(axis=-1)
+    for labels, net in run.nets.items():
+        weights = seed_weights(run.points, net, run.index)
+        table = feature_coefficients(weights, run.points.features) * squares
+        signs = run.points.task.cluster_labels
+        same = np.equal.outer(signs, signs)
+        values[f"own_coefficient_{labels}"] = float(np.diag(table).mean())
+        values[f"same_class_coefficient_{labels}"] = float(table[same].mean())
+        values[f"other_class_coefficient_{labels}"] = float(table[~same].mean())
+        values[f"coefficients_{labels}"] = table
     return values
 
 
@@ -151,6 +181,17 @@ def _probability(run: Run) -> dict[str, float]:
     if "fine" not in run.trajectories:
         return {}
     return {"radius_fine_probability": run.median_radius("fine", "probability")}
+
+
+@measure("curve", "mean exact l2 radius (area under robust accuracy); the radii in order")
+def _curve(run: Run) -> Measured:
+    values: dict[str, float | ndarray] = {}
+    for labels in run.trajectories:
+        # The share of points that a perturbation of length r leaves is the share of radii above r.
+        ordered = np.sort(run.radii(labels, "max").attack)
+        values[f"mean_radius_{labels}"] = float(ordered.mean())
+        values[f"curve_{labels}"] = ordered
+    return values
 
 
 @measure("gain", "median exact radius of cluster labels (`max`) over that of class labels")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
+from featavg.experiments.sweep.arrays import load_arrays
 from featavg.experiments.sweep.measures import Measure
 from featavg.experiments.sweep.plan import Plan
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Series
@@ -45,10 +46,14 @@ class Sweep(Result):
     Attributes:
         plan: what was asked for.
         columns: arrays of equal length, by name; a missing number is NaN.
+        store: the folder of the index, where measured arrays are.
+        ids: the runs of every line of the table, one for each measure.
     """
 
     plan: Plan
     columns: dict[str, ndarray]
+    store: Path = Path()
+    ids: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
     def of(
@@ -57,6 +62,7 @@ class Sweep(Result):
         settings: Sequence[str],
         measures: tuple[Measure, ...],
         rows: Sequence[Row],
+        store: Path = Path(),
     ) -> Sweep:
         """Join the rows of all measures: one line per setting and seed, in the plan's order."""
         by_run: dict[tuple[str, int], list[Row]] = {}
@@ -64,7 +70,7 @@ class Sweep(Result):
             by_run.setdefault((row.setting, row.seed), []).append(row)
         names = list(dict.fromkeys(name for row in rows for name in row.values))
         fields = [axis.field for axis in plan.axes]
-        lines = []
+        lines, ids = [], []
         for point, setting in zip(points, settings, strict=True):
             for seed in plan.seeds:
                 line: dict[str, Any] = {field: point[field] for field in fields} | {"seed": seed}
@@ -74,8 +80,10 @@ class Sweep(Result):
                     line["error"] = line["error"] or row.error
                     line["seconds"] += row.seconds
                 lines.append(line)
+                ids.append(tuple(row.id for row in by_run.get((setting, seed), [])))
         order = [*fields, "seed", *names, "seconds", "error"]
-        return Sweep(plan, {name: np.array([line[name] for line in lines]) for name in order})
+        columns = {name: np.array([line[name] for line in lines]) for name in order}
+        return Sweep(plan, columns, store, tuple(ids))
 
     def __len__(self) -> int:
         return len(self.columns["seed"])
@@ -90,6 +98,21 @@ class Sweep(Result):
         """The values of a column, one row per setting and one column per seed."""
         one_of("column", column, self.measured)
         return self.columns[column].astype(float).reshape(-1, len(self.plan.seeds))
+
+    def array(self, name: str) -> list[ndarray | None]:
+        """A measured array of every run, read from its file: one per line of the table, None if missing.
+
+        Args:
+            name: such as `cosine_matrix_coarse` of the measure "cosines".
+        """
+        found = []
+        for ids in self.ids:
+            arrays = {k: v for one in ids for k, v in load_arrays(self.store, one).items()}
+            found.append(arrays.get(name))
+        if self.ids and all(array is None for array in found):
+            known = sorted({k for one in self.ids[0] for k in load_arrays(self.store, one)})
+            one_of("name", name, known or ["(no measure of this sweep has arrays)"])
+        return found
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV, written to `path` if one is given."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
+from numpy import ndarray
 from threadpoolctl import threadpool_limits
 
 import featavg
@@ -68,10 +68,10 @@ def work(job: Job) -> list[Row]:
         try:
             measured = _measured(job)
         except InputError as error:
-            measured = {(s, m): ({}, str(error)) for s in job.seeds for m in job.measures}
+            measured = {(s, m): _failed(str(error)) for s in job.seeds for m in job.measures}
         except (MemoryError, FloatingPointError, ArithmeticError, ValueError) as error:
             sentence = f"The run broke: {type(error).__name__}: {error}"
-            measured = {(s, m): ({}, sentence) for s in job.seeds for m in job.measures}
+            measured = {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}
     seconds = (perf_counter() - start) / max(len(measured), 1)
     return [
         Row(
@@ -79,12 +79,13 @@ def work(job: Job) -> list[Row]:
             job.values,
             seed,
             name,
-            values,
-            error,
+            found.values,
+            found.error,
             seconds,
             job.version,
+            found.arrays,
         )
-        for (seed, name), (values, error) in measured.items()
+        for (seed, name), found in measured.items()
     ]
 
 
@@ -108,20 +109,35 @@ def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
     return points, trajectories
 
 
-def _measured(job: Job) -> dict[tuple[int, str], tuple[dict[str, float | None], str]]:
+@dataclass(frozen=True)
+class _Found:
+    """What one measure found of one seed."""
+
+    values: Mapping[str, float | None]
+    arrays: Mapping[str, ndarray]
+    error: str = ""
+
+
+def _failed(sentence: str) -> _Found:
+    return _Found({}, {}, sentence)
+
+
+def _measured(job: Job) -> dict[tuple[int, str], _Found]:
     setting = Setting(**json.loads(job.values), seeds=job.seeds)
     require_memory(setting)
     points, trajectories = trained(setting)
-    results: dict[tuple[int, str], tuple[dict[str, float | None], str]] = {}
+    results = {}
     for index, seed in enumerate(job.seeds):
         run = Run(setting, points, trajectories, index, seed)
         for name in job.measures:
             try:
-                values: dict[str, Any] = dict(MEASURES[name].function(run))
+                found = MEASURES[name].function(run)
             except InputError as error:
-                results[seed, name] = ({}, str(error))
+                results[seed, name] = _failed(str(error))
                 continue
-            results[seed, name] = ({key: _plain(value) for key, value in values.items()}, "")
+            numbers = {k: _plain(v) for k, v in found.items() if not isinstance(v, ndarray)}
+            arrays = {k: v for k, v in found.items() if isinstance(v, ndarray)}
+            results[seed, name] = _Found(numbers, arrays)
     return results
 
 
