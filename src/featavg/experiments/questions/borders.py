@@ -289,11 +289,6 @@ def border_map(
     tables = []
     for i, value in enumerate(values):
         progress(i / len(values), f"{field} = {value}")
-        given = (
-            {"k": K, "n": N, "m": M, "steps": STEPS, "n_test": TEST_POINTS}
-            | diagram.tied(value)
-            | {field: value}
-        )
         given: dict[str, Any] = {"k": K, "n": N, "m": M, "steps": STEPS, "n_test": TEST_POINTS}
         given |= {**diagram.tied(value), field: value}
         given.pop(diagram.columns[0], None)
