@@ -80,6 +80,7 @@ CLAIMS = (
         "against plain training on cluster labels; k = 10, d = 1000",
         run=adversarial,
         tier="full",
-        minutes=1,
+        minutes=3,
+        statements=("summary-mechanism-3", "csml-remark-supervision"),
     ),
 )

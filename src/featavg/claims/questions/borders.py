@@ -208,6 +208,7 @@ def _claim(
         run=partial(_judged, name, *parts),  # type: ignore[arg-type]
         tier="full",
         minutes=4,
+        statements=("summary-mechanism-1",),
     )
 
 
