@@ -159,6 +159,8 @@ from featavg.experiments.images.curves import image_curve as image_curve
 # the audit of a network of yours
 from featavg.experiments.audit.audit import audit as audit
 from featavg.experiments.audit.result import Audit as Audit
+from featavg.experiments.audit.label_table import LabelTable as LabelTable
+from featavg.experiments.audit.label_table import label_table as label_table
 from featavg.experiments.audit.verdict import AuditVerdict as AuditVerdict
 from featavg.experiments.audit.remedies import Rehead as Rehead
 from featavg.experiments.audit.remedies import rehead as rehead

@@ -48,6 +48,7 @@ MODULES: tuple[str, ...] = (
     "images.curves",
     "images.attacks",
     "images.audit",
+    "images.labels",
     "questions.angle",
     "questions.optimizers",
     "questions.adversarial",

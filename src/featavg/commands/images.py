@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
         ("train", _train),
         ("heads", _heads),
         ("curve", _curve),
+        ("table", _table),
         ("report", _report),
     ):
         group.command(name)(command)
@@ -205,6 +206,41 @@ def _curve(
     for figure in curves.figures():
         save(figure, folder, figure.name)
     console().print(f"Figures: {folder}", markup=False)
+
+
+def _table(
+    data: Annotated[
+        str, typer.Argument(help="digits, mnist, cifar10, or several with commas.")
+    ] = "digits",
+    networks: Annotated[str | None, typer.Option(help="Some of them, commas between.")] = None,
+    trainings: Annotated[str | None, typer.Option(help="Some of them, commas between.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many, counted from 0.")] = None,
+    out: Out = RUNS / "label-table",
+    threads: Threads = 0,
+    data_dir: Dir = None,
+) -> None:
+    """Where finer labels pay: data x network x training x labels; after a kill it goes on."""
+    from featavg.progress import ProgressBar
+
+    use_torch(threads)
+    from featavg.experiments.audit.label_cell import NETWORKS, TRAININGS
+    from featavg.experiments.audit.label_table import label_table
+    from featavg.figures.matplotlib_figure import save
+
+    names = data.split(",")
+    with ProgressBar() as progress:
+        result = label_table(
+            names,
+            tuple(NETWORKS) if networks is None else networks.split(","),
+            TRAININGS if trainings is None else trainings.split(","),
+            None if seeds is None else dict.fromkeys(names, seeds),
+            out,
+            data_dir,
+            progress,
+        )
+    typer.echo(result.summary())
+    save(result.figure(), out, "label-table")
+    typer.echo(f"Figure: {out}")
 
 
 def _report(

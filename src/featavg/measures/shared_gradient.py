@@ -128,6 +128,31 @@ def shared_gradient(
     )
 
 
+def gradient_noise(gradients: Float[ndarray, "n D"], fine: Int[ndarray, " n"], k: int) -> float:
+    r"""The share of the gradients' energy that is not the mean of their sub-class.
+
+        1 - mean over j of U_j / (mean |g|^2 over sub-class j),
+
+    with U_j of `shared_gradient`: 0 if all gradients of a sub-class are the same, 1 if they have nothing
+    in common.
+
+    >>> same, fine = np.ones((6, 3)), np.array([0, 0, 0, 1, 1, 1])
+    >>> gradient_noise(same, fine, 2)
+    0.0
+    >>> gradient_noise(np.eye(6), fine, 2)
+    1.0
+    """
+    shares = []
+    for j in range(k):
+        rows = gradients[fine == j].astype(float)
+        energy = float((rows**2).sum(axis=1).mean()) if len(rows) else 0.0
+        if len(rows) < LEAST or energy == 0.0:
+            continue
+        squared = float((rows.mean(axis=0) ** 2).sum())
+        shares.append((len(rows) * squared - energy) / (len(rows) - 1) / energy)
+    return 1.0 - float(np.mean(shares)) if shares else float("nan")
+
+
 def same_class_pairs(
     groups: Int[ndarray, " k"], counts: Int[ndarray, " k"]
 ) -> list[tuple[int, int]]:

@@ -105,7 +105,7 @@ def discover(
     rows = tuple(_row(x, coarse, k, seed) for k in numbers)
     large = [row for row in rows if row.smallest >= LEAST_PER_SUBCLASS] or list(rows)
     chosen = clusters or max(large, key=lambda row: row.stability).clusters
-    labels, distance = _clustered(x, coarse, chosen, seed)
+    labels, distance = clustered(x, coarse, chosen, seed)
     examples = {
         int(j): np.flatnonzero(labels == j)[np.argsort(distance[labels == j])[:8]].tolist()
         for j in np.unique(labels)
@@ -113,10 +113,15 @@ def discover(
     return Discovery(labels, method, where, rows, chosen, clusters is not None, examples)
 
 
-def _clustered(
+def clustered(
     x: ndarray, coarse: ndarray, clusters: int, seed: int, fit: ndarray | None = None
 ) -> tuple[ndarray, ndarray]:
-    """Sub-class numbers of all rows, by centres found on the rows `fit`; and distances to them."""
+    """k-means inside each class: sub-class numbers of all rows, and distances to their centres.
+
+    Args:
+        clusters: per class.
+        fit: rows that the centres are found on; all unless given.
+    """
     from sklearn.cluster import KMeans
 
     labels, distance = np.zeros(len(x), dtype=int), np.zeros(len(x))
@@ -131,13 +136,31 @@ def _clustered(
     return labels, distance
 
 
+def silhouettes(
+    x: Float[ndarray, "n N"],
+    coarse: Int[ndarray, " n"],
+    numbers: tuple[int, ...] = NUMBERS,
+    seed: int = 0,
+    most: int = 1000,
+) -> dict[int, float]:
+    """The mean silhouette inside the classes for each number of clusters, on `most` rows of each."""
+    from sklearn.metrics import silhouette_score
+
+    means = {}
+    for number in numbers:
+        labels, _ = clustered(x, coarse, number, seed)
+        inside = [np.flatnonzero(coarse == c)[:most] for c in range(int(coarse.max()) + 1)]
+        means[number] = float(np.mean([silhouette_score(x[m], labels[m]) for m in inside]))
+    return means
+
+
 def _row(x: ndarray, coarse: ndarray, clusters: int, seed: int) -> ClusterRow:
     from sklearn.metrics import adjusted_rand_score, silhouette_score
 
-    labels, _ = _clustered(x, coarse, clusters, seed)
+    labels, _ = clustered(x, coarse, clusters, seed)
     order = stream(seed, f"halves of {clusters}").permutation(len(x))
     halves = (order[: len(x) // 2], order[len(x) // 2 :])
-    first, second = (_clustered(x, coarse, clusters, seed, half)[0] for half in halves)
+    first, second = (clustered(x, coarse, clusters, seed, half)[0] for half in halves)
     agree, shape = [], []
     for c in range(int(coarse.max()) + 1):
         inside = coarse == c

@@ -12,7 +12,6 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.figures.result import Result
 from featavg.measures.shared_gradient import SharedGradient, shared_gradient
-from featavg.progress import Progress
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import network_model
 from featavg.training.train import train
@@ -112,45 +111,3 @@ def network_sharing(
     right = margin > 0
     groups = task.positive_clusters.astype(int)
     return shared_gradient(gradient[right], points.clusters[right], groups, 20, 20, seed)
-
-
-def image_sharing(
-    data: str,
-    preset: str,
-    seeds: Sequence[int],
-    folder: Any = None,
-    data_dir: Any = None,
-    progress: Progress | None = None,
-) -> SharingRow:
-    """A of small convolutional networks on images, trained with either kind of labels (torch)."""
-    from dataclasses import replace
-    from pathlib import Path
-
-    from featavg.data.image_sets.published import load_images
-    from featavg.experiments.audit.audit import shared_gradients
-    from featavg.experiments.audit.gradients import reported
-    from featavg.training.torch.image_network import train_images
-    from featavg.training.torch.recipe import image_preset
-
-    task, chosen = load_images(data, data_dir=data_dir), image_preset(preset)
-    values: dict[str, list[float]] = {"coarse": [], "fine": []}
-    nulls, layers = [], []
-    for i, labels in enumerate(values):
-        for j, seed in enumerate(seeds):
-            if progress is not None:
-                progress(
-                    (i * len(seeds) + j) / (2 * len(seeds)), f"{data}, {labels} labels, seed {seed}"
-                )
-            mark = f"-seed{seed}" if seed else ""
-            place = None if folder is None else Path(folder) / f"{preset}-{labels}{mark}"
-            recipe = replace(chosen.recipe, seed=seed)
-            net = train_images(task, labels, place, recipe=recipe, preset=preset).net
-            found = shared_gradients(
-                net, task.test.pixels, task.targets(task.test, "coarse"), task.test.fine
-            )
-            layer = reported(found) or found[-1]
-            values[labels].append(layer.shared.value)
-            nulls.append(layer.shared.null)
-            layers.append(layer.layer)
-    where = ", ".join(dict.fromkeys(layers))
-    return SharingRow(preset, tuple(values["coarse"]), tuple(values["fine"]), tuple(nulls), where)

@@ -44,7 +44,7 @@ class HeadStudy(Result):
         groups: the coarse class of each fine one.
         cosines: entry (i, j) is cos(mu_i, w_j), for each seed; empty unless there are two classes.
         accuracy: of the coarse decision on the test features (fine heads: read out by `max`).
-        fine_accuracy: NaN for the binary head.
+        fine_accuracy: one per fine head; empty for binary ones, which decide between no fine classes.
         index: averaging index; `null` is that of random directions.
         dead, lost: dead neurons and lost classes, for each seed.
         nets: the heads themselves.
@@ -95,7 +95,7 @@ class HeadStudy(Result):
             "groups": self.groups.tolist(),
             "cosines": self.cosines.mean(axis=0).round(4).tolist() if len(self.cosines) else [],
             "accuracy": self.accuracy,
-            "fine_accuracy": [share for share in self.fine_accuracy if not np.isnan(share)],
+            "fine_accuracy": self.fine_accuracy,
             "averaging_index": _number(self.index),
             "averaging_index_null": _number(self.null),
             "dead_neurons": self.dead,
@@ -141,7 +141,6 @@ def study_heads(
         out = net(features.test)
         if labels == "coarse":
             coarse.append(float(np.mean((out[:, 0] > 0) == (groups[features.test_classes] == 1))))
-            fine.append(float("nan"))
         else:
             best = out.argmax(axis=1)
             coarse.append(float(np.mean(groups[best] == groups[features.test_classes])))

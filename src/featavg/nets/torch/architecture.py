@@ -14,7 +14,7 @@ from featavg.errors import InputError, one_of
 if TYPE_CHECKING:
     from torch import nn
 
-NAMES = ("resnet18", "convnet", "resnet20", "resnet32")
+NAMES = ("resnet18", "convnet", "two-layer", "resnet20", "resnet32")
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,11 @@ class Architecture:
     Attributes:
         name: one of `NAMES`.
         outputs: classes.
-        width: channels of the first stage (resnet18: 64 is the paper's; convnet: 32).
+        width: channels of the first stage (resnet18: 64 is the paper's; convnet: 32), or hidden
+            neurons of a two-layer network.
         channels: 3 for colour, 1 for grey.
         mean, deviation: of the pixels, by channel.
-        size: height of an image; only convnet needs it.
+        size: height of an image; resnets do not need it.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Architecture:
         """The network with the random weights of `seed`."""
         import torch
 
-        from featavg.nets.torch.convnet import ConvNet
+        from featavg.nets.torch.convnet import ConvNet, two_layer_net
         from featavg.nets.torch.resnet import cifar_resnet, resnet18
 
         with torch.random.fork_rng(devices=[]):
@@ -56,7 +57,8 @@ class Architecture:
                 return cifar_resnet(int(self.name[-2:]))
             if self.name == "resnet18":
                 return resnet18(self.outputs, self.width, self.channels, self.mean, self.deviation)
-            return ConvNet(
+            build = two_layer_net if self.name == "two-layer" else ConvNet
+            return build(
                 self.outputs, self.width, self.channels, self.size, self.mean, self.deviation
             )
 

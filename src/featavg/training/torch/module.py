@@ -25,6 +25,7 @@ from featavg.errors import InputError
 from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
+from featavg.training.torch.objectives import CrossEntropy, Objective
 from featavg.training.torch.recipe import ImageRecipe
 
 
@@ -46,6 +47,7 @@ def train_module(
     progress: Progress | None = None,
     device: str = "cpu",
     stop_after: int | None = None,
+    objective: Objective | None = None,
 ) -> TrainedModule:
     """Train `net` on the coarse or the fine labels of `task`.
 
@@ -55,9 +57,10 @@ def train_module(
         progress: told the share done and a line with loss, speed and the time left.
         device: cpu, or cuda.
         stop_after: leave after so many steps in all, as if killed there (for tests).
+        objective: what a step makes small; cross-entropy unless given.
     """
     check_device(device)
-    run = _Run(net, task, labels, recipe, device)
+    run = _Run(net, task, labels, recipe, device, objective or CrossEntropy())
     if checkpoint is not None:
         run.restore(checkpoint)
     spoken = time.monotonic()
@@ -110,7 +113,13 @@ class _Run:
     """The state of a fit: everything that a checkpoint holds."""
 
     def __init__(
-        self, net: nn.Module, task: ImageTask, labels: str, recipe: ImageRecipe, device: str
+        self,
+        net: nn.Module,
+        task: ImageTask,
+        labels: str,
+        recipe: ImageRecipe,
+        device: str,
+        objective: Objective,
     ) -> None:
         targets = task.targets(task.train, labels)
         flips = task.flips
@@ -125,9 +134,10 @@ class _Run:
             labels,
             asdict(recipe),
             flips,
+            *([] if objective == CrossEntropy() else [repr(objective)]),
         )
         self.net = net.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.recipe, self.device = recipe, device
+        self.recipe, self.device, self.objective = recipe, device, objective
         self.optimizer = torch.optim.SGD(
             _groups(net, recipe), momentum=recipe.momentum, nesterov=True
         )
@@ -157,8 +167,7 @@ class _Run:
             x = x.contiguous(memory_format=torch.channels_last)
         mixed = self.recipe.precision == "bfloat16"
         with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=mixed):
-            logits = self.net(x).float()
-            loss = functional.cross_entropy(logits, y)
+            loss, logits = self.objective(self.net, x, y)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

@@ -1,0 +1,339 @@
+"""Where do finer labels pay? Data x network x training x labels, one protocol, several seeds (torch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from featavg.errors import InputError, one_of
+from featavg.experiments.audit.label_cell import (
+    LABELS,
+    NETWORKS,
+    PROTOCOLS,
+    TRAININGS,
+    CellResult,
+    LabelCell,
+    label_cell,
+)
+from featavg.experiments.audit.sharing import SharingRow
+from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures.marks import Role
+from featavg.figures.result import Result
+from featavg.progress import Progress
+
+# How many seeds a data set gets unless told otherwise.
+SEEDS = {"digits": 5, "mnist": 3, "cifar10": 3}
+# What might explain where finer labels pay, as fields of the coarse network's cell.
+EXPLANATIONS = {
+    "collapse (same-class cosine)": "same_class_cosine",
+    "collapse (NC1 of sub-classes)": "nc1",
+    "gradient noise": "noise",
+    "shared gradient": "shared",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRow:
+    """Both labels of one data set, network and training; one result per seed, in the same order."""
+
+    data: str
+    network: str
+    training: str
+    coarse: tuple[CellResult, ...]
+    fine: tuple[CellResult, ...]
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return f"{self.data}, {self.network}, {self.training}"
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """Median radius with fine labels over that with coarse ones, seed by seed."""
+        pairs = zip(self.fine, self.coarse, strict=True)
+        return tuple(fine.median / max(coarse.median, 1e-12) for fine, coarse in pairs)
+
+    @property
+    def gain(self) -> float:
+        """The mean over seeds."""
+        return float(np.mean(self.gains))
+
+    @property
+    def gap(self) -> float:
+        """Smallest median radius with fine labels minus the largest with coarse ones."""
+        return min(c.median for c in self.fine) - max(c.median for c in self.coarse)
+
+    def mean(self, field: str, labels: str) -> float:
+        """The mean of a field of `CellResult` over seeds."""
+        cells: tuple[CellResult, ...] = getattr(self, labels)
+        return float(np.mean([getattr(cell, field) for cell in cells]))
+
+    def sharing(self) -> SharingRow:
+        """The shared gradient of both labels."""
+        layers = dict.fromkeys(cell.layer for cell in (*self.coarse, *self.fine))
+        return SharingRow(
+            self.name,
+            tuple(cell.shared for cell in self.coarse),
+            tuple(cell.shared for cell in self.fine),
+            tuple(cell.null for cell in (*self.coarse, *self.fine)),
+            ", ".join(layers),
+        )
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Whether a property of the coarse network goes with the gain of finer labels.
+
+    Attributes:
+        correlation: Spearman's, over rows, between the property and the gain.
+        p: share of random orders of the rows with as large a correlation, either sign.
+        rows: how many.
+    """
+
+    name: str
+    correlation: float
+    p: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Gains of two kinds of network on the same data and training.
+
+    Attributes:
+        ratio: the gain of the second over that of the first, geometric mean over shared rows.
+        larger: in how many rows the second gains more.
+        rows: of how many.
+    """
+
+    name: str
+    ratio: float
+    larger: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelTable(Result):
+    """The whole table."""
+
+    rows: tuple[LabelRow, ...]
+
+    def pick(
+        self, data: str | None = None, network: str | None = None, training: str | None = None
+    ) -> tuple[LabelRow, ...]:
+        """Rows with these properties."""
+        wanted = {"data": data, "network": network, "training": training}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        return tuple(
+            row for row in self.rows if all(getattr(row, n) == v for n, v in given.items())
+        )
+
+    def explanations(self) -> tuple[Explanation, ...]:
+        """Properties of the coarse networks against the gain, over all rows."""
+        gains = np.array([row.gain for row in self.rows])
+        return tuple(
+            _correlated(name, np.array([row.mean(field, "coarse") for row in self.rows]), gains)
+            for name, field in EXPLANATIONS.items()
+        )
+
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """Depth (two layers against a CNN) and width (narrow against wide)."""
+        pairs = {
+            "depth": ("two-layer", "narrow CNN"),
+            "width": ("narrow CNN", "wide CNN"),
+        }
+        return tuple(
+            contrast
+            for name, (first, second) in pairs.items()
+            if (contrast := self._contrast(name, first, second)) is not None
+        )
+
+    def _contrast(self, name: str, first: str, second: str) -> Contrast | None:
+        ratios = [
+            other[0].gain / row.gain
+            for row in self.pick(network=first)
+            if (other := self.pick(row.data, second, row.training))
+        ]
+        if not ratios:
+            return None
+        larger = sum(ratio > 1 for ratio in ratios)
+        title = f"{name}: {second} over {first}"
+        return Contrast(title, float(np.exp(np.mean(np.log(ratios)))), larger, len(ratios))
+
+    def figure(self) -> Figure:
+        """Median radius of every network, seed by seed, a panel per data set."""
+        panels = tuple(self._panel(data) for data in dict.fromkeys(r.data for r in self.rows))
+        return Figure(
+            "label-table",
+            "Where finer labels pay",
+            "Median l2 radius of the coarse decision in pixels in [0, 1] under the strongest attack, one "
+            "mark per seed, of networks trained with coarse and with fine labels.",
+            panels,
+        )
+
+    def _panel(self, data: str) -> Lines:
+        rows = self.pick(data=data)
+        names = tuple(f"{row.network}, {row.training}" for row in rows)
+        series = []
+        looks: tuple[tuple[str, Role, float], ...] = (
+            ("coarse", "averaged", -0.12),
+            ("fine", "decoupled", 0.12),
+        )
+        for labels, role, shift in looks:
+            x, y = [], []
+            for i, row in enumerate(rows):
+                cells: tuple[CellResult, ...] = getattr(row, labels)
+                x += [i + shift] * len(cells)
+                y += [cell.median if np.isfinite(cell.median) else np.nan for cell in cells]
+            series.append(Series(f"{labels} labels", x, y, role, "markers"))
+        ticks = Axis("", ticks=list(range(len(rows))), tick_labels=names)
+        return Lines(ticks, Axis("median radius", "l2"), tuple(series), title=data)
+
+    def gain_figure(self) -> Figure:
+        """The gain of every row, seed by seed, against what the coarse network shares."""
+        series = []
+        roles: dict[str, Role] = {"digits": "averaged", "mnist": "decoupled", "cifar10": "neutral"}
+        for data in dict.fromkeys(row.data for row in self.rows):
+            rows = self.pick(data=data)
+            x = [row.mean("same_class_cosine", "coarse") for row in rows]
+            series.append(Series(data, x, [row.gain for row in rows], roles[data], "markers"))
+        panel = Lines(
+            Axis("cosine of sub-class means, coarse network"),
+            Axis("gain of finer labels"),
+            tuple(series),
+            rules=(Rule(1.0, label="no gain"),),
+        )
+        return Figure(
+            "label-gain",
+            "Does collapse say where finer labels pay?",
+            "Median radius with fine over that with coarse labels, mean over seeds, against how far the "
+            "sub-classes have collapsed in the coarse network; one mark per network and training.",
+            (panel,),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; radii image by image stay in the cells' own files."""
+        return {
+            "protocols": {d: asdict(PROTOCOLS[d]) for d in {row.data for row in self.rows}},
+            "networks": {name: list(about) for name, about in NETWORKS.items()},
+            "rows": [_plain_row(row) for row in self.rows],
+            "explanations": [asdict(each) for each in self.explanations()],
+            "contrasts": [asdict(each) for each in self.contrasts()],
+        }
+
+    def summary(self) -> str:
+        """A line for each row."""
+        lines = [
+            f"{'data, network, training':40} {'radius':>13}  {'gain':>4} {'(range)':>13}  "
+            f"{'robust %':>9}  {'clean %':>9}  {'A':>9}"
+        ]
+        lines += [_line(row) for row in self.rows]
+        lines += [
+            f"{each.name}: Spearman {each.correlation:+.2f} (p = {each.p:.2f}, {each.rows} rows)"
+            for each in self.explanations()
+        ]
+        lines += [
+            f"{each.name}: gain times {each.ratio:.2f}, larger in {each.larger} of {each.rows}"
+            for each in self.contrasts()
+        ]
+        return "\n".join(lines)
+
+
+def label_table(
+    data: Sequence[str] = ("digits",),
+    networks: Sequence[str] = tuple(NETWORKS),
+    trainings: Sequence[str] = TRAININGS,
+    seeds: Mapping[str, int] | None = None,
+    folder: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> LabelTable:
+    """Train and attack every cell; what is finished is kept in `folder`, and a killed table goes on.
+
+    Args:
+        data: names of `PROTOCOLS`: digits, mnist, cifar10.
+        networks: names of `NETWORKS`.
+        trainings: names of `TRAININGS`.
+        seeds: how many per data set, counted from 0; see `SEEDS`.
+        folder: one small JSON file per cell.
+    """
+    from featavg.data.image_sets.published import load_images
+
+    counts = SEEDS | dict(seeds or {})
+    names = [one_of("data", name, PROTOCOLS) for name in data]
+    if not names or not networks or not trainings:
+        raise InputError("data", "or networks or trainings are none", "name at least one of each")
+    if min(counts[name] for name in names) < 1:
+        raise InputError("seeds", "are none", "give at least one")
+    kinds = [(n, network, t) for n in names for network in networks for t in trainings]
+    total = sum(2 * counts[name] for name, _, _ in kinds)
+    tasks = {
+        name: load_images(name, data_dir=None if data_dir is None else Path(data_dir))
+        for name in names
+    }
+    place = None if folder is None else Path(folder)
+    rows, done = [], 0
+    for name, network, training in kinds:
+        results: dict[str, list[CellResult]] = {labels: [] for labels in LABELS}
+        # Both labels of a seed one after the other: a table that was killed has whole pairs.
+        for seed in range(counts[name]):
+            for labels in LABELS:
+                cell = LabelCell(name, network, training, labels, seed)
+                if progress is not None:
+                    progress(done / total, cell.file.removesuffix(".json"))
+                results[labels].append(label_cell(cell, tasks[name], place))
+                done += 1
+        rows.append(
+            LabelRow(name, network, training, tuple(results["coarse"]), tuple(results["fine"]))
+        )
+    return LabelTable(tuple(rows))
+
+
+def _correlated(name: str, x: np.ndarray, y: np.ndarray, draws: int = 2000) -> Explanation:
+    """Spearman's correlation, and how often chance does as well."""
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = _ranks(x[finite]), _ranks(y[finite])
+    if len(x) < 3 or np.std(x) == 0 or np.std(y) == 0:
+        return Explanation(name, float("nan"), float("nan"), len(x))
+    found = float(np.corrcoef(x, y)[0, 1])
+    rng = np.random.default_rng(0)
+    chance = [abs(np.corrcoef(rng.permutation(x), y)[0, 1]) for _ in range(draws)]
+    return Explanation(name, found, float(np.mean(np.array(chance) >= abs(found))), len(x))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    return np.argsort(np.argsort(values)).astype(float)
+
+
+def _plain_row(row: LabelRow) -> dict[str, Any]:
+    fields = (
+        *("accuracy", "median", "robust_accuracy", "shared", "null", "noise", "nc1"),
+        *("same_class_cosine", "train_seconds", "attack_seconds"),
+    )
+    about: dict[str, Any] = {n: getattr(row, n) for n in ("data", "network", "training")}
+    about |= {"gains": [_number(g) for g in row.gains], "layer": row.sharing().layer}
+    for labels in LABELS:
+        cells: tuple[CellResult, ...] = getattr(row, labels)
+        about[labels] = {f: [_number(getattr(cell, f)) for cell in cells] for f in fields}
+    return about
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.5g}") if np.isfinite(value) else None
+
+
+def _line(row: LabelRow) -> str:
+    def both(field: str, form: str, scale: float = 1.0) -> str:
+        coarse, fine = (scale * row.mean(field, labels) for labels in LABELS)
+        return f"{coarse:{form}} {fine:{form}}"
+
+    span = f"({min(row.gains):.2f} {max(row.gains):.2f})"
+    return (
+        f"{row.name:40} {both('median', '6.3f'):>13}  {row.gain:4.2f} {span:>13}  "
+        f"{both('robust_accuracy', '.0f', 100):>9}  {both('accuracy', '.1f', 100):>9}  "
+        f"{both('shared', '.2f'):>9}"
+    )

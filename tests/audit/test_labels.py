@@ -1,0 +1,249 @@
+"""The table of labels: trainings do what they say, cells are kept, explanations can come out either way."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from featavg.data.image_sets.published import load_images  # noqa: E402
+from featavg.errors import InputError  # noqa: E402
+from featavg.experiments.audit import hidden_subclasses, label_cell  # noqa: E402
+from featavg.experiments.audit.hidden_subclasses import HiddenStudy, undersampled  # noqa: E402
+from featavg.experiments.audit.label_cell import (  # noqa: E402
+    CellProtocol,
+    CellResult,
+    LabelCell,
+    trained_cell,
+)
+from featavg.experiments.audit.label_table import LabelRow, LabelTable, label_table  # noqa: E402
+from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
+from featavg.nets.torch.lipschitz import layer_norms, lipschitz  # noqa: E402
+from featavg.training.torch.objectives import (  # noqa: E402
+    Adversarial,
+    CrossEntropy,
+    GradientPenalty,
+    GroupRobust,
+    RepeatedOutputs,
+)
+
+torch.set_num_threads(1)
+TINY = CellProtocol(600, 200, 20, 4, 64, 0.05, 0, 0.4, 0.3, 0.5)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setitem(label_cell.PROTOCOLS, "digits", TINY)
+    monkeypatch.setattr(label_cell, "LOOKED_INTO", 150)
+
+
+def batch(n=16, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(n, 1, 8, 8, generator=generator)
+    return x, torch.arange(n) % 2
+
+
+def small_net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 2))
+
+
+def test_the_penalty_is_the_mean_squared_length_of_input_gradients():
+    net, (x, y) = small_net(), batch()
+    expected = []
+    for i, label in enumerate(y):
+        image = x[i : i + 1].clone().requires_grad_()
+        nn.functional.cross_entropy(net(image), label[None]).backward()
+        expected.append(float(image.grad.square().sum()))
+    plain, _ = CrossEntropy()(net, x, y)
+    penalised, _ = GradientPenalty(2.0)(net, x, y)
+    assert float(penalised - plain) == pytest.approx(2.0 * np.mean(expected), rel=1e-4)
+
+
+def test_adversarial_points_are_inside_the_ball_and_the_box_and_worse():
+    net, (x, y) = small_net(), batch()
+    net.train()
+    attacked = Adversarial(0.5, steps=4).attacked(net, x, y)
+    lengths = (attacked - x).flatten(1).norm(dim=1)
+    assert float(lengths.max()) <= 0.5 + 1e-5
+    assert float(lengths.min()) > 0.3
+    assert float(attacked.min()) >= 0.0
+    assert float(attacked.max()) <= 1.0
+    assert CrossEntropy()(net, attacked, y)[0] > CrossEntropy()(net, x, y)[0] + 0.05
+    assert net.training
+
+
+def test_a_lipschitz_network_stretches_no_distance():
+    task = load_images("digits")
+    protocol = replace(TINY, epochs=2)
+    for network in ("two-layer", "narrow CNN"):
+        net = trained_cell(LabelCell("digits", network, "1-Lipschitz", "fine", 0), task, protocol)
+        *inner, last = layer_norms(net)
+        assert inner == pytest.approx([1.0] * len(inner), abs=0.02)
+        assert last == pytest.approx(10.0, rel=0.02)
+        x = torch.from_numpy(task.test.unit[:50])
+        other = x[torch.randperm(50, generator=torch.Generator().manual_seed(0))]
+        with torch.no_grad():
+            moved = (net(x) - net(other)).norm(dim=1)
+        apart = (x - other).flatten(1).norm(dim=1)
+        assert bool((moved <= 10.2 * apart + 1e-4).all())
+
+
+def test_the_norm_of_a_convolution_is_that_of_its_matrix():
+    torch.manual_seed(0)
+    layer = nn.Conv2d(2, 3, 3, padding=1, bias=False)
+    eye = torch.eye(2 * 5 * 5).reshape(-1, 2, 5, 5)
+    with torch.no_grad():
+        matrix = layer(eye).flatten(1)
+        norm = float(torch.linalg.matrix_norm(matrix, 2))
+        before = layer.weight.clone()
+        lipschitz(layer, (2, 5, 5), scale=1.0)
+        assert torch.allclose(layer.weight * norm, before, rtol=0.01, atol=1e-4)
+
+
+def test_the_robust_loss_turns_to_the_worst_group():
+    groups = (0, 0, 1)
+    objective = GroupRobust(groups, rate=1.0)
+    net = RepeatedOutputs(small_net(), groups)
+    x, _ = batch(30)
+    y = torch.arange(30) % 3
+    loss, logits = objective(net, x, y)
+    assert logits.shape == (30, 3)
+    assert torch.equal(logits[:, 0], logits[:, 1])
+    classes = torch.tensor(groups)[y]
+    each = nn.functional.cross_entropy(net.net(x), classes, reduction="none")
+    means = [float(each[y == g].mean()) for g in range(3)]
+    assert int(objective.weights.argmax()) == int(np.argmax(means))
+    assert float(loss) >= np.mean(means) - 1e-6
+
+
+def test_gradient_noise_of_a_mean_with_noise_around_it():
+    rng = np.random.default_rng(0)
+    fine = np.arange(4000) % 2
+    rows = 3.0 * np.eye(20)[fine] + rng.standard_normal((4000, 20))
+    # The squared mean is 9, the energy of the noise 20.
+    assert gradient_noise(rows, fine, 2) == pytest.approx(20 / 29, abs=0.01)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_table_is_kept_cell_by_cell(tmp_path, monkeypatch):
+    arguments = {"networks": ["two-layer"], "trainings": ["cross-entropy", "gradient penalty"]}
+    first = label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    assert len(list(tmp_path.glob("*.json"))) == 4
+    assert [row.training for row in first.rows] == arguments["trainings"]
+    cell = first.rows[0].coarse[0]
+    assert cell.accuracy > 0.8
+    assert cell.median > 0.05
+    assert 0.0 <= cell.noise <= 1.0
+    assert json.dumps(first.to_json(), allow_nan=False)
+    assert len(first.figure().panels[0].series) == 2
+    assert "gradient penalty" in repr(first)
+    damaged = next(tmp_path.glob("*fine*.json"))
+    damaged.write_text("{")
+    real, calls = label_cell._measured, []
+    monkeypatch.setattr(label_cell, "_measured", lambda *given: (calls.append(1), real(*given))[1])
+    again = label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    assert len(calls) == 1  # the damaged one alone
+    assert again.to_json()["rows"][0]["gains"] == first.to_json()["rows"][0]["gains"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"data": ["imagenet"]},
+        {"data": []},
+        {"networks": ["transformer"]},
+        {"trainings": ["none"]},
+        {"seeds": {"digits": 0}},
+    ],
+    ids=str,
+)
+def test_bad_tables_are_one_sentence(given):
+    with pytest.raises(InputError):
+        label_table(**({"data": ["digits"]} | given))
+
+
+def made_up(data, network, training, gain, cosine, shared=(0.8, 0.2), seeds=3):
+    def cell(labels, seed):
+        which = LabelCell(data, network, training, labels, seed)
+        radii = np.full(5, (gain if labels == "fine" else 1.0) * (1 + 0.01 * seed))
+        a = shared[labels == "fine"] + 0.01 * seed
+        return CellResult(which, 0.9, radii, 0.5, a, "input", 1.0, 0.5, 1.0, cosine, 1.0, 1.0)
+
+    return LabelRow(
+        data,
+        network,
+        training,
+        *(tuple(cell(labels, s) for s in range(seeds)) for labels in ("coarse", "fine")),
+    )
+
+
+def test_explanations_are_ranked_and_chance_is_told():
+    names = [(n, t) for n in label_cell.NETWORKS for t in label_cell.TRAININGS]
+    rows = tuple(made_up("digits", n, t, 1 + 0.1 * i, 0.05 * i) for i, (n, t) in enumerate(names))
+    collapse, nc1, *_ = LabelTable(rows).explanations()
+    assert collapse.correlation == pytest.approx(1.0)
+    assert collapse.p < 0.01
+    assert np.isnan(nc1.correlation)  # the same everywhere: it explains nothing
+    depth, width = LabelTable(rows).contrasts()
+    assert (depth.rows, depth.larger) == (4, 4)
+    assert width.ratio > 1
+    mixed = tuple(
+        made_up("digits", n, t, 1 + 0.1 * (i % 3), 0.05 * i) for i, (n, t) in enumerate(names)
+    )
+    assert LabelTable(mixed).explanations()[0].p > 0.05
+
+
+def test_the_claims_on_the_table_can_fail(monkeypatch):
+    from featavg.claims.images import audit, labels
+    from featavg.claims.ledger import ClaimSettings, Verdict
+
+    def table(plain=1.3, controlled=1.05, shared=(0.8, 0.2)):
+        gains = {"cross-entropy": plain, "1-Lipschitz": 1.2}
+        return LabelTable(
+            tuple(
+                made_up(d, n, t, gains.get(t, controlled), 0.5 + 0.1 * len(n), shared)
+                for d in ("digits", "mnist", "cifar10")
+                for n in label_cell.NETWORKS
+                for t in label_cell.TRAININGS
+            )
+        )
+
+    for changed, border, sharing in (
+        ({}, Verdict.HOLDS, Verdict.HOLDS),
+        ({"plain": 0.9}, Verdict.FAILS, Verdict.HOLDS),
+        ({"controlled": 1.4}, Verdict.IN_PART, Verdict.HOLDS),
+        ({"shared": (0.4, 0.4)}, Verdict.HOLDS, Verdict.FAILS),
+    ):
+        for module in (audit, labels):
+            monkeypatch.setattr(module, "tables", lambda _, changed=changed: table(**changed))
+        assert labels.border(ClaimSettings()).verdict is border
+        assert audit.images(ClaimSettings()).verdict is sharing
+
+
+def test_a_hidden_digit_is_rare_in_training_only(monkeypatch, tmp_path):
+    digits = load_images("digits")
+    task = undersampled(digits, train=len(digits.train))
+    before = np.bincount(digits.train.fine)
+    after = np.bincount(task.train.fine)
+    assert after[8] == round(0.05 * before[8])
+    assert np.array_equal(np.delete(after, 8), np.delete(before, 8))
+    assert task.groups.tolist() == [1] * 5 + [0] * 5
+    assert len(task.test) == len(digits.test)
+    for name, value in {"EPOCHS": 2, "PER_DIGIT": 3, "BUDGET": 15, "CLUSTERS": 3}.items():
+        monkeypatch.setattr(hidden_subclasses, name, value)
+    monkeypatch.setattr(hidden_subclasses, "NUMBERS", (2, 3))
+    study = hidden_subclasses.hidden_subclasses(digits, (0,), tmp_path)
+    assert [row.method for row in study.rows] == list(hidden_subclasses.METHODS)
+    assert study.mean("true digits", "accuracy") > 0.7
+    assert 0.0 < study.mean("discovered labels", "rand") <= 1.0
+    assert json.dumps(study.to_json(), allow_nan=False)
+    assert len(study.figure().panels) == 2
+    monkeypatch.setattr(hidden_subclasses, "_one_seed", None)
+    again = hidden_subclasses.hidden_subclasses(digits, (0,), tmp_path)
+    assert isinstance(again, HiddenStudy)
+    assert again.to_json() == study.to_json()
