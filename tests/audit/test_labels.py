@@ -61,7 +61,7 @@ def test_the_penalty_is_the_mean_squared_length_of_input_gradients():
         expected.append(float(image.grad.square().sum()))
     plain, _ = CrossEntropy()(net, x, y)
     penalised, _ = GradientPenalty(2.0)(net, x, y)
-    assert float(penalised - plain) == pytest.approx(2.0 * np.mean(expected), rel=1e-4)
+    assert (penalised - plain).item() == pytest.approx(2.0 * np.mean(expected), rel=1e-4)
 
 
 def test_adversarial_points_are_inside_the_ball_and_the_box_and_worse():
@@ -116,9 +116,9 @@ def test_the_robust_loss_turns_to_the_worst_group():
     assert torch.equal(logits[:, 0], logits[:, 1])
     classes = torch.tensor(groups)[y]
     each = nn.functional.cross_entropy(net.net(x), classes, reduction="none")
-    means = [float(each[y == g].mean()) for g in range(3)]
+    means = [each[y == g].mean().item() for g in range(3)]
     assert int(objective.weights.argmax()) == int(np.argmax(means))
-    assert float(loss) >= np.mean(means) - 1e-6
+    assert loss.item() >= np.mean(means) - 1e-6
 
 
 def test_gradient_noise_of_a_mean_with_noise_around_it():
