@@ -172,7 +172,7 @@ def small_task(task: ImageTask, protocol: CellProtocol) -> ImageTask:
 def trained_cell(cell: LabelCell, task: ImageTask, protocol: CellProtocol) -> nn.Module:
     """The trained network of a cell."""
     from featavg.nets.torch.architecture import architecture
-    from featavg.nets.torch.lipschitz import lipschitz
+    from featavg.nets.torch.lipschitz import lipschitz, settle
     from featavg.training.torch.module import train_module
     from featavg.training.torch.recipe import ImageRecipe
 
@@ -184,7 +184,7 @@ def trained_cell(cell: LabelCell, task: ImageTask, protocol: CellProtocol) -> nn
         protocol.epochs, protocol.batch, protocol.rate, crop=protocol.crop, seed=cell.seed
     )
     objective = _objective(cell.training, protocol)
-    return train_module(net, task, cell.labels, recipe, objective=objective).net
+    return settle(train_module(net, task, cell.labels, recipe, objective=objective).net)
 
 
 def _objective(training: str, protocol: CellProtocol) -> Objective:

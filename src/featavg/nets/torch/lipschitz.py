@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -19,7 +21,7 @@ def lipschitz(net: nn.Module, shape: tuple[int, int, int], scale: float = 10.0) 
     Batch norm becomes the identity and pixels are no longer divided by their deviation, since both
     stretch distances; ReLU, and pooling without overlap, do not. The norm of a convolution is that of
     the linear map on images of the size that it sees, by power iteration: a lower bound that has
-    converged in practice; `layer_norms` measures it again.
+    converged once `settle` was called after training; `layer_norms` measures it again.
 
     Args:
         net: changed in place, and returned.
@@ -44,16 +46,29 @@ def lipschitz(net: nn.Module, shape: tuple[int, int, int], scale: float = 10.0) 
     return net
 
 
+def settle(net: nn.Module) -> nn.Module:
+    """Let the power iterations of every layer converge: one per step of training lags behind."""
+    for layer, fixed in _divided(net):
+        original: Tensor = layer.parametrizations["weight"].original  # type: ignore[index,union-attr]
+        fixed.iterate(original.detach(), MEASURED)
+    return net
+
+
 def layer_norms(net: nn.Module) -> list[float]:
     """The operator norm of every layer that `lipschitz` divided, by many power iterations."""
     norms = []
+    for layer, fixed in _divided(net):
+        weight: Tensor = layer.weight  # type: ignore[assignment]
+        norms.append(float(fixed.norm_of(weight.detach(), MEASURED)))
+    return norms
+
+
+def _divided(net: nn.Module) -> Iterator[tuple[nn.Module, _FixedNorm]]:
     for layer in net.modules():
         if parametrize.is_parametrized(layer, "weight"):
             fixed = layer.parametrizations["weight"][0]  # type: ignore[index]
-            assert isinstance(fixed, _FixedNorm)
-            weight: Tensor = layer.weight  # type: ignore[assignment]
-            norms.append(float(fixed.norm_of(weight.detach(), MEASURED)))
-    return norms
+            if isinstance(fixed, _FixedNorm):
+                yield layer, fixed
 
 
 def _input_sizes(net: nn.Module, shape: tuple[int, int, int]) -> list[tuple[nn.Module, torch.Size]]:
@@ -87,23 +102,24 @@ class _FixedNorm(nn.Module):
         generator = torch.Generator().manual_seed(0)
         self.register_buffer("u", torch.randn(1, *size, generator=generator))
         weight: Tensor = layer.weight  # type: ignore[assignment]
-        self._iterate(weight.detach(), FIRST)
+        self.iterate(weight.detach(), FIRST)
 
     def forward(self, weight: Tensor) -> Tensor:
         """The weight at its norm; gradients flow through the norm as well."""
         if self.training:
-            self._iterate(weight.detach(), PER_STEP)
+            self.iterate(weight.detach(), PER_STEP)
         return self._norm * weight / self._map(weight, self.u).norm()
 
     def norm_of(self, weight: Tensor, iterations: int) -> Tensor:
         """The operator norm of another weight of this shape, the tracked vector left as it was."""
         kept = self.u.clone()
-        self._iterate(weight, iterations)
+        self.iterate(weight, iterations)
         norm = self._map(weight, self.u).norm()
         self.u.copy_(kept)
         return norm
 
-    def _iterate(self, weight: Tensor, count: int) -> None:
+    def iterate(self, weight: Tensor, count: int) -> None:
+        """So many power iterations on the vector that is tracked."""
         with torch.no_grad():
             for _ in range(count):
                 back = self._transposed(weight, self._map(weight, self.u))
