@@ -89,7 +89,8 @@ class Explanation:
     """Whether a property of the coarse network goes with the gain of finer labels.
 
     Attributes:
-        correlation: Spearman's, over rows, between the property and the gain.
+        correlation: Spearman's, over rows, between the property and the gain; NaN if either is the
+            same in all rows, or with fewer than three.
         p: share of random orders of the rows with as large a correlation, either sign.
         rows: how many.
     """
@@ -221,8 +222,8 @@ class LabelTable(Result):
             "protocols": {d: asdict(PROTOCOLS[d]) for d in {row.data for row in self.rows}},
             "networks": {name: list(about) for name, about in NETWORKS.items()},
             "rows": [_plain_row(row) for row in self.rows],
-            "explanations": [asdict(each) for each in self.explanations()],
-            "contrasts": [asdict(each) for each in self.contrasts()],
+            "explanations": [_plain_values(asdict(each)) for each in self.explanations()],
+            "contrasts": [_plain_values(asdict(each)) for each in self.contrasts()],
         }
 
     def summary(self) -> str:
@@ -320,6 +321,10 @@ def _plain_row(row: LabelRow) -> dict[str, Any]:
         cells: tuple[CellResult, ...] = getattr(row, labels)
         about[labels] = {f: [_number(getattr(cell, f)) for cell in cells] for f in fields}
     return about
+
+
+def _plain_values(described: dict[str, Any]) -> dict[str, Any]:
+    return {n: _number(v) if isinstance(v, float) else v for n, v in described.items()}
 
 
 def _number(value: float) -> float | None:
