@@ -307,7 +307,8 @@ def _correlated(name: str, x: np.ndarray, y: np.ndarray, draws: int = 2000) -> E
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    return np.argsort(np.argsort(values)).astype(float)
+    """Ranks, equal values sharing theirs."""
+    return np.array([(values < v).sum() + 0.5 * (values == v).sum() for v in values], dtype=float)
 
 
 def _plain_row(row: LabelRow) -> dict[str, Any]:
