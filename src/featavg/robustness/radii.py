@@ -213,15 +213,18 @@ class _Solver:
         reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
         clock = task.budget.start()
         before = None if floor is None else floor.at(z, reach, clock)
+        attacked = (
+            None  # what the attacks reach; asked once, and only where the search knows nothing
+        )
         if isinstance(search, TreeSearch):
             search.begin(z, reach, before)
             if not search.found.candidates:
                 # Nothing flipped is known, so a bound may have to go on for ever: is it so?
                 if self._dominated(y):
                     return self._never(x, search.found.nodes)
-                step = self._attacked(x, y)
-                if step is not None:
-                    search.offer(step)
+                attacked = self._attacked(x, y)
+                if attacked[0] < math.inf:
+                    search.offer(np.asarray((attacked[1] - x) @ self.space.basis))
             found = search.run(clock)
         elif search is not None:
             found = search.at(z, reach, clock)
@@ -232,7 +235,7 @@ class _Solver:
         if attack == math.inf:
             if found.finished and self._empty(y):
                 return self._never(x, found.nodes)
-            attack, witness = self._shown(x, y)
+            attack, witness = attacked or self._attacked(x, y)
         certified = min(found.certified, attack)
         # Of the size of the nudge of a witness: points on the boundary itself.
         rounding = 1e-12 * reach
@@ -259,7 +262,7 @@ class _Solver:
             return self._dominated(y)
         return never_flips(self.task.net, pieces, search)
 
-    def _shown(self, x: ndarray, y: int) -> tuple[float, ndarray]:
+    def _attacked(self, x: ndarray, y: int) -> tuple[float, ndarray]:
         """An upper end by attacks where the search has no candidate that flips: then any will do."""
         model = self._model()
         try:
@@ -267,10 +270,6 @@ class _Solver:
         except InputError:  # no gradient anywhere
             return math.inf, np.full_like(x, np.nan)
         return float(result.radii[0]), np.asarray(result.witness[0])
-
-    def _attacked(self, x: ndarray, y: int) -> ndarray | None:
-        attack, witness = self._shown(x, y)
-        return None if attack == math.inf else np.asarray((witness - x) @ self.space.basis)
 
     def _model(self) -> TwoLayerModel:
         positive = self.task.positive if self.task.net.outputs > 1 else None

@@ -84,7 +84,8 @@ def audit(
     >>> task = fa.MultiCluster(k=4, d=200)
     >>> net = fa.feature_averaging(task)
     >>> points = task.sample(200, seed=0)
-    >>> report = audit(net, points.x, points.y, points.clusters, bounds=None, radii=20)
+    >>> x = points.coordinates(net.dimension)
+    >>> report = audit(net, x, points.y, points.clusters, bounds=None, radii=20)
     >>> report.verdict.value, round(report.shared_gradient, 1)
     ('averages', 1.0)
     """

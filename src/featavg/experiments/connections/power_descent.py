@@ -126,7 +126,7 @@ def power_relu_descent(
         progress: called with the share done and a note.
 
     >>> run = power_relu_descent(n=200, d=50, k=4, positive=2, width=20, scale=1e-2, iterations=300)
-    >>> run.loss[-1] < run.loss[0]
+    >>> bool(run.loss[-1] < run.loss[0])
     True
     """
     one_of("start", start, STARTS)

@@ -106,7 +106,7 @@ def linear_drift(
         log_times: log t at which to look.
 
     >>> x, y = labelled_points(0)
-    >>> linear_drift(x, y, (10.0, 1000.0)).angles[0, -1] < 0.01
+    >>> bool(linear_drift(x, y, (10.0, 1000.0)).angles[0, -1] < 0.01)
     True
     """
     svm = checked_max_margin(x, y)

@@ -166,7 +166,7 @@ def spread(count: int, most: int) -> list[int]:
     """At most `most` of `count` numbers, evenly spread, the last one among them.
 
     >>> spread(9, 4), spread(2, 4)
-    ([2, 4, 6, 8], [0, 1])
+    ([1, 3, 6, 8], [0, 1])
     """
     if count <= most:
         return list(range(count))

@@ -161,7 +161,7 @@ def _scale(
     size = np.linalg.norm(gradient.astype(float), axis=1)
     distance = np.where(size > 0, value / np.where(size > 0, size, 1.0), np.nan)
     known = distance[np.isfinite(distance) & (distance > 0)]
-    typical = float(np.median(known)) if len(known) else max(float(np.abs(x).max()), 1.0)
+    typical = float(np.median(known)) if len(known) else float(np.abs(x).max(initial=1.0))
     return np.where(np.isfinite(distance) & (distance > 0), distance, typical)
 
 

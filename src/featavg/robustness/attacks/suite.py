@@ -136,6 +136,8 @@ def _in_span(problem: AttackProblem) -> tuple[AttackProblem, Span | None]:
         return replace(problem, features=features), None
     span = span_of(model)
     inside = span.into(x)
+    if inside.shape[1] == 0:  # all weights are zero
+        _refuse_if_nothing_moves(problem)
     margin = span.model.margins(inside, problem.label)
     features = features.mapped(span.into)
     return replace(problem, model=span.model, x=inside, margin=margin, features=features), span
