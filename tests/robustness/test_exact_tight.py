@@ -91,6 +91,30 @@ def test_the_second_opinion_alone():
     assert answer.bound > 1e6
 
 
+def test_shortest_steps_in_a_box_and_out_of_reach():
+    """From (1/2, 1/10) in [0, 1]^2, falling by 0.4: the second coordinate stops at its face."""
+    row, x, box = np.array([[2.0, 2.0]]), np.array([0.5, 0.1]), (0.0, 1.0)
+    step = qp.shortest_step(row, np.array([-0.8]), "l2", x, box)
+    np.testing.assert_allclose(step, [-0.3, -0.1], atol=1e-6)
+    np.testing.assert_allclose(qp.shortest_step(row, np.array([-0.8])), [-0.2, -0.2])
+    assert qp.shortest_step(row, np.array([-1.4]), "l2", x, box) is None  # the box ends at -0.6
+    apart = np.array([[1.0], [-1.0]])
+    for norm in ("l2", "linf"):
+        assert qp.shortest_step(apart, np.array([-1.0, -1.0]), norm) is None
+        assert qp.shortest_step(np.zeros((1, 1)), np.array([-1.0]), norm) is None
+
+
+def test_a_second_opinion_outside_the_polyhedron_is_none(monkeypatch):
+    """Weights of zero stand for u = 0, which x <= -1 does not allow."""
+    monkeypatch.setattr(qp, "nnls", lambda a, b: (np.zeros(1), 1.0))
+    one, zero = np.ones(1), np.zeros(1)
+    nothing = qp.Nearest(None, 0.25, zero)
+    a, b = np.ones((1, 1)), -np.ones(1)
+    answer = qp._second_opinion(a, b, one, 1.0, a, b, zero, zero, nothing)
+    assert answer.u is None
+    assert answer.bound == 0.25
+
+
 # Boxes.
 
 
@@ -604,4 +628,7 @@ def test_only_steps_that_flip_are_witnesses():
 
 def test_grouped_head_is_what_the_tests_think():
     assert grouped(np.eye(2), 2).head.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert Affine(np.ones((1, 1)), np.array([-2.0]), np.ones((1, 1))).magnitudes.tolist() == [2.0]
+    row = Affine(np.ones((1, 1)), np.array([-2.0]), np.ones((1, 1)))
+    assert row.magnitudes.tolist() == [2.0]
+    # The constant of a difference is small where what it was made of is not.
+    assert replace(row, magnitude=np.array([5.0])).magnitudes.tolist() == [5.0]

@@ -73,10 +73,12 @@ class DeepSearch:
             # Bounds were cut down to the ball of what was still of interest: no proof goes further.
             self.result.certified = min(certified, self._wanted())
             self.result.finished = finished
-            done = self.result.candidates or not finished or limit >= self.radius
-            if done or limit > FARTHEST * reach:
+            decided = self.result.attack <= self.radius < math.inf
+            # A candidate found on the way may be beyond this ball: then the search goes on to it.
+            target = min(self._wanted(), self.radius)
+            if decided or not finished or limit >= min(target, FARTHEST * reach):
                 return self.result
-            limit = min(8.0 * limit, self.radius)
+            limit = min(8.0 * limit, target)
 
     def _wanted(self) -> float:
         """Only flipped points nearer than this are of interest."""
