@@ -13,18 +13,21 @@ import pytest
 from scipy.special import logsumexp
 
 from featavg.nets.grouped import grouped
+from featavg.nets.readouts.max import Max
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.exact import qp
 from featavg.robustness.exact.bound_tightening import Problem, cap, shrink
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Budget, Candidate, Clock
 from featavg.robustness.exact.cutting_planes import cutting_planes, price_of
-from featavg.robustness.exact.farkas import _empty, _null_vector, never_flips
+from featavg.robustness.exact.domination import _holds
+from featavg.robustness.exact.farkas import _empty, _Exact, _null_vector, never_flips
 from featavg.robustness.exact.flipped_set import Family, flipped, kinks
 from featavg.robustness.exact.linf_tree import OFF, ON, UNDECIDED, Program, search
 from featavg.robustness.exact.piece_search import PieceSearch
 from featavg.robustness.exact.pieces import count, leaves
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.relaxation import Affine, Box, Price, chord
 from featavg.robustness.exact.relu_relaxation import ReluRelaxation
 from featavg.robustness.exact.result import Radii, RadiusStatus
@@ -387,17 +390,51 @@ def test_probability_sides_and_cuts(h, lo):
     assert np.all(outer.magnitudes >= np.abs(outer.constants))
 
 
-@pytest.mark.parametrize("h", [1, 2])
+def test_a_probability_cut_where_the_own_neuron_is_off():
+    """There exp(relu) is flat: its tangent has no slope in that neuron, and touches."""
+    relaxation, head, own = _probability()
+    place = np.array([-0.5, 0.9, 1.1])
+    [side] = relaxation.starts(place)[:1]
+    cut = relaxation.cuts(side, place)
+    for z in _points(WIDE):
+        left = float(logsumexp((head @ np.maximum(z, 0.0))[own]))
+        assert cut.at(z)[0] <= left - side.at(z)[0] + 1e-12
+    assert cut.at(place)[0] == pytest.approx(0.0 - side.at(place)[0])
+
+
+def test_all_rivals_alike_touch_where_they_are_alike():
+    relaxation, *_ = _probability()
+    place = np.array([0.0, 2.0, 0.5])  # both rival outputs are one
+    assert relaxation.starts(place)[-1].at(place)[0] == pytest.approx(1.0 + math.log(2.0))
+
+
+def test_a_probability_chord_says_how_large_its_sums_were():
+    """exp(2 z - 4) from z = 1/2 to 2: bottom exp(-3), top 1, constant bottom - rise / 2."""
+    head = np.array([[1.0, 0.0], [0.0, 2.0]])
+    relaxation = ProbabilityRelaxation(head, np.zeros(2), np.array([True, False]))
+    none = np.full(2, np.inf)
+    outer = relaxation.outer(Box(np.full(2, 0.5), np.full(2, 2.0), -none, none, None))
+    rise = (1.0 - math.exp(-3.0)) / 1.5
+    constant = math.exp(-3.0) - 0.5 * rise
+    assert outer.constants[0] == pytest.approx(constant)
+    assert outer.magnitudes[0] == pytest.approx(abs(constant) + 1.0 + 0.5 * rise)
+
+
+@pytest.mark.parametrize("h", [1, 2, "mute"])
 def test_probability_terms_are_below_the_whole(h):
     """Over the box, and nearly reached where every group is one neuron."""
     head = np.array([[1.0, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 0.8, 0], [0, 0, 0, 0.6]])
-    own = np.array([True, True, False, False])
+    own, constant = np.array([True, True, False, False]), np.zeros(4)
     if h == 2:
         head, own = np.array([[1.0, 0.5, 0, 0], [0, 0, 0.8, 0.6]]), np.array([True, False])
-    relaxation = ProbabilityRelaxation(head, np.zeros(len(head)), own)
+        constant = np.zeros(2)
+    elif h == "mute":  # a rival whose neurons have no weights: a number
+        head = np.concatenate([head, np.zeros((1, 4))])
+        own, constant = np.append(own, False), np.array([0.0, 0.0, 0.0, 0.0, 0.7])
+    relaxation = ProbabilityRelaxation(head, constant, own)
     box = Box(np.full(4, -1.0), np.full(4, 2.0), np.full(4, -np.inf), np.full(4, np.inf), None)
     z = _points(box, 13)
-    f = np.maximum(z, 0.0) @ head.T
+    f = np.maximum(z, 0.0) @ head.T + constant
     for seed in range(8):
         rng = RNG(seed)
         place = rng.uniform(-0.5, 1.5, size=4)
@@ -412,11 +449,23 @@ def test_probability_terms_are_below_the_whole(h):
         )
         total = terms.constant + terms.least.sum()
         assert total <= whole.min() + 1e-9
-        if h == 1:
+        if h != 2:
             assert total >= whole.min() - 0.25
         here = terms.constant + terms.here.sum()
-        on = np.exp(head @ np.maximum(place, 0.0) - relaxation.level)
+        on = np.exp(head @ np.maximum(place, 0.0) + constant - relaxation.level)
         assert here == pytest.approx(2 * price.weights[0] * (on[own].sum() - on[~own].sum()))
+
+
+def test_a_rival_term_is_below_its_least_value_where_newton_stops_early():
+    """h' / 2 = x - kappa - exp(x - 3) has its root next to its flat top at 3: steps only halve."""
+    kappa = 2.0 - 1e-3
+    one = np.ones(1)
+    term = RivalTerm(np.zeros(1), kappa * one, 1.0, one, one, -3.0 * one)
+    least, where = term.least(np.zeros(1), 3.0 * one)
+    grid = np.linspace(0.0, 3.0, 300_001)[:, None]
+    assert 0.0 < where[0] < 3.0
+    assert least[0] <= term.at(grid).min()
+    assert least[0] >= term.at(grid).min() - 1e-3
 
 
 def test_exponentials_that_overflow_prove_nothing():
@@ -459,6 +508,25 @@ def test_the_nearest_of_several_pieces():
     assert spent.certified <= result.certified
 
 
+def test_a_piece_that_looked_nearest_does_not_end_the_search():
+    """Two inequalities of one piece at 0.707 each meet at 0.816; another's at 0.759 meet at 0.779."""
+    weights = np.diag([1.0, 1.0, 1.0, 3.0])
+    net = TwoLayer(weights, np.array([10.0, 10.0, 9.0, 7.6]), np.eye(4))
+    space, own = reduce(net), np.array([True, True, False, False])
+    pieces = leaves(space, flipped(space, Max().pieces(own)))
+    z = space.preactivations(np.zeros((1, 4)))[0]
+    result = PieceSearch(space, pieces).at(z, 10.0, FREE)
+    # min 2 (g - 3 t)^2 + t^2 at t = 6 g / 19 is g^2 38 / 361, for g = 2.4.
+    assert result.certified == pytest.approx(2.4 * math.sqrt(38.0) / 19.0)
+    assert result.attack == pytest.approx(result.certified)
+
+
+def test_pieces_are_as_many_as_subsets():
+    space = reduce(binary(np.eye(6)))
+    families = flipped(space, [np.array([[1.0]])])
+    assert count(families) == len(leaves(space, families).down) == 8
+
+
 def test_families():
     space = reduce(TwoLayer(np.array([[2.0], [0.0]]), np.zeros(2), np.array([[1.0, 1.0]])))
     [family] = flipped(space, [np.array([[1.0]])], slack=3.0)
@@ -492,10 +560,24 @@ def test_farkas_needs_a_strict_sign():
     assert not _empty([([one], one), ([-one], -one)])  # they touch: x = -1 satisfies both
     assert not _empty([([one], one), ([-one], -2 * one)])
     assert not _empty([([one], one), ([one], one)])  # the null vector has both signs
+    assert not _empty([([one], 3 * one), ([one], one)])  # x <= -3 and x <= -1
     assert _empty([([-one], -3 * one), ([2 * one], 8 * one)])  # x <= -4 and x >= -3
     assert _null_vector([[one], [one], [one]]) is None  # two null vectors
     assert _null_vector([[one]]) is None
     assert _null_vector([[Fraction(0)]]) == [one]
+
+
+def test_inequalities_in_fractions_by_hand():
+    """relu(x + 3) - relu(2 x + 5) - relu(-7), and + relu(7), with every ReLU chosen."""
+    weights, biases = np.array([[1.0], [2.0], [0.0]]), np.array([3.0, 5.0, -7.0])
+    pieces = [np.array([[1.0]])]
+    both, none = np.array([True, True]), np.array([False, False])
+    exact = _Exact(TwoLayer(weights, biases, np.array([[1.0, -1.0, -1.0]])), pieces)
+    assert exact.row(0, 0, both, both) == ([-1], -2)
+    assert exact.row(0, 0, both, none) == ([1], 3)
+    assert exact.row(0, 0, none, none) == ([0], 0)
+    exact = _Exact(TwoLayer(weights, np.abs(biases), np.array([[1.0, -1.0, 1.0]])), pieces)
+    assert exact.row(0, 0, none, both) == ([-2], 7 - 5)
 
 
 def _proven(weights, biases, head):
@@ -512,6 +594,25 @@ def test_never_in_fractions():
     assert not _proven([[1.0], [1.0], [0.0]], [0.0, 0.0, -1.0], [[2.0, -1.0, 1.0]])
     assert not _proven([[1.0], [1.0], [0.0]], [0.0, 0.0, 1.0], [[1.0, -2.0, 1.0]])
     assert not _proven([[1.0], [1.0], [0.0]], [0.0, 2.0, 1.0], [[1.0, -1.0, 1.0]])
+
+
+def _held(weights, biases, mixture, outputs=3):
+    """Whether the last output is found below this mixture of the others."""
+    net = TwoLayer(np.asarray(weights, float), np.asarray(biases, float), np.eye(outputs))
+    table = np.zeros((outputs, outputs))
+    table[-1, :-1] = mixture
+    return _holds(net, np.arange(outputs) < outputs - 1, table)
+
+
+def test_a_mixture_is_checked_in_fractions():
+    line = [[1.0], [1.0], [1.0]]
+    assert _held(line, [0.0, 0.0, 0.0], [1.0, 0.0])
+    assert not _held(line, [0.0, 0.0, 0.5], [1.0, 0.0])  # the bias lifts the rival above
+    assert not _held(line, [0.0, 0.0, 0.0], [0.0, 0.0])  # nothing adds up to the rival
+    plane = [[1.0, 0.0], [1.0, 1.0]]
+    assert _held([*plane, [1.0, 0.5]], np.zeros(3), [0.5, 0.5])
+    assert not _held([*plane, [0.5, -0.25]], np.zeros(3), [0.75, 0.25])  # -1/4 of the second
+    assert not _held([*plane, [2.0, 1.0]], np.zeros(3), [1.0, 1.0])  # two of one
 
 
 # l_inf.
@@ -534,6 +635,8 @@ def test_the_linf_bound_clips_multipliers_that_prove_nothing():
     assert program.bound(np.array([1.0, -5.0]), free, 9.0) == 0.0
     assert program.bound(np.array([-1.0, 1.0]), free, 9.0) == 0.0
     assert program.bound(None, free, 9.0) == 0.0
+    # From z = -3 the inequality holds at once: nothing may prove a distance.
+    assert _program(at_x=-3.0).bound(np.array([-1.0, 0.0]), free, 9.0) == 0.0
 
 
 def test_linf_lines_are_above_relu():
@@ -601,6 +704,17 @@ def test_put_and_blank():
     np.testing.assert_array_equal(whole.witness[:, 0], [1.0, 2.0, 1.0])
 
 
+def test_joined_radii_keep_their_norm():
+    parts = [replace(_radii([1.0], [1.0]), norm="linf") for _ in range(2)]
+    assert Radii.joined(parts).norm == "linf"
+
+
+def test_inwards_is_away_from_every_constraint():
+    candidate = Candidate(1.0, np.zeros(2), np.array([[2.0, 0.0], [0.0, -3.0]]))
+    np.testing.assert_allclose(candidate.inwards(), [-1.0, 1.0])
+    assert candidate.off() is None
+
+
 def test_a_budget_is_spent_at_its_last_node():
     clock = Budget(nodes=3).start()
     assert [clock.spent(n) for n in (2, 3, 4)] == [False, True, True]
@@ -617,11 +731,13 @@ def test_only_steps_that_flip_are_witnesses():
     short = np.array([-0.5, 0.5]) @ space.basis
     right = np.array([-1.0, 1.0]) @ space.basis
     long = np.array([-3.0, 3.0]) @ space.basis
-    steps = [Candidate(float(np.linalg.norm(u)), u, u[None]) for u in (long, short, right)]
+    steps = [
+        Candidate(float(np.linalg.norm(u)), u, u[None]) for u in (long, 2 * long, short, right)
+    ]
     attack, witness = checked(net, space, x, 1, mask, Sum(), Search(candidates=steps))
     assert math.sqrt(2.0) <= attack <= math.sqrt(2.0) * (1 + 1e-6)
     assert margins(net, witness[None], np.ones(1), None, "sum")[0] <= 0
-    attack, witness = checked(net, space, x, 1, mask, Sum(), Search(candidates=steps[1:2]))
+    attack, witness = checked(net, space, x, 1, mask, Sum(), Search(candidates=steps[2:3]))
     assert attack == math.inf
     assert np.isnan(witness).all()
 
