@@ -51,6 +51,8 @@ def test_there_are_enough_and_everywhere():
 def test_a_few_of_them_are_killed():
     """One line tells a mutant that survives: the sample is small, and none may."""
     command = [sys.executable, "tools/mutants.py", "--sample", "8", "--fresh", "--workers", "1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 of 8 killed" in done.stdout

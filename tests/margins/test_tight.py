@@ -1,0 +1,155 @@
+"""Rules of the margin network at the losses where they are equalities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from featavg.nets.torch.margin_cnn import MarginCNN  # noqa: E402
+from featavg.training.controllers.loss_based import LossBased  # noqa: E402
+from featavg.training.margin_network import attempt as attempts  # noqa: E402
+from featavg.training.margin_network import epoch, support  # noqa: E402
+from featavg.training.margin_network.epoch import Images, Measured  # noqa: E402
+from featavg.training.margin_network.network_pass import ROUND_OFF, Activations  # noqa: E402
+from featavg.training.margin_network.run import MarginRun, MarginSettings  # noqa: E402
+from featavg.training.margin_network.support import SupportRule, support_of  # noqa: E402
+
+SETTINGS = MarginSettings(
+    network=MarginCNN(size=8, channels=(1, 1), hidden=2), support=SupportRule()
+)
+
+
+def images(margins: list[float]) -> Images:
+    """Pictures of one pixel, which is the margin that `plain_forward` gives them."""
+    x = torch.tensor(margins, dtype=torch.float64).reshape(-1, 1, 1, 1)
+    return Images(x, torch.zeros(len(margins), dtype=torch.int64))
+
+
+def plain_forward(params, x):
+    pixel = x.reshape(len(x), 1)
+    outputs = torch.cat([pixel, torch.zeros_like(pixel)], dim=1)
+    return Activations(*([outputs] * len(Activations._fields)))
+
+
+@pytest.fixture
+def _plain(monkeypatch):
+    monkeypatch.setattr(epoch, "forward", plain_forward)
+
+
+@pytest.mark.usefixtures("_plain")
+def test_a_loss_above_the_limit_by_a_hair_fails():
+    data = images([2.0, 0.5, -1.0])
+    whole = epoch.measure({}, data)
+    assert whole.margins.tolist() == [2.0, 0.5, -1.0]
+    truth = np.log(np.mean(np.logaddexp(0.0, [-2.0, -0.5, 1.0])))
+    assert whole.log_loss == pytest.approx(truth, rel=1e-12)
+    for before in (None, whole.log_losses):
+        assert epoch.measure({}, data, before, truth + 1e-9) is not None
+        assert epoch.measure({}, data, before, truth - 1e-9) is None
+
+
+@pytest.mark.usefixtures("_plain")
+def test_a_pass_that_left_all_bounds_ends(monkeypatch):
+    steps = []
+    monkeypatch.setattr(epoch, "descend", lambda *arguments: steps.append(1))
+    data, none = images([0.0, 0.0]), np.zeros(2, dtype=bool)
+    loss = math.log(math.log(2.0))
+    for ratio, finished in ((599.0, True), (601.0, False)):
+        options = {"log_scale": loss - math.log(ratio), "rate": 0.1, "batch": 2}
+        assert epoch.descend_once({}, data, np.arange(2), none, **options) is finished
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize(("heavier", "light"), [(2.0e-9, 2), (2.2e-9, 1)])
+def test_light_samples_are_light_together(heavier: float, light: int):
+    """Of four samples, what together is at most 4e-9 of the scale; 1.9e-9 is alone in any case."""
+    losses = np.log([1.0, heavier, 1.9e-9, 0.5])
+    found = epoch.light_samples(losses, 0.0)
+    assert np.flatnonzero(found).tolist() == ([1, 2] if light == 2 else [2])
+
+
+@pytest.mark.parametrize(("share", "matter"), [(0.99, False), (1.01, True)])
+def test_what_was_left_out_matters_above_round_off(share: float, matter: bool):
+    losses = np.log([share * 2 * ROUND_OFF, 1.0])
+    measured = Measured(losses, np.zeros(2))
+    left_out = np.array([True, False])
+    assert epoch.light_samples_matter(measured, left_out, 0.0) is matter
+
+
+def test_the_support_is_the_fewest_that_hold_the_loss():
+    losses = np.log([0.5, 1e-3, 0.4, 1e-6])
+    assert support_of(losses, 1e-2, 1.0, 1).tolist() == [0, 2]
+    assert support_of(losses, 1e-4, 1.0, 1).tolist() == [0, 1, 2]
+    assert support_of(losses, 1e-2, 1.0, 3).tolist() == [0, 1, 2]
+    assert support_of(losses, 1e-2, 2.0, 1).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("rose", [True, False])
+def test_a_pass_over_the_support_is_undone_if_its_loss_rose(monkeypatch, rose: bool):
+    rule = LossBased(0.1)
+    run = MarginRun(SETTINGS, {}, 0.0, None, rate=0.3)
+    before, after = (Measured(np.array([v]), np.zeros(1)) for v in (-1.0, -2.0))
+    params = {"w": torch.ones(1)}
+    trainer = support._Trainer(run, images([0.0]), params, 0.3, before=before)
+    monkeypatch.setattr(trainer, "_descend", lambda trial, *rest: trial["w"].add_(1.0) is not None)
+    limits = []
+
+    def look(trial, part, heaviest, limit):
+        limits.append(limit)
+        return None if rose else after
+
+    monkeypatch.setattr(support, "measure", look)
+    trainer.loss_based(np.arange(1), rule)
+    assert limits == [-1.0]
+    assert trainer.rate == pytest.approx(0.3 / rule.shrink if rose else 0.3 * rule.grow)
+    assert float(trainer.params["w"][0]) == (1.0 if rose else 2.0)
+    assert trainer.before is (before if rose else after)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(monkeypatch, fitted: bool):
+    run = MarginRun(SETTINGS, {}, -3.0, np.zeros(2), rate=0.3)
+    run.history.append({"errors": 0 if fitted else 1})
+    limits = []
+    monkeypatch.setattr(
+        support, "measure", lambda params, data, heaviest, limit: limits.append(limit)
+    )
+    monkeypatch.setattr(support._Trainer, "loss_based", lambda self, order, rule: None)
+    monkeypatch.setattr(support._Trainer, "constant", lambda self, order, rate: True)
+    support.play_round(run, images([0.0, 0.0]))
+    assert limits == [-3.0 if fitted else math.inf]
+
+
+def test_attempts_ahead_have_smaller_rates_and_orders_of_their_own(monkeypatch):
+    run = MarginRun(SETTINGS, {}, -3.0, None, rate=0.3, epoch=2, attempt=1)
+    plans = [attempts.next_plan(run, ahead) for ahead in range(3)]
+    shrink = SETTINGS.controller.shrink
+    assert [plan.rate for plan in plans] == pytest.approx([0.3, 0.3 / shrink, 0.3 / shrink**2])
+    assert [(plan.limit, plan.log_scale, plan.attempt) for plan in plans] == [
+        (-3.0, -3.0, 1),
+        (-3.0, -3.0, 2),
+        (-3.0, -3.0, 3),
+    ]
+    orders = []
+
+    def look(params, data, order, light, **rest):
+        orders.append(order.tolist())
+        return False
+
+    monkeypatch.setattr(attempts, "descend_once", look)
+    for plan in (*plans, replace_epoch(plans[0])):
+        attempts.attempt(plan, images([0.0] * 20))
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def replace_epoch(plan):
+    return plan._replace(epoch=plan.epoch + 1)
+
+
+def test_settings_of_another_support_are_another_run():
+    assert replace(SETTINGS, support=None).plain() != SETTINGS.plain()
