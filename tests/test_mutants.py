@@ -44,8 +44,6 @@ def test_every_mutant_names_one_place_and_tests_that_exist(name):
 def test_there_are_enough_and_everywhere():
     mutants = [mutant for members in LISTS.values() for mutant in members]
     assert len(mutants) >= 150
-    stages = {mutant.file.partition("/")[0] for mutant in mutants}
-    assert stages >= {"data", "nets", "training", "measures", "robustness", "storage", "claims"}
 
 
 def test_a_few_of_them_are_killed():

@@ -1,0 +1,308 @@
+"""Mutants of exact radii of deep networks."""
+
+from tests.mutants import mutants_of, tests_in
+
+DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
+
+MUTANTS = [
+    *mutants_of(
+        "robustness/exact/deep/cuts.py",
+        (
+            "        net.error * slopes,\n",
+            "        0.0 * slopes,\n",
+            "rounding of the cuts' slopes is not charged",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+        (
+            "net.error * (sizes + limit * slopes),",
+            "0.0 * sizes,",
+            "rounding of the cuts' values is not charged",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+        (
+            "net.error * (sizes + limit * slopes),",
+            "net.error * sizes,",
+            "rounding along the step is not charged",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+        (
+            "rotated = self.row_errors + (r + q) * 2.0**-52 * np.abs(triangle).sum(axis=0)",
+            "rotated = self.row_errors",
+            "rounding of the rotation is not charged",
+            DEEP_TIGHT("test_a_rotation_is_charged_like_the_rows"),
+        ),
+        (
+            "constants[i] = -split.side * split.value",
+            "constants[i] = split.side * split.value",
+            "a split is imposed at the mirrored value",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+        (
+            "coefficients[row, part.splits[i - p].neuron] = part.splits[i - p].side",
+            "coefficients[row, part.splits[i - p].neuron] = 1.0",
+            "the upper side of a split is imposed for both",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+        (
+            "-(traced.constants + constants),",
+            "-traced.constants,",
+            "the constants of the goal and the splits are lost",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+        (
+            "sizes[:p] = np.abs(rows) @ errors.magnitudes[-1] + np.abs(shifts)",
+            "sizes[:p] = np.abs(shifts)",
+            "rounding of the outputs is not charged",
+            DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/goals.py",
+        (
+            "return np.max(outputs @ self.rows.T + self.shifts, axis=-1)",
+            "return np.min(outputs @ self.rows.T + self.shifts, axis=-1)",
+            "one inequality of several suffices",
+            DEEP_TIGHT("test_a_linear_goal_is_reached_where_every_row_is"),
+        ),
+        (
+            "constant = entropy - (np.log(total) + top)",
+            "constant = -(np.log(total) + top)",
+            "the tangent of log-sum-exp is too low",
+            DEEP_TIGHT("test_the_probability_inequality_is_below_the_excess_and_touches_it"),
+        ),
+        (
+            "- (float(level.sum()) - total) / total",
+            "- float(level.sum()) / total",
+            "the tangent of the logarithm is one too high",
+            DEEP_TIGHT("test_the_probability_inequality_is_below_the_excess_and_touches_it"),
+        ),
+        (
+            "row[rival] = -slope / total",
+            "row[rival] = -slope",
+            "the tangent of the logarithm has the wrong slope",
+            DEEP_TIGHT("test_the_probability_inequality_is_below_the_excess_and_touches_it"),
+        ),
+        (
+            "level = np.where(width > 1e-12, high - slope * hi, high)",
+            "level = np.where(width > 1e-12, low - slope * hi, high)",
+            "chords of exp below exp",
+            DEEP_TIGHT("test_the_probability_inequality_is_below_the_excess_and_touches_it"),
+        ),
+        (
+            "slope = np.where(width > 1e-12, (high - low) / np.where(width > 1e-12, width, 1.0), 0.0)",
+            "slope = low",
+            "tangents in the place of chords",
+            DEEP_TIGHT("test_the_probability_inequality_is_below_the_excess_and_touches_it"),
+        ),
+        (
+            "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(classes) if j != label",
+            "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(label)",
+            "rivals behind the own class are forgotten",
+            DEEP_TIGHT("test_goals_name_every_rival"),
+        ),
+        (
+            "own = positive if y > 0 else ~positive",
+            "own = positive",
+            "negative points have the wrong goal",
+            DEEP_TIGHT("test_goals_name_every_rival"),
+        ),
+        (
+            "for j in np.flatnonzero(~own)]",
+            "for j in np.flatnonzero(~own)[:1]]",
+            "only the first rival counts",
+            DEEP_TIGHT("test_goals_name_every_rival"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/layered.py",
+        (
+            "h, s = magnitudes[-1] + sizes[number], slopes[-1]",
+            "h, s = sizes[number], slopes[-1]",
+            "rounding of lower layers is forgotten",
+            DEEP_TIGHT("test_sizes_of_sums_by_hand"),
+        ),
+        (
+            "h, s = h + below, s + below_slope",
+            "h, s = h, s",
+            "rounding of skipped layers is forgotten",
+            DEEP_TIGHT("test_sizes_of_sums_by_hand"),
+        ),
+        (
+            "error=2.0 * size * ROUND_OFF",
+            "error=ROUND_OFF",
+            "a sum of many products is charged one rounding",
+            DEEP_TIGHT("test_sizes_of_sums_by_hand"),
+        ),
+        (
+            "extra = on_h if self.skips[number] else None",
+            "extra = None",
+            "the gradient forgets the skips",
+            DEEP_TIGHT("test_the_gradient_is_that_of_the_network"),
+        ),
+        (
+            "below = h + below if self.skips[number] else h",
+            "below = h",
+            "the network forgets its skips",
+            DEEP_TIGHT("test_the_gradient_is_that_of_the_network"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/linear_bounds.py",
+        (
+            "chord = np.where(undecided, (high - net.leak * low) / width, 0.0)",
+            "chord = np.where(undecided, high / width, 0.0)",
+            "the chord of a leaky ReLU is that of a ReLU",
+            DEEP_TIGHT("test_lines_hold_the_activation_and_the_chord_meets_both_ends"),
+        ),
+        (
+            "offset.append(np.where(undecided, high * (1.0 - chord), 0.0))",
+            "offset.append(np.where(undecided, 0.9 * high * (1.0 - chord), 0.0))",
+            "chords below the activation",
+            DEEP_TIGHT("test_lines_hold_the_activation_and_the_chord_meets_both_ends"),
+        ),
+        (
+            "decided = np.where(low >= 0, 1.0, net.leak)",
+            "decided = np.where(low > 0, 1.0, net.leak)",
+            "a neuron that is on from zero counts as off",
+            DEEP_TIGHT("test_lines_hold_the_activation_and_the_chord_meets_both_ends"),
+        ),
+        (
+            "np.where(falling, lines.upper[number], lines.lower[number])",
+            "lines.lower[number]",
+            "falling coefficients take the lower line",
+            DEEP_TIGHT("test_traced_functions_are_below_and_meet_where_signs_are_decided"),
+        ),
+        (
+            "constants = constants + np.where(falling, on_h, 0.0) @ lines.offset[number]",
+            "pass",
+            "chords lose their offset",
+            DEEP_TIGHT("test_traced_functions_are_below_and_meet_where_signs_are_decided"),
+        ),
+        (
+            "constants = constants + g @ net.biases[number]",
+            "pass",
+            "biases are lost from the bound",
+            DEEP_TIGHT("test_traced_functions_are_below_and_meet_where_signs_are_decided"),
+        ),
+        (
+            "extra = on_h if net.skips[number] else None",
+            "extra = None",
+            "the bound forgets the skips",
+            DEEP_TIGHT("test_traced_functions_are_below_and_meet_where_signs_are_decided"),
+        ),
+        (
+            "g[which] += coefficients",
+            "pass",
+            "splits of hidden layers are not imposed",
+            DEEP_TIGHT("test_traced_functions_are_below_and_meet_where_signs_are_decided"),
+        ),
+        (
+            "edge = depth * along + across",
+            "edge = 0.9 * depth * along + across",
+            "the cap is cut too small",
+            DEEP_TIGHT("test_the_extent_is_that_of_the_cap"),
+        ),
+        (
+            "np.where(radius * along >= depth * length, radius * length, edge)",
+            "edge",
+            "the pole of the cap is forgotten",
+            DEEP_TIGHT("test_the_extent_is_that_of_the_cap"),
+        ),
+        (
+            "limit * (1.0 + 1e-12) + net.error * reach",
+            "limit",
+            "the first layer's bounds have no rounding margin",
+            DEEP_TIGHT("test_bounds_of_a_ball_by_hand"),
+        ),
+        (
+            "lo.append(up @ h_lo + down @ h_hi + bias - slack)",
+            "lo.append(up @ h_lo + down @ h_lo + bias - slack)",
+            "negative weights take the wrong end",
+            DEEP_TIGHT("test_traced_functions_are_below_and_meet_where_signs_are_decided"),
+        ),
+        (
+            "fall = fall + net.error * (reach + limit) * np.tile(np.maximum(net.lengths, 1.0), 2)",
+            "pass",
+            "the first layer's bounds have no rounding margin",
+            DEEP_TIGHT("test_tightened_bounds_are_charged_for_rounding"),
+        ),
+        (
+            "floor = floor - np.tile(error, 2)",
+            "pass",
+            "bounds of later layers have no rounding margin",
+            DEEP_TIGHT("test_tightened_bounds_are_charged_for_rounding"),
+        ),
+        (
+            "-floor[len(which) :])",
+            "floor[len(which) :])",
+            "upper bounds have the wrong sign",
+            DEEP_TIGHT("test_tightened_bounds_are_charged_for_rounding"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/local_search.py",
+        (
+            "flips = self.excess(goal, factors[:, None] * step) <= 0",
+            "flips = self.excess(goal, factors[:, None] * step) <= 1e-3",
+            "steps that do not flip are kept",
+            DEEP_TIGHT("test_a_local_search_keeps_flips_only"),
+        ),
+        (
+            "level = excess - float(gradient @ u)",
+            "level = excess",
+            "projections start from the wrong point",
+            DEEP_TIGHT("test_a_projection_is_onto_the_linearised_boundary"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/search.py",
+        (
+            "self.result.certified = min(certified, self._wanted())",
+            "self.result.certified = certified",
+            "a proof for a larger, older ball is claimed beyond the last goal",
+            DEEP_TIGHT("test_nothing_beyond_the_goal_is_certified"),
+        ),
+        (
+            "                return min(settled, part.bound), False",
+            "                return settled, False",
+            "a spent budget forgets the open part",
+            DEEP_TIGHT("test_a_spent_budget_certifies_no_more_than_the_open_parts"),
+        ),
+        (
+            "proven = answer.bound >= bound and length > 0",
+            "proven = length > 0",
+            "a half-space that was not proven cuts the ball",
+            DEEP_TIGHT("test_the_halves_of_a_split"),
+        ),
+        (
+            "ends = hi if side > 0 else lo",
+            "ends = lo if side > 0 else hi",
+            "the halves of a split change places",
+            DEEP_TIGHT("test_the_halves_of_a_split"),
+        ),
+        (
+            "return [], min(max(bound, answer.bound), limit)",
+            "return [], limit",
+            "what the solver calls empty is believed",
+            DEEP_TIGHT("test_what_a_solver_calls_empty_is_not_believed"),
+        ),
+        (
+            "limit >= min(target, FARTHEST * reach)",
+            "limit >= 0.0",
+            "flips beyond |x| are never looked for",
+            DEEP_TIGHT("test_without_a_candidate_the_search_goes_on_outwards"),
+        ),
+        (
+            "if self.local.excess(goal, answer.u[None])[0] <= SATISFIED * self.size:",
+            "if True:",
+            "solutions of the relaxation count as flips",
+            DEEP_TIGHT("test_a_spent_budget_certifies_no_more_than_the_open_parts"),
+        ),
+        (
+            "            self.result.finished = finished\n",
+            "",
+            "a spent budget is called finished",
+            DEEP_TIGHT("test_a_spent_budget_certifies_no_more_than_the_open_parts"),
+        ),
+    ),
+]
