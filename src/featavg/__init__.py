@@ -5,6 +5,7 @@ and so does this module, which imports a name when it is first used. `import fea
 `featavg --help` therefore cost next to nothing.
 """
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -22,14 +23,15 @@ _HOME_OF = _homes()
 __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 (names, read from the stub)
 
 
+# Cached here and not in the module's own names: doctest would find every function that was used
+# there once more, and run its example without what its own module imports.
+@cache
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'featavg' has no attribute {name!r}")
     from featavg.boundary import guarded
 
-    public = guarded(getattr(import_module(_HOME_OF[name]), name))
-    globals()[name] = public  # the next use does not come here
-    return public
+    return guarded(getattr(import_module(_HOME_OF[name]), name))
 
 
 def __dir__() -> list[str]:
