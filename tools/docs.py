@@ -1,45 +1,42 @@
 """Build the documentation: generated pages first, then Sphinx with warnings as errors, then the links.
 
-    python tools/docs.py [--out out/docs] [--no-gallery]
+    python tools/docs.py [--out out/docs] [--quick]
 
-Verdicts, statements, the API and the gallery are written from the package itself, never by hand.
+Verdicts, statements, the API, the gallery and the notebooks are written from the package itself,
+never by hand. `--quick` runs no example and no notebook.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
-import json
-import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
+sys.path.insert(0, str(ROOT))
+
+from tools import api_pages, code_blocks, notebooks, verdict_pages  # noqa: E402
+from tools.gallery import gallery  # noqa: E402
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "out" / "docs")
-    options.add_argument("--no-gallery", action="store_true", help="do not run the examples")
+    options.add_argument("--quick", action="store_true", help="run no example and no notebook")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "docs"
-        shutil.copytree(DOCS, source)
-        api(source / "api")
-        verdicts(source)
-        gallery(source / "gallery", run=not given.no_gallery)
-        built = Path(folder) / "html"
-        command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-        if subprocess.run([*command, str(source), str(built)], check=False).returncode:
-            return 1
+        source, built = Path(folder) / "docs", Path(folder) / "html"
+        shutil.copytree(ROOT / "docs", source)
+        write_pages(source, run=not given.quick)
+        with timed("Sphinx"):
+            if not sphinx(source, built):
+                return 1
         broken = links(built)
         for line in broken:
             print(f"broken link: {line}", file=sys.stderr)
@@ -51,150 +48,44 @@ def main() -> int:
     return 0
 
 
-def surface() -> list[tuple[str, list[str]]]:
-    """The public names by stage, in the order of `__init__.pyi`."""
-    stages: list[tuple[str, list[str]]] = []
-    for line in (ROOT / "src" / "featavg" / "__init__.pyi").read_text().splitlines():
-        if line.startswith("# "):
-            stages.append((line[2:], []))
-        elif line.startswith("from featavg.") and stages:
-            stages[-1][1].append(line.split(" as ")[-1].strip())
-    return [(stage, names) for stage, names in stages if names]
+def write_pages(source: Path, run: bool) -> None:
+    """Everything that is made and not written."""
+    import featavg as fa
+
+    fa.playground(source / "playground.html")
+    verdict_pages.write(source)
+    with timed("API, with the examples that the tests leave out"):
+        api_pages.write(source / "api", run=run)
+    with timed("gallery"):
+        gallery(source / "gallery", run=run)
+    with timed("notebooks"):
+        for script in notebooks.scripts():
+            made = notebooks.executed(script) if run else notebooks.unexecuted(script)
+            page = notebooks.page(made, source / "notebooks", script.stem)
+            (source / "notebooks" / f"{script.stem}.md").write_text(page, encoding="utf-8")
+    if run:
+        with timed("blocks of code that the tests leave out"):
+            for page in code_blocks.pages():
+                if any(block.mark == "long" for block in code_blocks.blocks(page)):
+                    code_blocks.run(page, long=True)
 
 
-def api(folder: Path) -> None:
-    """One page per public name: how it is called, and its docstring as `help` shows it."""
-    import featavg
-
-    folder.mkdir()
-    lines = [
-        "# API",
-        "",
-        "Every public name, in the order of the stages; all are in `featavg`.",
-        "",
-    ]
-    entries = []
-    for stage, names in surface():
-        lines += [f"## {stage}", ""]
-        for name in names:
-            thing = getattr(featavg, name)
-            text = inspect.getdoc(thing) or ""
-            first = text.split("\n\n")[0].replace("\n", " ")
-            lines.append(f"- [`{name}`]({name.lower()}-{kind(thing)}.md): {plain(first)}")
-            entries.append(f"{name.lower()}-{kind(thing)}")
-            (folder / f"{entries[-1]}.md").write_text(page(name, thing, text))
-        lines.append("")
-    lines += ["```{toctree}", ":hidden:", "", *entries, "```", ""]
-    (folder / "index.md").write_text("\n".join(lines))
+def sphinx(source: Path, built: Path) -> bool:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    return not subprocess.run([*command, str(source), str(built)], check=False).returncode
 
 
-def kind(thing: object) -> str:
-    if inspect.isclass(thing):
-        return "class"
-    return "function" if callable(thing) else "value"
+class timed:  # noqa: N801 (reads as a sentence)
+    """Says how long a part took."""
 
+    def __init__(self, part: str) -> None:
+        self.part = part
 
-def plain(text: str) -> str:
-    return text.replace("<", "&lt;").replace("*", "\\*").replace("|", "\\|").replace("[", "\\[")
+    def __enter__(self) -> None:
+        self.started = time.perf_counter()
 
-
-def page(name: str, thing: object, text: str) -> str:
-    try:
-        signature = (
-            f"{name}{inspect.signature(thing)}" if callable(thing) else f"{name} = {thing!r}"
-        )
-    except (TypeError, ValueError):
-        signature = name
-    parts = [f"# {name}", "", "```python", f"fa.{signature}", "```", "", "```text", text, "```", ""]
-    for method, value in vars(thing).items() if inspect.isclass(thing) else ():
-        shown = not method.startswith("_") and (callable(value) or isinstance(value, property))
-        doc = inspect.getdoc(value) or ""
-        if shown and doc:
-            parts += [f"## {method}", "", "```text", doc, "```", ""]
-    home = getattr(thing, "__module__", "")
-    if home:
-        parts += [f"Defined in `{home}`.", ""]
-    return "\n".join(parts)
-
-
-def verdicts(folder: Path) -> None:
-    """The table of verdicts, from the results that `tools/record_verdicts.py` keeps."""
-    recorded = json.loads((DOCS / "verdicts.json").read_text())
-    lines = [
-        "# What holds and what does not",
-        "",
-        f"{len(recorded['claims'])} claims, as they came out with featavg {recorded['version']}. "
-        "Each is a program: `featavg reproduce --only ID` repeats it.",
-        "",
-    ]
-    themes: dict[str, list[dict[str, str]]] = {}
-    for claim in recorded["claims"]:
-        themes.setdefault(claim["theme"], []).append(claim)
-    for theme, claims in themes.items():
-        lines += [f"## {theme}", "", "| verdict | claim | what decided | |", "|---|---|---|---|"]
-        for claim in claims:
-            lines.append(
-                f"| {claim['symbol']} {claim['verdict']} | `{claim['id']}`: {cell(claim['title'])} "
-                f"| {cell(claim['decided'])} | {cell(claim['tolerance'])} |"
-            )
-        lines.append("")
-        for claim in claims:
-            if claim["verdict"] not in ("holds", "not run") and claim["finding"]:
-                lines += [f"**{claim['id']}**: {plain_tags(claim['finding'])}", ""]
-    (folder / "verdicts.md").write_text("\n".join(lines))
-    lines = ["# Every statement and its claim", ""]
-    documents: dict[str, list[dict[str, Any]]] = {}
-    for statement in recorded["statements"]:
-        documents.setdefault(statement["document"], []).append(statement)
-    for document, statements in documents.items():
-        lines += [f"## {document}", "", "| place | in our words | claims and verdicts |"]
-        lines.append("|---|---|---|")
-        for one in statements:
-            pairs = zip(one["claims"], one["verdicts"], strict=True)
-            checked = "; ".join(f"`{name}`: {verdict}" for name, verdict in pairs)
-            lines.append(
-                f"| {cell(one['place'])} | {cell(one['words'])} | {checked or cell(one['reason'])} |"
-            )
-        lines.append("")
-    (folder / "statements.md").write_text("\n".join(lines) + "\n")
-
-
-def cell(text: str) -> str:
-    return plain_tags(text).replace("|", "\\|").replace("\n", " ")
-
-
-def plain_tags(text: str) -> str:
-    """Our texts use <sub>, <sup>, <i>, <b>, which Markdown lets through."""
-    return text.replace("*", "\\*").replace("$", "\\$")
-
-
-def gallery(folder: Path, run: bool) -> None:
-    """Run every example and write its page: title, picture, script."""
-    lines = [
-        "# Gallery",
-        "",
-        "Short scripts with their figures; every one is executed by the build.",
-        "",
-    ]
-    names = []
-    for script in sorted(folder.glob("*.py")):
-        doc = ast.get_docstring(ast.parse(script.read_text())) or script.stem
-        title, _, text = doc.partition("\n")
-        names.append(script.stem)
-        picture = ""
-        if run:
-            from featavg.figures.matplotlib_figure import render
-
-            drawn = render(runpy.run_path(str(script))["figure"])
-            (folder / f"{script.stem}.png").write_bytes(drawn["png"])
-            picture = f"![{title.rstrip('.')}]({script.stem}.png)"
-            lines += [f"[{picture}]({script.stem}.md)", ""]
-        lines += [f"[{title.rstrip('.')}]({script.stem}.md). {text.strip()}", ""]
-        body = [f"# {title.rstrip('.')}", "", text.strip(), "", picture, ""]
-        body += [f"```{{literalinclude}} {script.name}", ":language: python", "```", ""]
-        (folder / f"{script.stem}.md").write_text("\n".join(body))
-    lines += ["```{toctree}", ":hidden:", "", *names, "```", ""]
-    (folder / "index.md").write_text("\n".join(lines))
+    def __exit__(self, *_: object) -> None:
+        print(f"{time.perf_counter() - self.started:6.1f} s  {self.part}", flush=True)
 
 
 class Anchors(HTMLParser):

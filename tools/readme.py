@@ -1,4 +1,4 @@
-"""Fill the marked places of the README from what was recorded; `--check` only says whether it fits.
+"""Fill the marked place of the README from what was recorded; `--check` only says whether it fits.
 
 python tools/readme.py [--check]
 """
@@ -13,19 +13,36 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+# Whose findings the README quotes: what averaging is, what it costs, and what became of it on images.
+QUOTED = ("figure-2a-averaged", "figure-2b-decoupled", "figure-3-left", "figure-3-cifar10")
 
 
 def blocks() -> dict[str, str]:
     """What stands between `<!-- name -->` and `<!-- end name -->`."""
-    recorded = json.loads((ROOT / "docs" / "verdicts.json").read_text())
-    counts = Counter(claim["verdict"] for claim in recorded["claims"])
+    recorded = json.loads((ROOT / "docs" / "verdicts.json").read_text(encoding="utf-8"))
+    claims = {claim["id"]: claim for claim in recorded["claims"]}
+    counts = Counter(claim["verdict"] for claim in claims.values())
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    failing = [claim for claim in recorded["claims"] if claim["verdict"] == "fails"]
-    lines = [f"**{len(recorded['claims'])} claims: {listed}** (featavg {recorded['version']})."]
+    failing = [f"`{name}`" for name, claim in claims.items() if claim["verdict"] == "fails"]
+    first = f"**{len(claims)} claims: {listed}** (featavg {recorded['version']})."
     if failing:
-        lines.append("What fails, each a finding with its numbers in the report:")
-        lines += [""] + [f"- `{claim['id']}`: {claim['title']}" for claim in failing]
-    return {"verdicts": "\n".join(lines)}
+        first += f" What fails is a finding: {', '.join(failing)}."
+    rows = ["| claim | verdict | what was found |", "|---|---|---|"]
+    for name in QUOTED:
+        claim = claims[name]
+        rows.append(f"| {claim['title']} | {claim['symbol']} {claim['verdict']} | {short(claim)} |")
+    return {"verdicts": "\n".join([first, "", *rows])}
+
+
+def short(claim: dict[str, str]) -> str:
+    """The finding, up to the sentence at which it becomes long."""
+    text = claim["finding"].replace("|", "\\|").replace("*", "\\*")
+    kept = ""
+    for sentence in re.split(r"(?<=[.;]) (?=[A-Zw])", text):
+        if kept and len(kept) + len(sentence) > 330:
+            break
+        kept = f"{kept} {sentence}".strip()
+    return kept.rstrip(";") + ("." if kept.endswith(";") else "")
 
 
 def filled(text: str) -> str:
@@ -38,13 +55,13 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    now = README.read_text()
+    now = README.read_text(encoding="utf-8")
     wanted = filled(now)
     if "--check" in sys.argv:
         if now != wanted:
             print("README.md is not what was recorded: run python tools/readme.py", file=sys.stderr)
         return int(now != wanted)
-    README.write_text(wanted)
+    README.write_text(wanted, encoding="utf-8")
     return 0
 
 

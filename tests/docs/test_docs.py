@@ -1,4 +1,4 @@
-"""The documentation: its blocks of Python run, its examples have figures, the README fits."""
+"""The documentation: its code runs, its examples have figures, the README fits what was recorded."""
 
 import ast
 import re
@@ -8,23 +8,44 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools import code_blocks, notebooks
 
 from featavg.figures.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "```python" in path.read_text())
-# Needs a model of the reader's.
-NOT_RUN = {"own-network.md"}
+PAGES = [page for page in code_blocks.pages() if code_blocks.blocks(page)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    if page.name in NOT_RUN:
-        pytest.skip("needs a network of the reader's")
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
-    exec(compile("\n".join(blocks), str(page), "exec"), {})
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page):
+    expected = [block for block in code_blocks.blocks(page) if block.runs and not block.mark]
+    if not expected:
+        pytest.skip("every block is marked")
+    assert code_blocks.run(page) == len(expected)
+
+
+def test_every_block_is_run_or_says_why_not():
+    """A fence with another name would be run by nobody, without a word."""
+    known = {*code_blocks.LANGUAGES, "text", "bibtex"}
+    for page in code_blocks.pages():
+        for language in re.findall(r"^```(\S*)\n(?:.*?)^```", page.read_text(), re.M | re.S):
+            assert language in known or language.startswith("{"), (page.name, language)
+
+
+def test_a_page_that_does_not_run_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Text.\n\n```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n")
+    with pytest.raises(AssertionError):
+        code_blocks.run(page)
+    page.write_text("```sh\nfeatavg radius nothing\n```\n")
+    with pytest.raises(ValueError, match="exits with 2"):
+        code_blocks.run(page)
+    page.write_text("<!-- not run: needs data -->\n```sh\nmake reproduce\n```\n")
+    assert code_blocks.run(page) == 0
+    page.write_text("```sh\nmake reproduce\n```\n")
+    with pytest.raises(ValueError, match="mark the block"):
+        code_blocks.run(page)
 
 
 @pytest.mark.parametrize("script", sorted(DOCS.glob("gallery/*.py")), ids=lambda path: path.stem)
@@ -34,9 +55,20 @@ def test_an_example_has_a_title_and_a_figure(script):
 
 
 def test_the_readme_says_what_was_recorded():
-    assert (
-        subprocess.run(
-            [sys.executable, "tools/readme.py", "--check"], cwd=ROOT, check=False
-        ).returncode
-        == 0
-    )
+    check = [sys.executable, "tools/readme.py", "--check"]
+    assert subprocess.run(check, cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("script", notebooks.scripts(), ids=lambda path: path.stem)
+def test_a_notebook_runs_as_a_script(script, tmp_path, monkeypatch, capsys):
+    if "import torch" in script.read_text():
+        pytest.importorskip("torch", exc_type=ImportError)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script))
+
+
+def test_notebooks_are_made_from_their_scripts():
+    for script in notebooks.scripts():
+        assert script.with_suffix(".ipynb").read_text() == notebooks.text_of(script), script.name
+        made = notebooks.notebook(script)
+        assert [cell["cell_type"] for cell in made["cells"]][:2] == ["markdown", "code"]

@@ -38,6 +38,12 @@ def test_the_command_writes_it(tmp_path, capsys):
     assert str(out) in capsys.readouterr().out
 
 
+def test_it_is_kept_with_the_other_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["playground", "--no-open"]) == 0
+    assert (tmp_path / "featavg-results" / "playground.html").exists()
+
+
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["playground", "--no-open", "--out", str(tmp_path / "file" / "page.html")]) == 2
@@ -123,7 +129,9 @@ def test_play_pause_step_time_and_reset(opened, rested):
 def test_the_point_is_dragged_and_keyed(opened, rested):
     # Without smooth scrolling, which would move the handle away from where it was measured.
     page = rested(opened(SMALL + "&step=40", reduced_motion="reduce"), step=40)
-    handle = page.locator("[data-view=plane-coarse] .handle")
+    # A plane is drawn when it is seen: until then its handle is nowhere.
+    page.locator("[data-view=plane-coarse]").scroll_into_view_if_needed()
+    handle = page.locator("[data-view=plane-coarse] .handle[cx]")
     handle.scroll_into_view_if_needed()
     box = handle.bounding_box()
     page.mouse.move(box["x"] + 8, box["y"] + 8)

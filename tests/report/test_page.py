@@ -35,6 +35,13 @@ def test_every_figure_is_drawn_and_nobody_is_asked(opened, scrolled, outcomes, v
     assert dark == (view["color_scheme"] == "dark")
 
 
+def test_the_playground_is_a_click_away(opened):
+    page = opened()
+    page.click(".play a")
+    page.wait_for_selector("html[data-ready]", timeout=30_000)
+    assert page.said == []
+
+
 def test_figures_wait_until_they_are_near(opened):
     page = opened()
     page.wait_for_timeout(300)

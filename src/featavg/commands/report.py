@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 def _report(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="What `featavg reproduce` wrote.  [default: featavg-results/report]"),
+        typer.Argument(
+            help="What `featavg reproduce` wrote.", show_default="featavg-results/report"
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,

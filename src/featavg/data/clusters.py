@@ -244,6 +244,11 @@ class Sample:
     def __len__(self) -> int:
         return self.n
 
+    def __repr__(self) -> str:
+        return (
+            f"Sample({self.n} points of {self.task.k} clusters, d={self.task.d}, seed={self.seed})"
+        )
+
     def noise(self, dimension: int) -> Float[ndarray, "n dimension"]:
         """The first `dimension` coordinates of xi."""
         draw = stream(self.seed, f"{self.purpose}-noise")

@@ -26,7 +26,7 @@ from featavg.errors import InputError, one_of
 COORDINATES = ("auto", "compressed", "ambient")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainingSet:
     """A sample of a task and the random directions its networks start from, in one frame.
 
@@ -45,6 +45,10 @@ class TrainingSet:
     clusters: Int[ndarray, "*s n"]
     unit_weights: Float[ndarray, "*s M N"]
     coordinates: str
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.x.shape))
+        return f"TrainingSet(points {shape}, {self.coordinates} from d={self.task.d})"
 
     @property
     def y(self) -> Int[ndarray, "*s n"]:

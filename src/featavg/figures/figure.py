@@ -82,7 +82,7 @@ PARTS.update(
 COLUMNS = ("panel", "layer", "name", "x", "y", "lo", "hi", "value", "x_end", "y_end")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """A named figure: title, caption (a sentence or two that also serve as alt text) and panels.
 
@@ -103,6 +103,19 @@ class Figure:
             raise InputError("name", f"is {self.name!r}", remedy)
         if not self.panels:
             raise InputError("panels", "is empty", "give a figure at least one panel")
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(type(panel).__name__ for panel in self.panels)
+        return f"Figure({self.name!r}, {self.title!r}, {kinds})"
+
+    def _repr_html_(self) -> str:
+        from featavg.figures.matplotlib_figure import render
+        from featavg.figures.typeset import html
+
+        svg = render(self)["svg"].decode()
+        # A page takes the element itself, not the XML declaration before it.
+        drawing = svg[svg.index("<svg") :]
+        return f"<figure>{drawing}<figcaption>{html(self.caption)}</figcaption></figure>"
 
     @property
     def alt(self) -> str:

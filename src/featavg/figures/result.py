@@ -48,12 +48,4 @@ class Result(ABC):
         return self.summary()
 
     def _repr_html_(self) -> str:
-        from featavg.figures.matplotlib_figure import render
-
-        drawing = self.figure()
-        svg = render(drawing)["svg"].decode()
-        # A page takes the element itself, not the XML declaration before it.
-        return (
-            f"<figure>{svg[svg.index('<svg') :]}<figcaption>{escape(drawing.caption)}</figcaption>"
-            f"</figure><pre>{escape(self.summary())}</pre>"
-        )
+        return f"{self.figure()._repr_html_()}<pre>{escape(self.summary())}</pre>"

@@ -31,7 +31,7 @@ class Layer(NamedTuple):
     skip: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Deep:
     r"""L layers: z_l = W_l h_{l-1} + b_l, h_0 = x, h_l = phi(z_l), and F(x) = z_L.
 
@@ -79,6 +79,12 @@ class Deep:
             problem = f"is set for hidden layers of {', '.join(map(str, self.widths[:-1]))} neurons"
             raise InputError("residual", problem, "give all hidden layers the same width")
         check_finite(self.arrays())
+
+    def __repr__(self) -> str:
+        residual = ", residual" if self.residual else ""
+        seeds = f", seeds={self.batch}" if self.batch else ""
+        widths = " to ".join(map(str, (self.dimension, *self.widths)))
+        return f"Deep({widths}, {self.phi!r}{residual}{seeds})"
 
     @property
     def phi(self) -> Activation:

@@ -14,7 +14,7 @@ from featavg.errors import InputError
 from featavg.nets.network import check_finite, unchecked
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TwoLayer:
     r"""M neurons and c outputs, F(x) = head @ relu(weights @ x + biases).
 
@@ -43,6 +43,13 @@ class TwoLayer:
         if self.head.shape[:-2] != tuple(batch) or self.head.shape[-1] != neurons:
             raise InputError("head", f"has shape {self.head.shape}", "give outputs x neurons")
         check_finite(self.arrays())
+
+    def __repr__(self) -> str:
+        seeds = f", seeds={self.batch}" if self.batch else ""
+        return (
+            f"TwoLayer(neurons={self.neurons}, dimension={self.dimension}, "
+            f"outputs={self.outputs}{seeds})"
+        )
 
     @property
     def neurons(self) -> int:

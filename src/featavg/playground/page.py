@@ -14,7 +14,7 @@ from featavg.figures import palette
 from featavg.playground.bundle import HERE, script
 from featavg.storage.files import write
 
-NAME = "featavg-playground.html"
+NAME = "playground.html"
 STYLES = ("base", "bar", "story", "settings", "views")
 
 # Name, title and explanation of the views, in the order of the page.
@@ -43,7 +43,7 @@ def playground(path: str | Path | None = None, *, open_browser: bool = False) ->
     >>> import tempfile
     >>> written = playground(tempfile.mkdtemp())
     >>> written.name, written.stat().st_size < 600_000
-    ('featavg-playground.html', True)
+    ('playground.html', True)
     """
     place = Path(tempfile.mkdtemp(prefix="featavg-")) if path is None else Path(path)
     target = place / NAME if place.is_dir() else place

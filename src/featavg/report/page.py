@@ -29,6 +29,7 @@ from featavg.figures import matplotlib_figure, number_format, palette, typeset
 from featavg.figures.figure import Figure, without_tags
 from featavg.figures.legend import Entry, legend
 from featavg.figures.plotly_figure import plotly_panels
+from featavg.playground.page import playground
 from featavg.progress import duration
 from featavg.report.verdict_table import latex, markdown
 from featavg.storage.files import write
@@ -64,7 +65,7 @@ class Picture:
 def write_report(
     outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None
 ) -> Path:
-    """Write `folder/report.html`, the table of verdicts, and every figure; the page's path."""
+    """Write `folder/report.html`, the playground beside it, tables and figures; the page's path."""
     drawn = [
         (outcome.id, figure)
         for outcome in outcomes
@@ -79,17 +80,16 @@ def write_report(
         pictures.setdefault(name, []).append(picture(key, figure, files))
     write(folder / "verdicts.md", markdown(outcomes))
     write(folder / "verdicts.tex", latex(outcomes))
-    playground = PLAYGROUND if (folder / PLAYGROUND).exists() else ""
-    return write(folder / NAME, page(outcomes, pictures, about or {}, playground))
+    playground(folder / PLAYGROUND)
+    return write(folder / NAME, page(outcomes, pictures, about or {}))
 
 
 def page(
     outcomes: Sequence[ClaimResult],
     pictures: Mapping[str, list[Picture]],
     about: Mapping[str, str],
-    playground: str = "",
 ) -> str:
-    """The whole page as text; `playground` is the address of that page, if there is one."""
+    """The whole page as text; the playground is expected beside it."""
     from markupsafe import Markup
 
     headlines, top = _overview(outcomes, pictures)
@@ -112,7 +112,7 @@ def page(
                 name: Markup(json.dumps(text).replace("<", "\\u003c"))
                 for name, text in tables.items()
             },
-            playground=playground,
+            playground=PLAYGROUND,
             statements=_statements(outcomes),
             **look(bool(pictures)),
         )

@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.network import Network, network_of
+from featavg.notebook import sparkline, table
 from featavg.storage.folders import read_folder, write_folder
 
 
@@ -28,7 +29,7 @@ class Outcome(Enum):
     DIVERGED = "the loss stopped being finite"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
     """A run: when, where and how it went, and how it ended.
 
@@ -56,6 +57,26 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Trajectory({told})"
+
+    def _repr_html_(self) -> str:
+        course = np.exp(self.log_loss.reshape(len(self.log_loss), -1)[:, 0])
+        return table("A run", self._facts(), sparkline(course.tolist(), "loss"))
+
+    def _facts(self) -> dict[str, str]:
+        seeds, losses = np.size(self.steps[-1]), np.exp(self.log_loss[-1])
+        loss = f"{losses.min():.3g}" + (f" to {losses.max():.3g}" if seeds > 1 else "")
+        return {
+            "seeds": str(seeds),
+            "steps": str(int(np.max(self.steps[-1]))),
+            "loss": loss,
+            "states kept": str(len(self)),
+            "network": repr(self.start),
+            "end": self.outcome.value,
+        }
 
     @property
     def outcome(self) -> Outcome:

@@ -83,7 +83,7 @@ export function save(blob, name) {
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // a busy machine is slow to take it
 }
 
 // The clipboard is not always open to a file; a selected text field then does the copying.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -15,6 +16,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.measures.accuracy import robust_share
+from featavg.notebook import sparkline, table
 from featavg.storage.folders import read_folder, write_folder
 
 # The two ends of an exact radius differ by rounding and by the outward nudge of the witness.
@@ -55,7 +57,7 @@ _SENTENCES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Radii:
     """Robust radii of n points, each between `certified` and `attack`.
 
@@ -85,6 +87,30 @@ class Radii:
 
     def __len__(self) -> int:
         return len(self.certified)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Radii({told})"
+
+    def _repr_html_(self) -> str:
+        drawing = sparkline(
+            np.sort(self.certified).tolist(), "certified radii, from small to large"
+        )
+        return table(f"Radii ({self.norm})", self._facts(), drawing)
+
+    def _facts(self) -> dict[str, str]:
+        if not len(self):
+            return {"points": "0"}
+        counts = Counter(outcome.value for outcome in self.outcomes)
+        low, high = (f"{end:.4g}" for end in self.median)
+        return {
+            "points": str(len(self)),
+            "median": low if low == high else f"{low} to {high}",
+            "smallest": f"{self.certified.min():.4g}",
+            "largest": f"{self.attack.max():.4g}",
+            "widest gap": f"{self.gaps.max():.1%}",
+            "search": " and ".join(f"{name} {count}" for name, count in counts.items()),
+        }
 
     @property
     def outcomes(self) -> list[RadiusStatus]:

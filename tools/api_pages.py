@@ -1,0 +1,200 @@
+"""The API: a page per public name, from its docstring, with an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "src" / "featavg" / "__init__.pyi"
+
+
+def surface() -> list[tuple[str, list[str]]]:
+    """The public names by stage, in the order of `__init__.pyi`."""
+    stages: list[tuple[str, list[str]]] = [("everywhere", [])]
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            stages.append((line[2:], []))
+        elif line.startswith("from featavg."):
+            stages[-1][1].append(line.split(" as ")[-1].strip())
+    return [(stage, names) for stage, names in stages if names]
+
+
+def names() -> list[str]:
+    return [name for _, listed in surface() for name in listed]
+
+
+def documented(name: str) -> Any:
+    """The thing itself, without the boundary in front of it, or the class of a value."""
+    import featavg
+
+    thing = inspect.unwrap(getattr(featavg, name))
+    return thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+
+
+def docstring(name: str) -> str:
+    """What `help(fa.name)` says; of a value, what its module says about it."""
+    import featavg
+
+    thing = getattr(featavg, name)
+    if inspect.isclass(thing):
+        return inspect.cleandoc(thing.__dict__.get("__doc__") or "")
+    return inspect.getdoc(thing) or "" if callable(thing) or _speaks(thing) else _VALUES[name]
+
+
+def _speaks(value: object) -> bool:
+    return type(value).__module__.startswith("featavg")
+
+
+# Plain dictionaries have no docstring of their own.
+_VALUES = {
+    "READOUTS": """The read-outs by name: how k outputs become one of two classes.
+
+>>> import featavg as fa
+>>> sorted(fa.READOUTS)
+['max', 'probability', 'sum']
+""",
+    "MEASURES": """What a sweep can measure, by name.
+
+>>> import featavg as fa
+>>> fa.MEASURES["gain"].about
+'median exact radius of cluster labels (`max`) over that of class labels'
+""",
+}
+
+
+def makers() -> dict[str, list[str]]:
+    """For each public class the public functions that return it."""
+    import featavg
+
+    classes = [name for name in names() if inspect.isclass(getattr(featavg, name))]
+    made: dict[str, list[str]] = {name: [] for name in classes}
+    for name in names():
+        thing = getattr(featavg, name)
+        if inspect.isclass(thing) or not callable(thing):
+            continue
+        returned = str(inspect.signature(thing).return_annotation)
+        for other in classes:
+            if re.search(rf"\b{other}\b", returned):
+                made[other].append(name)
+    return made
+
+
+def examples(name: str, made: dict[str, list[str]]) -> list[tuple[str, list[doctest.Example]]]:
+    """The examples of a name: its own, else those of the functions that make it."""
+    for source in (name, *made.get(name, [])):
+        found = doctest.DocTestParser().get_examples(docstring(source))
+        if found:
+            return [(source, found)]
+    return []
+
+
+def left_out(name: str) -> list[doctest.Example]:
+    """The examples that are too long for the tests: marked `# doctest: +SKIP`."""
+    found = doctest.DocTestParser().get_examples(docstring(name))
+    return found if any(doctest.SKIP in example.options for example in found) else []
+
+
+def run_left_out(name: str) -> None:
+    """Run what the tests leave out, and compare what it prints."""
+    found = left_out(name)
+    for example in found:
+        example.options.pop(doctest.SKIP, None)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.REPORT_ONLY_FIRST_FAILURE
+    namespace = dict(vars(import_module(documented(name).__module__)))
+    test = doctest.DocTest(found, namespace, name, None, 0, None)
+    said: list[str] = []
+    doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
+    if said:
+        raise ValueError(f"the example of {name} does not come out as printed:\n{''.join(said)}")
+
+
+def write(folder: Path, run: bool) -> None:
+    """The pages and their index; with `run`, also run the examples that the tests leave out."""
+    import featavg
+
+    folder.mkdir()
+    made = makers()
+    lines = ["# API", "", "Every public name, in the order of the stages; all are in `featavg`."]
+    lines += ["`help(fa.NAME)` says the same.", ""]
+    entries = []
+    for stage, listed in surface():
+        lines += [f"## {stage}", ""]
+        for name in listed:
+            if run and left_out(name):
+                run_left_out(name)
+            first = docstring(name).split("\n\n")[0].replace("\n", " ")
+            entries.append(file_of(name, getattr(featavg, name)))
+            lines.append(f"- [`{name}`]({entries[-1]}.md): {_plain(first)}")
+            text = _page(name, getattr(featavg, name), made)
+            (folder / f"{entries[-1]}.md").write_text(text, encoding="utf-8")
+        lines.append("")
+    lines += ["```{toctree}", ":hidden:", "", *entries, "```", ""]
+    (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
+
+
+def file_of(name: str, thing: object) -> str:
+    """Names that differ only in their letters' size are different pages on every disk."""
+    if inspect.isclass(thing):
+        return f"{name.lower()}-class"
+    return f"{name.lower()}-{'function' if callable(thing) else 'value'}"
+
+
+def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
+    import featavg
+
+    signature = name
+    if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        signature = _signature(name, thing)
+    text = docstring(name)
+    parts = [f"# {name}", "", "```python", f"fa.{signature}", "```", "", "```text", text, "```", ""]
+    if made.get(name):
+        links = ", ".join(
+            f"[`{maker}`]({file_of(maker, getattr(featavg, maker))}.md)" for maker in made[name]
+        )
+        parts += [f"Returned by {links}.", ""]
+        shown = examples(name, made)
+        if shown and shown[0][0] != name:
+            parts += ["## Example", "", "```pycon", _as_typed(shown[0][1]), "```", ""]
+    for method, value in vars(thing).items() if inspect.isclass(thing) else ():
+        public = not method.startswith("_") and (callable(value) or isinstance(value, property))
+        doc = inspect.getdoc(value) or ""
+        if public and doc:
+            parts += [f"## {method}", "", "```text", doc, "```", ""]
+    return "\n".join([*parts, f"Defined in `{documented(name).__module__}`.", ""])
+
+
+def _signature(name: str, thing: Any) -> str:
+    """As it would be called, one argument a line where it does not fit one."""
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return name
+    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", f"{name}{signature}")
+    if len(text) <= 90:
+        return text
+    arguments = [
+        re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", str(parameter))
+        for parameter in signature.parameters.values()
+    ]
+    returned = text.rpartition(" -> ")[2] if " -> " in text else ""
+    return f"{name}(\n" + "".join(f"    {one},\n" for one in arguments) + f") -> {returned}"
+
+
+def _as_typed(found: list[doctest.Example]) -> str:
+    lines = []
+    for example in found:
+        source = example.source.rstrip("\n").splitlines()
+        lines += [f">>> {source[0]}", *(f"... {line}" for line in source[1:])]
+        lines += example.want.rstrip("\n").splitlines() if example.want else []
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    for sign in ("\\", "*", "|", "[", "_", "$"):
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("<", "&lt;")
