@@ -26,7 +26,7 @@ def rows() -> list[Row]:
 def curve(images: int = 100) -> list[Row]:
     """One minimal-norm pass against PGD-40 at 20 radii, in gradients and in accuracy."""
     from featavg.data.image_sets.published import load
-    from featavg.experiments.images.curves import minimal, wrapped
+    from featavg.experiments.images import coarse_model, minimal_radii
     from featavg.nets.torch.architecture import architecture
     from featavg.robustness.curve import curve_of, pgd_curve
     from featavg.training.torch.module import train_module
@@ -39,13 +39,13 @@ def curve(images: int = 100) -> list[Row]:
     own = task.test.fine[:images]
     seconds = {}
     start = time.perf_counter()
-    model = wrapped(net, task, "fine", "probability").shaped(x)
-    found = minimal(model, x, y, "l2", 60)
+    model = coarse_model(net, task, "fine", "probability").shaped(x)
+    found = minimal_radii(model, x, y, "l2", 60)
     seconds["minimal"] = time.perf_counter() - start
     gradients = model.cost.gradients / images
     radii = np.linspace(0.0, 1.5 * float(np.median(found)), 21)[1:]
     start = time.perf_counter()
-    model = wrapped(net, task, "fine", "probability")
+    model = coarse_model(net, task, "fine", "probability")
     pgd = pgd_curve(model, x, y, radii, own=own, steps=40)
     seconds["pgd"] = time.perf_counter() - start
     ours = curve_of(found, model.unit("l2"), radii)

@@ -109,11 +109,12 @@ def _plain_step() -> Callable[[], None]:
 
 def deep_loss() -> Row:
     """Depths 1 to 4, five seeds each, by gradient flow in log time."""
-    from featavg.experiments.margins.homogeneous_flow import DEPTHS
+    from featavg.experiments.margins import NETWORK_DEPTHS, homogeneous_flow
 
     start = time.perf_counter()
     worst = max(
-        float(homogeneous_flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max()) for depth in DEPTHS
+        float(homogeneous_flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max())
+        for depth in NETWORK_DEPTHS
     )
     seconds = time.perf_counter() - start
     reached = worst / math.log(10)

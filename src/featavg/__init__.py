@@ -5,33 +5,26 @@ and so does this module, which imports a name when it is first used. `import fea
 `featavg --help` therefore cost next to nothing.
 """
 
-from functools import cache
-from importlib import import_module
-from pathlib import Path
+from functools import cache as _cache
+
+from featavg.faces import face as _face
+from featavg.faces import homes as _homes
 
 __version__ = "0.2.0"
+__all__ = ["__version__", *sorted(_homes(__file__))]  # noqa: PLE0604 (names, read from the page)
+
+_look_up, _ = _face(__name__, __file__)
 
 
-def _homes() -> dict[str, str]:
-    """Which module each public name lives in."""
-    stated = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    lines = [line.split() for line in stated.splitlines() if line.startswith("from ")]
-    return {name: module for _, module, _, name, *_ in lines}
-
-
-_HOME_OF = _homes()
-__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 (names, read from the stub)
-
-
-# Cached here and not in the module's own names: doctest would find every function that was used
-# there once more, and run its example without what its own module imports.
-@cache
+# Kept, unlike the names of a folder: what is guarded is one object, which can be pickled. And kept
+# here, not in the module's own names: doctest would find every function that was used there once
+# more, and run its example without what its own module imports.
+@_cache
 def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'featavg' has no attribute {name!r}")
+    public = _look_up(name)
     from featavg.boundary import guarded
 
-    return guarded(getattr(import_module(_HOME_OF[name]), name))
+    return guarded(public)
 
 
 def __dir__() -> list[str]:

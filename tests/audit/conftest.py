@@ -12,12 +12,12 @@ from featavg.data.image_sets.published import load_images
 def without_gains(monkeypatch):
     """Leave out the gains in feature space, which take most of the time of a small audit."""
     pytest.importorskip("torch")
-    from featavg.experiments.audit import audit
+    from featavg.experiments.audit import run
     from featavg.experiments.audit.gain import FeatureGain
 
     for name in ("predicted_gain", "measured_gain"):
         left_out = FeatureGain(None, None, None, 0.0, "left out")
-        monkeypatch.setattr(audit, name, lambda *given, answer=left_out, **named: answer)
+        monkeypatch.setattr(run, name, lambda *given, answer=left_out, **named: answer)
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,13 @@ import featavg as fa  # noqa: E402
 from featavg.cli import main  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.audit import radii as radii_module  # noqa: E402
-from featavg.experiments.audit.audit import audit  # noqa: E402
 from featavg.experiments.audit.discovery import discover  # noqa: E402
 from featavg.experiments.audit.gain import measured_gain, predicted_gain  # noqa: E402
 from featavg.experiments.audit.gradients import LayerGradient, reported  # noqa: E402
 from featavg.experiments.audit.labels import balanced  # noqa: E402
 from featavg.experiments.audit.module_from_name import load_model  # noqa: E402
 from featavg.experiments.audit.remedies import rehead, retrain, save_module  # noqa: E402
+from featavg.experiments.audit.run import audit  # noqa: E402
 from featavg.experiments.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
 
@@ -201,7 +201,7 @@ def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
 def test_a_killed_audit_goes_on(trained, digits, tmp_path, monkeypatch):
     x, coarse, fine = digits
     settings = QUICK | {"radii": 100, "folder": tmp_path}
-    real, calls = radii_module.minimal, []
+    real, calls = radii_module.minimal_radii, []
 
     def killed(*arguments):
         calls.append(1)
@@ -209,7 +209,7 @@ def test_a_killed_audit_goes_on(trained, digits, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(radii_module, "minimal", killed)
+    monkeypatch.setattr(radii_module, "minimal_radii", killed)
     with pytest.raises(KeyboardInterrupt):
         audit(trained, x, coarse, fine, **settings)
     kept = list(tmp_path.glob("radii-*.json"))

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from featavg.experiments.audit.audit import audit  # noqa: E402
 from featavg.experiments.audit.classifier import classifier  # noqa: E402
+from featavg.experiments.audit.run import audit  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402
 
 torch.set_num_threads(1)

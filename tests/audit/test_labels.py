@@ -12,15 +12,15 @@ from torch import nn  # noqa: E402
 
 from featavg.data.image_sets.published import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.audit import hidden_subclasses, label_cell  # noqa: E402
-from featavg.experiments.audit.hidden_subclasses import HiddenStudy, undersampled  # noqa: E402
+from featavg.experiments.audit import hidden_study, label_cell  # noqa: E402
+from featavg.experiments.audit.hidden_study import HiddenStudy, undersampled  # noqa: E402
 from featavg.experiments.audit.label_cell import (  # noqa: E402
     CellProtocol,
     CellResult,
     LabelCell,
     trained_cell,
 )
-from featavg.experiments.audit.label_table import LabelRow, LabelTable, label_table  # noqa: E402
+from featavg.experiments.audit.label_study import LabelRow, LabelTable, label_table  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
 from featavg.nets.torch.lipschitz import layer_norms, lipschitz  # noqa: E402
 from featavg.training.torch.objectives import (  # noqa: E402
@@ -235,15 +235,15 @@ def test_a_hidden_digit_is_rare_in_training_only(monkeypatch, tmp_path):
     assert task.groups.tolist() == [1] * 5 + [0] * 5
     assert len(task.test) == len(digits.test)
     for name, value in {"EPOCHS": 2, "PER_DIGIT": 3, "BUDGET": 15, "CLUSTERS": 3}.items():
-        monkeypatch.setattr(hidden_subclasses, name, value)
-    monkeypatch.setattr(hidden_subclasses, "NUMBERS", (2, 3))
-    study = hidden_subclasses.hidden_subclasses(digits, (0,), tmp_path)
-    assert [row.method for row in study.rows] == list(hidden_subclasses.METHODS)
+        monkeypatch.setattr(hidden_study, name, value)
+    monkeypatch.setattr(hidden_study, "NUMBERS", (2, 3))
+    study = hidden_study.hidden_subclasses(digits, (0,), tmp_path)
+    assert [row.method for row in study.rows] == list(hidden_study.METHODS)
     assert study.mean("true digits", "accuracy") > 0.7
     assert 0.0 < study.mean("discovered labels", "rand") <= 1.0
     assert json.dumps(study.to_json(), allow_nan=False)
     assert len(study.figure().panels) == 2
-    monkeypatch.setattr(hidden_subclasses, "_one_seed", None)
-    again = hidden_subclasses.hidden_subclasses(digits, (0,), tmp_path)
+    monkeypatch.setattr(hidden_study, "_one_seed", None)
+    again = hidden_study.hidden_subclasses(digits, (0,), tmp_path)
     assert isinstance(again, HiddenStudy)
     assert again.to_json() == study.to_json()

@@ -13,17 +13,17 @@ from featavg.claims.connections import (
     simplicity,
 )
 from featavg.data.lattice import Lattice
+from featavg.experiments.connections import bayes_radius as optimal_radius_experiment
 from featavg.experiments.connections import (
-    boundary_picture,
-    off_manifold,
-    slab_reliance,
-    useful_features,
+    boundary,
+    dimpled_manifold,
+    feature_usefulness,
+    slab_shuffling,
 )
-from featavg.experiments.connections import implicit_bias as implicit_bias_experiment
-from featavg.experiments.connections import optimal_radius as optimal_radius_experiment
-from featavg.experiments.connections.hinted_margin import hinted_margin
-from featavg.experiments.connections.paired_pictures import PairedPictures
-from featavg.experiments.connections.power_relu_run import power_relu_run
+from featavg.experiments.connections import implicit_biases as implicit_bias_experiment
+from featavg.experiments.connections.half_margin import hinted_margin
+from featavg.experiments.connections.mnist_cifar import PairedPictures
+from featavg.experiments.connections.power_relu_runs import power_relu_run
 from featavg.training.train import train
 
 # Their honest runs need data or minutes: the verdict of the broken ones is tested here alone.
@@ -48,7 +48,7 @@ def powers_swapped(module):
 
 def random_labels(monkeypatch):
     """Labels that no coordinate gives away."""
-    honest = slab_reliance.slab_task
+    honest = slab_shuffling.slab_task
 
     def shuffled(name, d):
         task = honest(name, 5)
@@ -61,31 +61,31 @@ def random_labels(monkeypatch):
 
         return Shuffled(task.blocks, task.margin, task.noise)
 
-    monkeypatch.setattr(slab_reliance, "slab_task", shuffled)
-    plain = slab_reliance._one.__wrapped__
+    monkeypatch.setattr(slab_shuffling, "slab_task", shuffled)
+    plain = slab_shuffling._one.__wrapped__
 
     def short(name, seed, d, *_):
         return plain(name, seed, d, 500, (8,), 20, 0.1, 0.0)
 
-    monkeypatch.setattr(slab_reliance, "_one", short)
+    monkeypatch.setattr(slab_shuffling, "_one", short)
 
 
 def roles_traded(monkeypatch):
     """What coarse labels learn is called a single feature, and the reverse."""
-    honest = useful_features._learnt
+    honest = feature_usefulness._learnt
 
     def traded(task, seed):
         learnt = honest(task, seed)
         return {"single": learnt["average"], "average": learnt["single"]}
 
-    monkeypatch.setattr(useful_features, "_learnt", traded)
+    monkeypatch.setattr(feature_usefulness, "_learnt", traded)
 
 
 def nothing_off_the_manifold(monkeypatch):
     """Initial weights without a part outside the subspace."""
-    honest = off_manifold.dimpled_network
+    honest = dimpled_manifold.dimpled_network
     monkeypatch.setattr(
-        off_manifold, "dimpled_network", lambda labels, size, seed, task: honest(labels, 1e-5, seed, task)
+        dimpled_manifold, "dimpled_network", lambda labels, size, seed, task: honest(labels, 1e-5, seed, task)
     )  # fmt: skip
 
 
@@ -97,13 +97,13 @@ def structured_labels(monkeypatch):
 
 def ideal_networks_traded(monkeypatch):
     """f_FA and f_FD under each other's name."""
-    honest = boundary_picture.ideal_nets
+    honest = boundary.ideal_nets
 
     def traded(task):
         averaged, decoupled, biased = honest(task)
         return replace(averaged, net=decoupled.net), replace(decoupled, net=averaged.net), biased
 
-    monkeypatch.setattr(boundary_picture, "ideal_nets", traded)
+    monkeypatch.setattr(boundary, "ideal_nets", traded)
 
 
 def large_start(monkeypatch):

@@ -6,8 +6,13 @@ import numpy as np
 from tests.claims.sabotage import Sabotage
 
 from featavg.claims.margins import homogeneous, kkt, radius, table
-from featavg.experiments.margins import homogeneous_flow, kkt_radius, kkt_runs, linear_limits
-from featavg.experiments.margins.margin_table import PUBLISHED, MarginRow, MarginTable
+from featavg.experiments.margins import (
+    homogeneous_nets,
+    kkt_robustness,
+    kkt_runs,
+    linear_classifiers,
+)
+from featavg.experiments.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
 from featavg.nets.ideal import biased_robust, feature_decoupling
 
 # Their honest runs take hours: what breaks them is tested in tests/margins/test_results.py.
@@ -20,11 +25,11 @@ def class_means(x, y, clock):
 
 def shallow(monkeypatch):
     """Two layers, and a loss of e^-200."""
-    flow = homogeneous_flow.homogeneous_flow
+    flow = homogeneous_nets.homogeneous_flow
     monkeypatch.setattr(
         homogeneous, "homogeneous_flow", lambda depth, seeds: flow(depth, seeds, target=-200.0)
     )
-    monkeypatch.setattr(homogeneous, "DEPTHS", (2,))
+    monkeypatch.setattr(homogeneous, "NETWORK_DEPTHS", (2,))
 
 
 def four_clusters(monkeypatch):
@@ -33,7 +38,7 @@ def four_clusters(monkeypatch):
     for module in (kkt, radius):
         monkeypatch.setattr(module, "K", 4)
         monkeypatch.setattr(module, "PLANS", plans)
-    honest = kkt_radius.kkt_radius
+    honest = kkt_robustness.kkt_radius
     monkeypatch.setattr(
         radius, "kkt_radius", lambda *plan, **options: honest(*plan, clusters=(4,), **options)
     )
@@ -47,7 +52,7 @@ def wrong_order(monkeypatch):
 
 
 def _of_order(depth, seeds, order):
-    flow = homogeneous_flow.homogeneous_flow(depth, seeds, target=-200.0)
+    flow = homogeneous_nets.homogeneous_flow(depth, seeds, target=-200.0)
     scale = flow.margins.norm ** (order - depth)
     margins = replace(
         flow.margins,
@@ -60,7 +65,7 @@ def _of_order(depth, seeds, order):
 
 def one_layer_for_all(monkeypatch):
     """A linear model passed off as deep ones."""
-    flow = homogeneous_flow.homogeneous_flow
+    flow = homogeneous_nets.homogeneous_flow
     monkeypatch.setattr(
         homogeneous,
         "homogeneous_flow",
@@ -96,7 +101,7 @@ def falling_table(monkeypatch):
     """Margins that fall from row to row."""
     rows = tuple(
         MarginRow(row.model, 10, row.log10_loss, 1e-6 / row.model, 1e-4, (1.0, 1.1, 0.9))
-        for row in PUBLISHED[:3]
+        for row in PUBLISHED_MARGINS[:3]
     )
     entry = {"epoch": 1, "log10_loss": -1.0, "smallest_margin": 1.0, "normalized_margin": 1e-6,
              "product_margin": 1e-4}  # fmt: skip
@@ -106,11 +111,11 @@ def falling_table(monkeypatch):
 _BROKEN = {
     "margin-linear-flow": (
         "the flow ends in the difference of the class means",
-        lambda m: m.setattr(linear_limits, "linear_flow", class_means),
+        lambda m: m.setattr(linear_classifiers, "linear_flow", class_means),
     ),
     "margin-linear-path": (
         "so does the minimiser",
-        lambda m: m.setattr(linear_limits, "penalty_path", class_means),
+        lambda m: m.setattr(linear_classifiers, "penalty_path", class_means),
     ),
     "margin-homogeneous-growth": ("the order of homogeneity is wrong by one", wrong_order),
     "margin-direction": ("the order of homogeneity is wrong by one", wrong_order),
@@ -122,12 +127,12 @@ _BROKEN = {
     ),
     "margin-kkt-radius": (
         "the networks are the robust ones with biases",
-        other_networks(kkt_radius, biased_robust),
+        other_networks(kkt_robustness, biased_robust),
     ),
     "margin-lipschitz": (
         "the Lipschitz constant is half of what it is",
         lambda m: m.setattr(
-            radius, "lipschitz_radii", lambda *a: 2 * kkt_radius.lipschitz_radii(*a)
+            radius, "lipschitz_radii", lambda *a: 2 * kkt_robustness.lipschitz_radii(*a)
         ),
     ),
     "margin-table": ("margins fall from row to row", falling_table),

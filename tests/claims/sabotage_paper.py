@@ -12,19 +12,19 @@ from tests.claims.sabotage import Sabotage, everywhere
 from featavg.claims.paper import decoupling as decoupling_claims
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.paper import (
-    bias_grid,
-    clean_error,
-    cosine_matrices,
+    biased_average,
+    clean_errors,
     dead_neurons,
+    figure2_cosines,
+    figure3_curves,
     initialisation,
-    paper_run,
-    radius_growth,
+    paper_runs,
     radius_runs,
-    robust_curves,
-    slopes,
+    radius_scaling,
+    steepness,
     theorem_runs,
-    theorem_sweep,
-    unequal_clusters,
+    theorem_sweeps,
+    unequal_sizes,
     universal,
 )
 from featavg.measures.alignment import neuron_signs
@@ -40,31 +40,31 @@ Patch = pytest.MonkeyPatch
 
 
 def small_theorems(patch: Patch) -> None:
-    everywhere(patch, theorem_sweep, "DIMENSIONS", (10**3, 10**6))
-    everywhere(patch, theorem_sweep, "SAMPLES", 150)
-    everywhere(patch, theorem_sweep, "SIZES", (100, 200))
+    everywhere(patch, theorem_sweeps, "DIMENSIONS", (10**3, 10**6))
+    everywhere(patch, theorem_sweeps, "SAMPLES", 150)
+    everywhere(patch, theorem_sweeps, "SIZES", (100, 200))
     everywhere(patch, theorem_runs, "SAMPLES_POWER", 6)
     patch.setattr(theorem_runs, "FLOW_TOLERANCE", 1e-3)
 
 
 def small_radii(patch: Patch) -> None:
-    everywhere(patch, radius_runs, "DIMENSIONS", (3_162, 100_000))
-    everywhere(patch, radius_runs, "CLUSTERS", (4, 20))
-    everywhere(patch, radius_growth, "POINTS", 12)
-    everywhere(patch, radius_growth, "IDEAL_POINTS", 12)
+    everywhere(patch, radius_runs, "RADIUS_DIMENSIONS", (3_162, 100_000))
+    everywhere(patch, radius_runs, "RADIUS_CLUSTERS", (4, 20))
+    everywhere(patch, radius_scaling, "POINTS", 12)
+    everywhere(patch, radius_scaling, "IDEAL_POINTS", 12)
     for name, value in (("POINTS", 16), ("ATTACKED", 6), ("BRACKETED", 2)):
-        everywhere(patch, robust_curves, name, value)
-    everywhere(patch, robust_curves, "AT", tuple(np.linspace(10.0, 42.0, 17).tolist()))
+        everywhere(patch, figure3_curves, name, value)
+    everywhere(patch, figure3_curves, "AT", tuple(np.linspace(10.0, 42.0, 17).tolist()))
     everywhere(patch, radius_runs, "N_TRAIN", 300)
 
 
 def small_paper_run(patch: Patch) -> None:
-    patch.setattr(paper_run, "N_TRAIN", 200)
-    patch.setattr(paper_run, "STEPS", 30)
+    patch.setattr(paper_runs, "N_TRAIN", 200)
+    patch.setattr(paper_runs, "STEPS", 30)
 
 
 def small_figure2(patch: Patch) -> None:
-    patch.setattr(cosine_matrices, "N_TRAIN", 1000)
+    patch.setattr(figure2_cosines, "N_TRAIN", 1000)
 
 
 # Networks that are not what training makes of them.
@@ -171,7 +171,7 @@ class PrintedQuotient(Coefficients):
 
 def large_start(patch: Patch) -> None:
     """The talks' initialisation at the paper's setting."""
-    patch.setattr(paper_run, "Recipe", partial(Recipe, sigma_w=1.0, sigma_b=1.0))
+    patch.setattr(paper_runs, "Recipe", partial(Recipe, sigma_w=1.0, sigma_b=1.0))
 
 
 def always_on(data, recipe):
@@ -183,7 +183,7 @@ def always_on(data, recipe):
 
 def pgd_sees_all(case, readout, seeds, points, at):
     """PGD that finds every flip there is."""
-    return radius_runs.measured(case, readout, seeds, robust_curves.POINTS).robust_accuracy(
+    return radius_runs.measured_radii(case, readout, seeds, figure3_curves.POINTS).robust_accuracy(
         np.array(at)
     )[1]
 
@@ -197,12 +197,12 @@ def _patch(module, **changes) -> object:
 
 
 def small_unequal(patch: Patch) -> None:
-    patch.setattr(unequal_clusters, "N_TRAIN", 200)
-    patch.setattr(unequal_clusters, "PARTITIONS", (2, 5))
+    patch.setattr(unequal_sizes, "N_TRAIN", 200)
+    patch.setattr(unequal_sizes, "PARTITIONS", (2, 5))
 
 
 def small_start(patch: Patch) -> None:
-    for name, value in (("N_TRAIN", 200), ("LONG_STEPS", 50), ("SCALES", (1.0, 5.5e-4))):
+    for name, value in (("N_TRAIN", 200), ("START_LONG_STEPS", 50), ("SCALES", (1.0, 5.5e-4))):
         patch.setattr(initialisation, name, value)
 
 
@@ -212,28 +212,28 @@ def small_dead(patch: Patch) -> None:
 
 
 def small_grid(patch: Patch) -> None:
-    patch.setattr(bias_grid, "THRESHOLDS", (-4.0, 0.0, 0.6))
-    patch.setattr(bias_grid, "POINTS", 12)
+    patch.setattr(biased_average, "THRESHOLDS", (-4.0, 0.0, 0.6))
+    patch.setattr(biased_average, "POINTS", 12)
 
 
 ROWS = (
     Sabotage(
         "figure-2a-averaged",
         "each neuron keeps one feature of its class",
-        no_averaging(cosine_matrices),
+        no_averaging(figure2_cosines),
         small_figure2,
     ),
     Sabotage(
         "figure-2b-decoupled",
         "each group takes up its class's other features",
-        no_averaging(cosine_matrices),
+        no_averaging(figure2_cosines),
         small_figure2,
     ),
     Sabotage(
         "theorem-2-clean",
         "six times the noise",
-        _patch(clean_error, MultiCluster=partial(MultiCluster, sigma=6.0)),
-        _patch(clean_error, POINTS=2000),
+        _patch(clean_errors, MultiCluster=partial(MultiCluster, sigma=6.0)),
+        _patch(clean_errors, POINTS=2000),
     ),
     Sabotage(
         "theorem-1-averaging",
@@ -256,7 +256,7 @@ ROWS = (
     Sabotage(
         "lemma-1-2-decomposition",
         "the recursion divides by the squared norm, as printed",
-        _patch(paper_run, Coefficients=PrintedQuotient),
+        _patch(paper_runs, Coefficients=PrintedQuotient),
         small_paper_run,
     ),
     Sabotage(
@@ -306,7 +306,7 @@ ROWS = (
     Sabotage(
         "assumption-2-unequal",
         "each neuron keeps one feature of its class",
-        no_averaging(unequal_clusters),
+        no_averaging(unequal_sizes),
         small_unequal,
     ),
     Sabotage(
@@ -320,7 +320,7 @@ ROWS = (
     Sabotage(
         "average-any-bias",
         "three times the signal",
-        _patch(bias_grid, MultiCluster=partial(MultiCluster, alpha=3.0)),
+        _patch(biased_average, MultiCluster=partial(MultiCluster, alpha=3.0)),
         small_grid,
     ),
     Sabotage(
@@ -332,7 +332,7 @@ ROWS = (
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
-        _patch(slopes, ideal_network=lambda kind, task: feature_decoupling(task)),
+        _patch(steepness, ideal_network=lambda kind, task: feature_decoupling(task)),
         small_radii,
     ),
     Sabotage(
@@ -344,13 +344,13 @@ ROWS = (
     Sabotage(
         "theorem-3-f-fa",
         "f_FA is the robust solution",
-        _patch(radius_growth, feature_averaging=biased_robust),
+        _patch(radius_scaling, feature_averaging=biased_robust),
         small_radii,
     ),
     Sabotage(
         "robust-solution-exists",
         "the construction is the average",
-        _patch(radius_growth, biased_robust=feature_averaging),
+        _patch(radius_scaling, biased_robust=feature_averaging),
         small_radii,
     ),
     Sabotage(

@@ -8,34 +8,34 @@ import pytest
 from tests.claims.sabotage import everywhere, forget_results
 
 from featavg.experiments.paper import (
-    bias_grid,
-    clean_error,
+    biased_average,
+    clean_errors,
     dead_neurons,
-    paper_run,
-    radius_growth,
+    paper_runs,
     radius_runs,
+    radius_scaling,
     theorem_runs,
-    unequal_clusters,
+    unequal_sizes,
     universal,
 )
-from featavg.experiments.paper.decoupling_lemmas import epsilon, epsilon_exponent
+from featavg.experiments.paper.decoupling_proof import epsilon, epsilon_exponent
 from featavg.experiments.paper.theorem_runs import theorem_run
 
 
 def small_growth(patch):
-    everywhere(patch, radius_runs, "DIMENSIONS", (3_162, 100_000))
-    everywhere(patch, radius_runs, "CLUSTERS", (4, 20))
-    patch.setattr(radius_growth, "IDEAL_POINTS", 4)
+    everywhere(patch, radius_runs, "RADIUS_DIMENSIONS", (3_162, 100_000))
+    everywhere(patch, radius_runs, "RADIUS_CLUSTERS", (4, 20))
+    patch.setattr(radius_scaling, "IDEAL_POINTS", 4)
 
 
 def small_paper_run(patch):
-    patch.setattr(paper_run, "N_TRAIN", 100)
-    patch.setattr(paper_run, "STEPS", 5)
+    patch.setattr(paper_runs, "N_TRAIN", 100)
+    patch.setattr(paper_runs, "STEPS", 5)
 
 
 def small_unequal(patch):
-    patch.setattr(unequal_clusters, "N_TRAIN", 100)
-    patch.setattr(unequal_clusters, "PARTITIONS", (2,))
+    patch.setattr(unequal_sizes, "N_TRAIN", 100)
+    patch.setattr(unequal_sizes, "PARTITIONS", (2,))
 
 
 def small_dead(patch):
@@ -44,21 +44,21 @@ def small_dead(patch):
 
 
 def small_grid(patch):
-    patch.setattr(bias_grid, "THRESHOLDS", (0.0, 0.6))
-    patch.setattr(bias_grid, "POINTS", 4)
+    patch.setattr(biased_average, "THRESHOLDS", (0.0, 0.6))
+    patch.setattr(biased_average, "POINTS", 4)
 
 
 RESULTS = {
-    "bias_grid": (small_grid, lambda: bias_grid.bias_grid(0)),
+    "bias_grid": (small_grid, lambda: biased_average.bias_grid(0)),
     "clean_error": (
-        lambda patch: patch.setattr(clean_error, "POINTS", 200),
-        lambda: clean_error.clean_error((0,)),
+        lambda patch: patch.setattr(clean_errors, "POINTS", 200),
+        lambda: clean_errors.clean_error((0,)),
     ),
     "dead_neurons": (small_dead, lambda: dead_neurons.dead_neurons_study(0)),
-    "paper_run": (small_paper_run, lambda: paper_run.paper_run("coarse", (0, 1))),
-    "radius_growth": (small_growth, lambda: radius_growth.radius_growth(("f_FA", "biased"), (0,))),
+    "paper_run": (small_paper_run, lambda: paper_runs.paper_run("coarse", (0, 1))),
+    "radius_growth": (small_growth, lambda: radius_scaling.radius_growth(("f_FA", "biased"), (0,))),
     "remark_lengths": (lambda patch: None, lambda: universal.remark_lengths((0,))),
-    "unequal_clusters": (small_unequal, lambda: unequal_clusters.unequal_clusters((0,))),
+    "unequal_clusters": (small_unequal, lambda: unequal_sizes.unequal_clusters((0,))),
 }
 
 
@@ -99,7 +99,7 @@ def test_a_run_of_the_regime_by_hand(monkeypatch) -> None:
 
 def test_predicted_coefficients_solve_their_equation() -> None:
     shares = np.array([0.02, 0.1, 0.5])
-    lam = unequal_clusters.predicted_coefficients(shares, 60.0)
+    lam = unequal_sizes.predicted_coefficients(shares, 60.0)
     np.testing.assert_allclose(lam + np.exp(lam) - 1, 60.0 * shares)
 
 

@@ -9,10 +9,11 @@ from featavg.claims.images.curves import PGD_RADII, evidence
 from featavg.claims.images.digits import digits
 from featavg.claims.ledger import ClaimSettings, NotRun, Verdict
 from featavg.claims.registry import all_claims
-from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS, DecisionCurve, ImageCurves
+from featavg.experiments.images.curve_result import ImageCurves
 from featavg.experiments.images.curves import PgdEnds
+from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
 from featavg.experiments.images.label_pairs import LabelPair, mean_curves
-from featavg.experiments.images.published_curves import PUBLISHED, stretch_to_published
+from featavg.experiments.images.published_curves import PUBLISHED_CURVES, stretch_to_published
 from featavg.nets.readouts.registry import READOUTS
 from featavg.robustness.curve import Curve
 
@@ -56,7 +57,7 @@ def read_at(radii, percent):
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
 def test_a_common_scale_of_the_radii_is_found(name):
-    paper = PUBLISHED[name]
+    paper = PUBLISHED_CURVES[name]
     radii = np.array(paper["radii"])
     shrunk = {labels: read_at(radii / 1.3, paper[labels]) for labels in ("coarse", "fine")}
     factor, left = stretch_to_published(name, shrunk)
@@ -69,7 +70,7 @@ def test_a_common_scale_of_the_radii_is_found(name):
 
 def made_up(shift: float, seed: int = 0) -> LabelPair:
     """A pair that has the published curves under both protocols, the fine one moved by `shift`."""
-    paper = PUBLISHED["mnist"]
+    paper = PUBLISHED_CURVES["mnist"]
 
     def curve(protocol, labels, readout, radii):
         percent = np.interp(radii, paper["radii"], paper[labels])

@@ -12,13 +12,13 @@ from featavg.commands.images import register as register_images  # noqa: E402
 from featavg.data.image_sets.published import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.images import curves  # noqa: E402
-from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS  # noqa: E402
 from featavg.experiments.images.curves import (  # noqa: E402
     CurveSettings,
     adaptive,
     image_curve,
     own_loss_pgd,
 )
+from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
 from featavg.experiments.images.foolbox_comparison import AttackComparison, compare_attacks  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402
 from featavg.training.torch.recipe import ImageRecipe  # noqa: E402
@@ -61,8 +61,8 @@ def test_the_adaptive_attack_is_nowhere_weaker_than_the_published_one(trained):
 def test_the_attack_is_no_weaker_than_foolbox_at_the_same_budget(trained, labels):
     pytest.importorskip("foolbox")
     task, nets, _ = trained
-    rows = curves.sample(task, 60, seed=0)
-    model = curves.wrapped(nets[labels], task, labels, "probability")
+    rows = curves.attacked_images(task, 60, seed=0)
+    model = curves.coarse_model(nets[labels], task, labels, "probability")
     pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
     comparison = compare_attacks(model, pixels, y, budget=60, network=f"{labels} labels")
     assert comparison.mean_ratio <= 1.0

@@ -7,7 +7,7 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.experiments.margins.kkt_radius import LISTED, lipschitz_bound, lipschitz_radii
+from featavg.experiments.margins.kkt_robustness import LISTED, lipschitz_bound, lipschitz_radii
 from featavg.measures.kkt import kkt, sample_gradients
 from featavg.measures.margin import margins, parameter_norm, sample_margins
 from featavg.measures.svm import checked_max_margin

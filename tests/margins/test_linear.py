@@ -17,7 +17,7 @@ from featavg.nets.deep import Deep
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import Stop, run
 from featavg.training.linear.flow import linear_flow
-from featavg.training.linear.penalty_path import penalty_path
+from featavg.training.linear.penalties import penalty_path
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.flow import GradientFlow

@@ -21,7 +21,7 @@ from featavg.cli import main  # noqa: E402
 from featavg.data.image_sets.published import load  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.margins.margin_table import attack_radii  # noqa: E402
+from featavg.experiments.margins.mnist_margins import attack_radii  # noqa: E402
 from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
 from featavg.training.controllers.constant import Constant  # noqa: E402
 from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402
@@ -35,7 +35,6 @@ from featavg.training.margin_network.fit import (  # noqa: E402
 )
 from featavg.training.margin_network.run import (  # noqa: E402
     MarginRun,
-    MarginSettings,
     images_of,
     parameter_norm,
     read_run,
@@ -43,7 +42,8 @@ from featavg.training.margin_network.run import (  # noqa: E402
     write_run,
 )
 from featavg.training.margin_network.scaled_loss import margins, scaled_loss  # noqa: E402
-from featavg.training.margin_network.support import SupportRule, play_round, support_of  # noqa: E402
+from featavg.training.margin_network.settings import MarginSettings, SupportRule  # noqa: E402
+from featavg.training.margin_network.support import play_round, support_of  # noqa: E402
 from featavg.training.trajectory import Outcome  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)

@@ -8,7 +8,7 @@ import pytest
 
 import featavg as fa
 from featavg.claims.margins.table import evidence
-from featavg.experiments.margins.margin_table import PUBLISHED, MarginRow, MarginTable
+from featavg.experiments.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 HISTORY = tuple(
     {"epoch": i, "log10_loss": -float(i), "smallest_margin": 1.0, "normalized_margin": 1e-6 * i,
@@ -21,7 +21,7 @@ def table(margins=(1e-6, 2e-6, 3e-6), radii=((1.0, 2.0, 0.0),) * 3):
         MarginRow(
             row.model, 10 * row.model, row.log10_loss, margin, row.normalized_margin, tuple(r)
         )
-        for row, margin, r in zip(PUBLISHED, margins, radii, strict=False)
+        for row, margin, r in zip(PUBLISHED_MARGINS, margins, radii, strict=False)
     ]
     return MarginTable("mnist", tuple(rows), HISTORY, {})
 

@@ -5,7 +5,7 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
-from featavg.experiments.paper.clean_error import exact_clean_error
+from featavg.experiments.paper.clean_errors import exact_clean_error
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson
 from featavg.measures.alignment import (
     block_cosines,

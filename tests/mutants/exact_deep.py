@@ -114,7 +114,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/layered.py",
+        "robustness/exact/deep/layered_network.py",
         (
             "h, s = magnitudes[-1] + sizes[number], slopes[-1]",
             "h, s = sizes[number], slopes[-1]",

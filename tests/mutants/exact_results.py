@@ -39,7 +39,7 @@ MUTANTS = [
             EXACT_TIGHT("test_listed_pieces_charge_rounding_errors"),
         ),
         (
-            "if pending[leaf] >= found.attack * (1.0 - SAME):",
+            "if pending[leaf] >= found.attack * (1.0 - SAME_WITHIN):",
             "if found.candidates:",
             "the first piece with a flip ends the search",
             EXACT_TIGHT("test_a_piece_that_looked_nearest_does_not_end_the_search"),
@@ -213,7 +213,7 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/witness.py",
         (
-            "alone = margins(net, points[:1], label[:1], positive, readout)[0] <= 0",
+            "alone = decision_margins(net, points[:1], label[:1], positive, readout)[0] <= 0",
             "alone = True",
             "a step that does not flip is a witness",
             EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),

@@ -14,7 +14,7 @@ from tests.robustness.brute_force import brute_force_radius
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.result import RadiusStatus
-from featavg.robustness.exact.witness import margins
+from featavg.robustness.exact.witness import decision_margins
 from featavg.robustness.radii import radii
 
 POINTS = 5
@@ -82,7 +82,7 @@ def check(seed, cases, attacks=()):
     for _ in range(cases // POINTS):
         net, x, positive, readout, kind = random_case(rng)
         y = np.where(rng.random(POINTS) < 0.5, -1, 1)
-        score = margins(net, x, np.ones(POINTS), positive, readout)
+        score = decision_margins(net, x, np.ones(POINTS), positive, readout)
         # Mostly the label that the network gives, so that there is something to measure.
         y = np.where(rng.random(POINTS) < 0.9, np.where(score > 0, 1, -1), y)
         found = radii(net, x, y=y, readout=readout, positive=positive, jobs=1)
@@ -98,7 +98,7 @@ def check(seed, cases, attacks=()):
         # A point on the boundary itself is flipped or not as its sums are rounded.
         flips = np.isfinite(found.attack) & (found.attack > 0)
         for i in np.flatnonzero(flips):
-            again = margins(net, found.witness[i : i + 1], y[i : i + 1], positive, readout)
+            again = decision_margins(net, found.witness[i : i + 1], y[i : i + 1], positive, readout)
             assert again[0] <= 0, (kind, again)
         lengths = np.linalg.norm(found.witness[flips] - x[flips], axis=1)
         np.testing.assert_allclose(lengths, found.attack[flips], rtol=1e-12, atol=1e-300)

@@ -14,7 +14,7 @@ from featavg.robustness.deep_radii import DeepDecision, DeepSolver, deep_radii
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import cuts as cuts_module
 from featavg.robustness.exact.deep.goals import argmax_goals, decision_goals
-from featavg.robustness.exact.deep.layered import layered
+from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii

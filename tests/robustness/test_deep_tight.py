@@ -24,7 +24,7 @@ from featavg.robustness.exact.deep.goals import (
     argmax_goals,
     decision_goals,
 )
-from featavg.robustness.exact.deep.layered import layered
+from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
     extent,

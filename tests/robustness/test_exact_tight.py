@@ -23,16 +23,16 @@ from featavg.robustness.exact.cutting_planes import cutting_planes, price_of
 from featavg.robustness.exact.domination import _holds
 from featavg.robustness.exact.farkas import _empty, _Exact, _null_vector, never_flips
 from featavg.robustness.exact.flipped_set import Family, flipped, kinks
-from featavg.robustness.exact.linf_tree import OFF, ON, UNDECIDED, Program, search
+from featavg.robustness.exact.linf_tree import OFF, ON, UNDECIDED, Program, linf_search
 from featavg.robustness.exact.piece_search import PieceSearch
-from featavg.robustness.exact.pieces import count, leaves
+from featavg.robustness.exact.pieces import count_pieces, list_leaves
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
 from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.relaxation import Affine, Box, Price, chord
 from featavg.robustness.exact.relu_relaxation import ReluRelaxation
 from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.exact.subspace import reduce
-from featavg.robustness.exact.witness import checked, margins
+from featavg.robustness.exact.witness import checked_witness, decision_margins
 
 FREE = Clock(10_000, math.inf)
 RNG = np.random.default_rng
@@ -483,7 +483,7 @@ def test_listed_pieces_charge_rounding_errors():
     net = TwoLayer(np.array([[1.0], [0.0]]), np.array([0.0, 1.0]), np.array([[1.0, -1.0]]))
     for error in (0.0, 0.01):
         space = replace(reduce(net), error=error)
-        pieces = leaves(space, flipped(space, [np.array([[1.0]])]))
+        pieces = list_leaves(space, flipped(space, [np.array([[1.0]])]))
         result = PieceSearch(space, pieces).at(np.array([3.0]), 5.0, FREE)
         assert result.certified == pytest.approx((2.0 - error * (5.0 + 1.0)) / (1.0 + error))
         assert result.attack == pytest.approx(2.0)
@@ -494,8 +494,8 @@ def test_the_nearest_of_several_pieces():
     net = binary(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.5], [-1.0, 0.0]]))
     space = reduce(net)
     families = flipped(space, [np.array([[1.0]])])
-    assert count(families) == 4
-    pieces = leaves(space, families)
+    assert count_pieces(families) == 4
+    pieces = list_leaves(space, families)
     assert sorted(pieces.down[:, 0].sum(axis=1)) == sorted(
         [0.0, *families[0].down[0][families[0].down[0] > 0], families[0].down[0].sum()]
     )
@@ -513,7 +513,7 @@ def test_a_piece_that_looked_nearest_does_not_end_the_search():
     weights = np.diag([1.0, 1.0, 1.0, 3.0])
     net = TwoLayer(weights, np.array([10.0, 10.0, 9.0, 7.6]), np.eye(4))
     space, own = reduce(net), np.array([True, True, False, False])
-    pieces = leaves(space, flipped(space, Max().pieces(own)))
+    pieces = list_leaves(space, flipped(space, Max().pieces(own)))
     z = space.preactivations(np.zeros((1, 4)))[0]
     result = PieceSearch(space, pieces).at(z, 10.0, FREE)
     # min 2 (g - 3 t)^2 + t^2 at t = 6 g / 19 is g^2 38 / 361, for g = 2.4.
@@ -524,7 +524,7 @@ def test_a_piece_that_looked_nearest_does_not_end_the_search():
 def test_pieces_are_as_many_as_subsets():
     space = reduce(binary(np.eye(6)))
     families = flipped(space, [np.array([[1.0]])])
-    assert count(families) == len(leaves(space, families).down) == 8
+    assert count_pieces(families) == len(list_leaves(space, families).down) == 8
 
 
 def test_families():
@@ -583,7 +583,7 @@ def test_inequalities_in_fractions_by_hand():
 def _proven(weights, biases, head):
     net = TwoLayer(np.asarray(weights, float), np.asarray(biases, float), np.asarray(head, float))
     space, rows = reduce(net), [np.array([[1.0]])]
-    finder = PieceSearch(space, leaves(space, flipped(space, rows)))
+    finder = PieceSearch(space, list_leaves(space, flipped(space, rows)))
     finder.at(space.preactivations(np.ones((1, net.dimension)))[0], 2.0, FREE)
     return never_flips(net, rows, finder)
 
@@ -660,15 +660,15 @@ def test_the_linf_search_ends_with_what_is_proven():
         lengths.append(length)
         return length if -1.0 + step[0] >= 2.0 - 1e-9 else math.inf
 
-    result = search([program], 10.0, probe, FREE)
+    result = linf_search([program], 10.0, probe, FREE)
     assert result.attack == pytest.approx(3.0)
     assert result.certified == pytest.approx(3.0)
     assert result.certified <= 3.0
-    spent = search([program], 10.0, lambda step: math.inf, Clock(0, math.inf))
+    spent = linf_search([program], 10.0, lambda step: math.inf, Clock(0, math.inf))
     assert not spent.finished
     assert spent.certified == 0.0
     # No probe ever succeeds: the whole ball of the guess is certified, and not more.
-    nothing = search([_program(shift=1.0)], 10.0, lambda step: math.inf, FREE)
+    nothing = linf_search([_program(shift=1.0)], 10.0, lambda step: math.inf, FREE)
     assert nothing.certified <= 10.0
 
 
@@ -734,10 +734,10 @@ def test_only_steps_that_flip_are_witnesses():
     steps = [
         Candidate(float(np.linalg.norm(u)), u, u[None]) for u in (long, 2 * long, short, right)
     ]
-    attack, witness = checked(net, space, x, 1, mask, Sum(), Search(candidates=steps))
+    attack, witness = checked_witness(net, space, x, 1, mask, Sum(), Search(candidates=steps))
     assert math.sqrt(2.0) <= attack <= math.sqrt(2.0) * (1 + 1e-6)
-    assert margins(net, witness[None], np.ones(1), None, "sum")[0] <= 0
-    attack, witness = checked(net, space, x, 1, mask, Sum(), Search(candidates=steps[2:3]))
+    assert decision_margins(net, witness[None], np.ones(1), None, "sum")[0] <= 0
+    attack, witness = checked_witness(net, space, x, 1, mask, Sum(), Search(candidates=steps[2:3]))
     assert attack == math.inf
     assert np.isnan(witness).all()
 

@@ -66,7 +66,7 @@ def _audit(
 
     use_torch(threads)
     from featavg import audit, write_audit
-    from featavg.experiments.audit.module_from_name import load_model
+    from featavg.experiments.audit import load_model
     from featavg.report.audit_page import pictures_of
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.

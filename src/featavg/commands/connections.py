@@ -46,7 +46,7 @@ def _min_vidal(
     out: Out = FOLDER,
 ) -> None:
     """Min and Vidal 2024: relu^p neurons, and which limit they are near."""
-    from featavg.experiments.connections.power_relu_run import power_relu_run
+    from featavg.experiments.connections import power_relu_run
     from featavg.progress import ProgressBar
     from featavg.storage.files import usable_folder
 
@@ -76,7 +76,7 @@ def _simplicity(
     out: Out = FOLDER,
 ) -> None:
     """Shah et al. 2020: train on slab data, then shuffle blocks of coordinates."""
-    from featavg.experiments.connections.slab_reliance import slab_reliance
+    from featavg.experiments.connections import slab_reliance
 
     widths = tuple(width or (100, 100))
     _run(
@@ -93,7 +93,7 @@ def _margin(
     out: Out = FOLDER,
 ) -> None:
     """Lyu et al. 2021: a line from a small start, and the best margin of any network."""
-    from featavg.experiments.connections.hinted_margin import hinted_margin
+    from featavg.experiments.connections import hinted_margin
 
     _run("margin", hinted_margin, out, angle, hint, leak, seeds=_seeds(seeds))
 
@@ -106,7 +106,7 @@ def _features(
     out: Out = FOLDER,
 ) -> None:
     """Ilyas et al. 2019: useful and robustly useful features, ideal and learnt."""
-    from featavg.experiments.connections.useful_features import useful_features
+    from featavg.experiments.connections import useful_features
 
     _run("features", useful_features, out, k, d, n, seeds=_seeds(seeds))
 
@@ -119,7 +119,7 @@ def _manifold(
     out: Out = FOLDER,
 ) -> None:
     """Shamir et al.: exact minimal perturbations, split along the data's subspace."""
-    from featavg.experiments.connections.off_manifold import off_manifold
+    from featavg.experiments.connections import off_manifold
 
     _run("manifold", off_manifold, out, k, d, r, seeds=_seeds(seeds), more=("plane_figure",))
 
@@ -132,7 +132,7 @@ def _expressivity(
     out: Out = FOLDER,
 ) -> None:
     """Li et al. 2022: a line that is right and never robust, and what robustness costs."""
-    from featavg.experiments.connections.expressivity import expressivity
+    from featavg.experiments.connections import expressivity
 
     _run("expressivity", expressivity, out, m, gap, eps, seeds=_seeds(seeds))
 
@@ -150,7 +150,7 @@ def _picture(
     out: Out = FOLDER,
 ) -> None:
     """The line and the zigzag, with clusters, exact perturbations and their balls."""
-    from featavg.experiments.connections.boundary_picture import boundary_picture, film
+    from featavg.experiments.connections import boundary_picture, film
     from featavg.figures.animation import animate as write
     from featavg.progress import ProgressBar
 

@@ -132,8 +132,7 @@ def _heads(
     from featavg.commands.tables import console, table
     from featavg.data.image_sets.published import load_images
     from featavg.errors import InputError
-    from featavg.experiments.images.features import embed
-    from featavg.experiments.images.heads import head_radii, study_heads
+    from featavg.experiments.images import embed, head_radii, study_heads
 
     if seeds < 1:
         raise InputError("seeds", f"is {seeds}", "give at least one")
@@ -180,7 +179,7 @@ def _curve(
     from featavg.progress import ProgressBar
 
     use_torch(threads)
-    from featavg.experiments.images.curves import CurveSettings, image_curve
+    from featavg.experiments.images import CurveSettings, image_curve
     from featavg.figures.matplotlib_figure import save
     from featavg.training.torch.image_network import load_trained
 
@@ -223,8 +222,7 @@ def _table(
     from featavg.progress import ProgressBar
 
     use_torch(threads)
-    from featavg.experiments.audit.label_cell import NETWORKS, TRAININGS
-    from featavg.experiments.audit.label_table import label_table
+    from featavg.experiments.audit import NETWORKS, TRAININGS, label_table
     from featavg.figures.matplotlib_figure import save
 
     names = data.split(",")

@@ -15,7 +15,7 @@ from featavg.commands import Interrupted
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
-    from featavg.training.margin_network.run import MarginSettings
+    from featavg.training.margin_network.settings import MarginSettings
 
 RUN = results_folder("margins")
 
@@ -71,8 +71,7 @@ def _train(
     from featavg.nets.torch.margin_cnn import MarginCNN
     from featavg.training.controllers.constant import Constant
     from featavg.training.controllers.loss_based import LossBased
-    from featavg.training.margin_network.run import MarginSettings
-    from featavg.training.margin_network.support import SupportRule
+    from featavg.training.margin_network.settings import MarginSettings, SupportRule
 
     _torch()
     one_of("rule", rule, ("loss-based", "constant", "support"))
@@ -98,13 +97,13 @@ def _resume(
     workers: Workers = 2,
 ) -> None:
     """Go on with a run, whatever it was started with."""
-    from featavg.experiments.margins.margin_table import data_of
+    from featavg.experiments.margins import data_of_run
     from featavg.training.margin_network.fit import CHECKPOINT
     from featavg.training.margin_network.run import read_run
 
     _torch()
     settings = read_run(out / CHECKPOINT).settings
-    _go(out, data_of(out), settings, data_dir, passes, until, workers)
+    _go(out, data_of_run(out), settings, data_dir, passes, until, workers)
 
 
 def _show(
@@ -112,7 +111,7 @@ def _show(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """The rows that the run has reached, beside the published ones, and where it stands."""
-    from featavg.experiments.margins.margin_table import margin_table
+    from featavg.experiments.margins import margin_table
 
     _torch()
     result = margin_table(out)
@@ -126,7 +125,7 @@ def _linear(
     """The max-margin direction of your points, and how gradient flow drifts to it."""
     from featavg.commands.parse import listed
     from featavg.data.user_points import read_labelled
-    from featavg.experiments.margins.linear_limits import linear_drift
+    from featavg.experiments.margins import linear_drift
 
     typer.echo(linear_drift(*read_labelled(data), listed("log-times", log_times)).summary())
 
@@ -140,7 +139,7 @@ def _go(
     until: float | None,
     workers: int,
 ) -> None:
-    from featavg.experiments.margins.margin_table import train_margin_network
+    from featavg.experiments.margins import train_margin_network
     from featavg.progress import ProgressBar
 
     goal = -math.inf if until is None else until

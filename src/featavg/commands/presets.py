@@ -20,7 +20,7 @@ def _presets(
     d: Annotated[int | None, typer.Option(help="Dimension: talk follows d.")] = None,
 ) -> None:
     """List the presets and their values, or print one as TOML."""
-    from featavg.experiments.simulation.presets import PRESETS, compose, preset_values
+    from featavg.experiments.simulation import PRESETS, compose, preset_values
 
     given: dict[str, Any] = {n: v for n, v in (("k", k), ("d", d)) if v is not None}
     if show is not None:

@@ -29,7 +29,7 @@ def _radius(
 ) -> None:
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
     from featavg.commands.tables import console, table
-    from featavg.experiments.simulation.radius import radius_report
+    from featavg.experiments.simulation import radius_report
     from featavg.progress import ProgressBar
 
     terminal = console()

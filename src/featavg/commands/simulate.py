@@ -14,7 +14,7 @@ from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
-    from featavg.experiments.simulation.setting import Setting
+    from featavg.experiments.simulation import Setting
 
 
 def _literal(text: str) -> str:
@@ -109,8 +109,7 @@ def _simulate(
     flags = dict(locals())  # before anything else is a local name
     from featavg.commands.summary import show
     from featavg.data.memory import available_bytes, readable
-    from featavg.experiments.simulation.points import memory_needed
-    from featavg.experiments.simulation.run import simulate
+    from featavg.experiments.simulation import memory_needed, simulate
     from featavg.progress import ProgressBar
 
     setting = _setting(flags)
@@ -137,8 +136,7 @@ def _simulate(
 def _setting(flags: dict[str, Any]) -> Setting:
     from featavg.commands.parse import int_or_list, listed, one_or_list
     from featavg.errors import InputError
-    from featavg.experiments.simulation.presets import compose
-    from featavg.experiments.simulation.setting import Setting
+    from featavg.experiments.simulation import Setting, compose
 
     given = {n: v for n, v in flags.items() if n in Setting.model_fields and v is not None}
     readers = {"positive": int_or_list, "norms": one_or_list, "probabilities": listed}

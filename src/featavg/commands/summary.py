@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from featavg.experiments.simulation.measurements import RunNumbers
-    from featavg.experiments.simulation.run import Simulation
+    from featavg.experiments.simulation import RunNumbers, Simulation
 
 Column = list["RunNumbers"]
 

@@ -46,8 +46,7 @@ def _sweep(
 ) -> None:
     """Train and measure every setting of a grid; what was computed before is not done again."""
     from featavg.commands.tables import console, table
-    from featavg.experiments.sweep.measures import MEASURES
-    from featavg.experiments.sweep.run import sweep
+    from featavg.experiments.sweep import MEASURES, sweep
     from featavg.progress import ProgressBar
     from featavg.report.sweep_page import write_sweep
     from featavg.storage.files import dumps, write
@@ -86,13 +85,13 @@ def _asked(
 ) -> tuple[dict[str, Any], list[Any]]:
     """The fields that stay and the axes, from the file and from the flags."""
     from featavg.errors import InputError
-    from featavg.experiments.simulation.toml import read
-    from featavg.experiments.sweep.plan import Axis
+    from featavg.experiments.simulation import read_table
+    from featavg.experiments.sweep import Axis
 
     base: dict[str, Any] = {}
     axes: list[Any] = []
     if config is not None:
-        given = read(config)
+        given = read_table(config)
         for name, values in dict(given.pop("vary", {})).items():
             text = isinstance(values, str)
             axes.append(Axis.parse(f"{name}={values}") if text else Axis(name, tuple(values)))

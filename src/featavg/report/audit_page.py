@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featavg.experiments.audit.verdict import RULE, AuditVerdict
+from featavg.experiments.audit import RULE, AuditVerdict
 from featavg.figures import matplotlib_figure
 from featavg.report import page as report
 from featavg.storage.files import write
 
 if TYPE_CHECKING:
-    from featavg.experiments.audit.result import Audit
+    from featavg.experiments.audit import Audit
 
 NAME = "audit.html"
 SYMBOLS = {

@@ -6,7 +6,7 @@ import base64
 from html import escape
 from pathlib import Path
 
-from featavg.experiments.sweep.table import Sweep
+from featavg.experiments.sweep import Sweep
 from featavg.figures import palette
 from featavg.figures.matplotlib_figure import render
 from featavg.storage.files import dumps, write

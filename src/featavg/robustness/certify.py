@@ -16,7 +16,7 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.deep_radii import ARGMAX, DeepDecision, DeepSolver
-from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact import Budget
 
 
 class Certificate(Enum):

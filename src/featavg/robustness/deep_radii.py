@@ -12,12 +12,24 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.budget import SAME, Budget, Candidate, Search
-from featavg.robustness.exact.deep.goals import Goal, argmax_goals, decision_goals
-from featavg.robustness.exact.deep.layered import Layered, layered
-from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
-from featavg.robustness.exact.witness import NUDGES
+from featavg.robustness.exact import (
+    EXACT_WITHIN,
+    NUDGES,
+    SAME_WITHIN,
+    Budget,
+    Candidate,
+    Radii,
+    RadiusStatus,
+    Search,
+)
+from featavg.robustness.exact.deep import (
+    DeepSearch,
+    Goal,
+    Layered,
+    argmax_goals,
+    decision_goals,
+    layered,
+)
 
 ARGMAX = "argmax"
 
@@ -69,7 +81,7 @@ class DeepSolver:
         """The search for points with this label."""
         if label not in self.searches:
             goals = self.decision.goals(label)
-            gap = 0.999 * self.gap if any(goal.curved for goal in goals) else SAME
+            gap = 0.999 * self.gap if any(goal.curved for goal in goals) else SAME_WITHIN
             self.searches[label] = DeepSearch(self.layered, goals, gap)
         return self.searches[label]
 

@@ -15,11 +15,19 @@ from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.flipped_set import flipped, output_mask, output_pieces
-from featavg.robustness.exact.linf_tree import Program, search
-from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
-from featavg.robustness.exact.subspace import Subspace, reduce
+from featavg.robustness.exact import (
+    EXACT_WITHIN,
+    Budget,
+    Program,
+    Radii,
+    RadiusStatus,
+    Subspace,
+    flipped,
+    linf_search,
+    output_mask,
+    output_pieces,
+    reduce,
+)
 from featavg.robustness.models.model import TwoLayerModel, network_model
 from featavg.training.trajectory import Trajectory
 
@@ -161,12 +169,12 @@ def _one(
     programs = [Program(family, space.normals, at_x) for family in families]
     clock = (budget or Budget(nodes=2000)).start()
     guess = reach if math.isfinite(reach) else _far(space, at_x, x)
-    found = search(programs, guess, probe, clock)
+    found = linf_search(programs, guess, probe, clock)
     for _ in range(FURTHER):
         if math.isfinite(reach) or not found.finished:
             break
         guess *= 1e3
-        found = search(programs, guess, probe, clock)
+        found = linf_search(programs, guess, probe, clock)
     if not math.isfinite(reach):
         # Nothing flips within `guess`; beyond it the lines of the search say nothing.
         nowhere = np.full_like(x, np.nan)

@@ -18,18 +18,29 @@ from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.exact.branch_and_bound import TreeSearch
-from featavg.robustness.exact.budget import SAME, Budget, Search
-from featavg.robustness.exact.domination import dominated
-from featavg.robustness.exact.farkas import never_flips
-from featavg.robustness.exact.flipped_set import Family, flipped, output_mask, output_pieces
-from featavg.robustness.exact.piece_search import PieceSearch
-from featavg.robustness.exact.pieces import count, leaves
-from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
-from featavg.robustness.exact.relu_relaxation import ReluRelaxation
-from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
-from featavg.robustness.exact.subspace import reduce
-from featavg.robustness.exact.witness import checked, margins
+from featavg.robustness.exact import (
+    EXACT_WITHIN,
+    SAME_WITHIN,
+    Budget,
+    Family,
+    PieceSearch,
+    ProbabilityRelaxation,
+    Radii,
+    RadiusStatus,
+    ReluRelaxation,
+    Search,
+    TreeSearch,
+    checked_witness,
+    count_pieces,
+    decision_margins,
+    dominated,
+    flipped,
+    list_leaves,
+    never_flips,
+    output_mask,
+    output_pieces,
+    reduce,
+)
 from featavg.robustness.models.model import TwoLayerModel, network_model
 
 # Listing all pieces is faster than a tree up to about this many.
@@ -201,9 +212,9 @@ class _Solver:
     def _straight(self, families: list[Family]) -> PieceSearch | TreeSearch | None:
         if not families:
             return None
-        if count(families) <= LISTED:
-            return PieceSearch(self.space, leaves(self.space, families))
-        return TreeSearch(self.space, [ReluRelaxation(family) for family in families], SAME)
+        if count_pieces(families) <= LISTED:
+            return PieceSearch(self.space, list_leaves(self.space, families))
+        return TreeSearch(self.space, [ReluRelaxation(family) for family in families], SAME_WITHIN)
 
     def at(self, x: ndarray, z: ndarray, y: int) -> _Answer:
         """The radius of one correctly classified point."""
@@ -231,7 +242,9 @@ class _Solver:
         else:
             assert before is not None
             found = replace(before, candidates=[])
-        attack, witness = checked(task.net, self.space, x, y, task.positive, task.readout, found)
+        attack, witness = checked_witness(
+            task.net, self.space, x, y, task.positive, task.readout, found
+        )
         if attack == math.inf:
             if found.finished and self._empty(y):
                 return self._never(x, found.nodes)
@@ -287,7 +300,7 @@ def _solve(task: _Task, x: ndarray, y: ndarray, trial: Radii | None = None) -> R
     """All points in this process; `trial` has the first few already."""
     solver = _Solver(task)
     result = Radii.blank(x)
-    right = margins(task.net, x, y, task.positive, task.readout) > 0
+    right = decision_margins(task.net, x, y, task.positive, task.readout) > 0
     result.outcome[~right] = RadiusStatus.MISCLASSIFIED.code
     z = solver.space.preactivations(x)
     done = 0

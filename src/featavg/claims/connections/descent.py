@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_descent import STARTS, power_relu_descent
+from featavg.experiments.connections import DESCENT_STARTS, power_relu_descent
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.progress import part
 
@@ -13,10 +13,10 @@ COLOURS: dict[str, Role] = {"random": "decoupled", "nudged": "reference", "large
 def descent_claim(settings: ClaimSettings) -> Evidence:
     """Alignment and radius from a random, a nudged and a large start."""
     runs = {}
-    for i, start in enumerate(STARTS):
-        share = part(settings.progress, i / len(STARTS), (i + 1) / len(STARTS))
+    for i, start in enumerate(DESCENT_STARTS):
+        share = part(settings.progress, i / len(DESCENT_STARTS), (i + 1) / len(DESCENT_STARTS))
         runs[start] = power_relu_descent(3.0, start, seed=settings.seeds[0], progress=share)
-    random, nudged, large = (runs[start] for start in STARTS)
+    random, nudged, large = (runs[start] for start in DESCENT_STARTS)
     checks = (
         Check("random start: median radius", random.radius, ">=", 0.6, note="√2/2 is the limit"),
         Check("random start: median cosine of a neuron with a feature", random.cosines[-1, 1], ">=", 0.95),

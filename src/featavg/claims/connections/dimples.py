@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.off_manifold import off_manifold
+from featavg.experiments.connections import off_manifold
 
 
 def manifold(settings: ClaimSettings) -> Evidence:

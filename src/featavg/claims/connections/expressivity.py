@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.expressivity import expressivity
+from featavg.experiments.connections import expressivity
 
 
 def capacity(settings: ClaimSettings) -> Evidence:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.useful_features import NAMES, SHARE, useful_features
+from featavg.experiments.connections import FEATURE_NAMES, FEATURE_SHARE, useful_features
 
 
 def useful(settings: ClaimSettings) -> Evidence:
     """Usefulness and robust usefulness of learnt features, and to the letter of the definition."""
     result = useful_features(seeds=settings.seeds, progress=settings.progress)
-    where = f"ε = {SHARE:g} √d"
+    where = f"ε = {FEATURE_SHARE:g} √d"
     checks = (
         Check(f"learnt average, as a detector: largest γ/ρ at {where}",
               max(result.learnt_robust("average")), "<=", 0.0),
@@ -22,7 +22,7 @@ def useful(settings: ClaimSettings) -> Evidence:
         Check(f"best single ⟨μ<sub>j</sub>,x⟩, to the letter: γ at {where}", max(result.every_single),
               ">=", 0.0, note="the adversary may move every point"),
         Check(f"average, to the letter: γ at {where}", result.robust("average, linear"), "<=", 0.0),
-        Check("every feature is useful: smallest ρ", min(map(result.usefulness, NAMES)), ">=", 0.1,
+        Check("every feature is useful: smallest ρ", min(map(result.usefulness, FEATURE_NAMES)), ">=", 0.1,
               essential=False),
         Check("closed form against a sample, in standard errors (an identity)", result.surprise,
               "<=", 5.0, essential=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.implicit_bias import implicit_bias
+from featavg.experiments.connections import implicit_bias
 
 
 def early_claim(settings: ClaimSettings) -> Evidence:

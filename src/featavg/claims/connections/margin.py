@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.hinted_margin import hinted_margin
+from featavg.experiments.connections import hinted_margin
 
 
 def margins(settings: ClaimSettings) -> Evidence:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.connections.power_relu_run import (
-    SOURCE,
+from featavg.experiments.connections import (
+    POWER_RELU_SOURCE,
     PowerReluRun,
-    band,
     cosine_panel,
+    median_band,
     power_relu_run,
 )
 from featavg.figures.figure import Axis, Figure, Lines, Series
@@ -104,7 +104,7 @@ def _distances(runs: dict[tuple[float, float], list[PowerReluRun]]) -> Figure:
                 [(run.near_average, run.near_decoupled)[which].ascent for run in runs[p, noise]]
                 for noise in NOISES
             ]
-            series.append(band(label, NOISES, found, chosen))
+            series.append(median_band(label, NOISES, found, chosen))
         # A network that is near no limit of its own power has no certificate: a gap in the line.
         uppers = [max(run.limits[0].upper for run in runs[p, noise]) for noise in NOISES]
         bound = [upper if math.isfinite(upper) else math.nan for upper in uppers]
@@ -149,7 +149,7 @@ CLAIMS = (
         statement="With activation relu(⟨w,x⟩)<sup>p</sup>/|w|<sup>p−1</sup>, both layers trained "
         "from a small balanced start on K clusters on the sphere, the network tends to F (two "
         "averaged neurons) for p = 1 and to F<sup>(p)</sup> (one neuron a cluster) for p = 3.",
-        source=SOURCE,
+        source=POWER_RELU_SOURCE,
         measured="inf<sub>c>0</sub> sup<sub>|x|=1</sub> |c f − F| for both limits, from below by "
         "ascent and from above by a certificate, and cosines of the dominant neurons; D = 1000, "
         "K = 10, six positive, noise 0.01 to 0.3, 300 points and 80 neurons in exactly compressed "

@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_relu_run import (
-    SOURCE,
+from featavg.experiments.connections import (
+    POWER_RELU_SOURCE,
     PowerReluRun,
-    band,
+    median_band,
     power_relu_run,
 )
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
@@ -109,8 +109,8 @@ def _radius_figure(
             tick_labels=("0.1", "0.2", "0.5", "1"),
         ),
         (
-            band("p = 1", ticks, medians[1.0], "averaged"),
-            band("p = 3", ticks, medians[3.0], "decoupled"),
+            median_band("p = 1", ticks, medians[1.0], "averaged"),
+            median_band("p = 3", ticks, medians[3.0], "decoupled"),
             Series("1/√K", counts, counts**-0.5, "reference", "dashed"),
         ),
         title="Radius against K",
@@ -132,7 +132,7 @@ def _radius_figure(
     against_p = Lines(
         Axis("power p", ticks=POWERS, tick_labels=tuple(f"{p:g}" for p in POWERS)),
         Axis("", range=(0.0, 1.05)),
-        tuple(band(label, POWERS, found, role) for label, role, found in shown),  # type: ignore[arg-type]
+        tuple(median_band(label, POWERS, found, role) for label, role, found in shown),  # type: ignore[arg-type]
         title="From averaged to decoupled",
     )
     return Figure(
@@ -152,7 +152,7 @@ CLAIMS = (
         theme="Connections",
         statement="The averaged limit has radius of order 1/√K, the decoupled one of order 1, "
         "and so have the networks trained with p = 1 and p = 3.",
-        source=SOURCE,
+        source=POWER_RELU_SOURCE,
         measured="median radius of 40 fresh points by attack, with a certified lower bound, for "
         "K = 4 to 30 and for p = 1 to 4 at noise 0.01",
         statements=("csml-conjecture-1",),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.optimal_radius import ROLES, optimal_radius
+from featavg.experiments.connections import CLASSIFIER_ROLES, optimal_radius
 
 
 def limit_claim(settings: ClaimSettings) -> Evidence:
     """Propositions 1 and 2, and our networks against the limit."""
     result = optimal_radius(seeds=settings.seeds[:3], progress=settings.progress)
-    best = max(result.robust_accuracy(name) for name in ROLES)
+    best = max(result.robust_accuracy(name) for name in CLASSIFIER_ROLES)
     checks = (
         Check("largest robust accuracy of any classifier at √(d/2)", best, "<=", result.limit,
               note="Proposition 1, exact on paired points"),

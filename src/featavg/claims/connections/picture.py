@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.boundary_picture import boundary_picture
+from featavg.experiments.connections import boundary_picture
 
 
 def picture(settings: ClaimSettings) -> Evidence:

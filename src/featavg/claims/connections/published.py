@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.connections.power_relu_run import SOURCE, PowerReluRun, power_relu_run
+from featavg.experiments.connections import POWER_RELU_SOURCE, PowerReluRun, power_relu_run
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 
 N, WIDTH = 20_000, 100
@@ -64,7 +64,7 @@ CLAIMS = (
         theme="Connections",
         statement="With as many training points as in the publication, the networks with p = 1 and "
         "p = 3 are near their limits at both ends of the published range of noise.",
-        source=SOURCE,
+        source=POWER_RELU_SOURCE,
         measured="as connections-min-vidal-limits, with 20,000 points in R<sup>1000</sup> and 100 "
         "neurons (published: 2000), one seed; minutes, so it is not in the quick tier",
         statements=("csml-conjecture-1",),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 from featavg.errors import InputError
-from featavg.experiments.connections.paired_pictures import (
-    AREAS,
+from featavg.experiments.connections import (
+    PUBLISHED_AREAS as PUBLISHED_PICTURES,
+)
+from featavg.experiments.connections import (
+    SHUFFLED_AREAS,
+    SlabReliance,
     paired_pictures,
+    slab_reliance,
 )
-from featavg.experiments.connections.paired_pictures import (
-    PUBLISHED as PUBLISHED_PICTURES,
-)
-from featavg.experiments.connections.slab_reliance import SlabReliance, slab_reliance
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 
 SOURCE = "Talks, 'Connection to simplicity bias'; Shah et al. 2020, sections 3 and 4"
 # AUC of the paper's networks on LMS-5: as it is, linear block shuffled, slab blocks shuffled.
-PUBLISHED = (1.000, 0.507, 1.000)
+PUBLISHED_AREAS = (1.000, 0.507, 1.000)
 HARD = {"d": 20, "n": 40_000, "steps": 2500, "lr": 0.1}
 
 
@@ -25,22 +26,22 @@ def lms5(settings: ClaimSettings) -> Evidence:
     result = slab_reliance("lms-5", seeds=settings.seeds, progress=settings.progress)
     mean = result.mean
     names = ("as it is", "linear block shuffled", "slabs shuffled")
-    lost, published = (areas[0] - areas[1] for areas in (mean, PUBLISHED))
+    lost, published = (areas[0] - areas[1] for areas in (mean, PUBLISHED_AREAS))
     checks: tuple[Check, ...] = (
         Check("LMS-5: AUC lost when the linear coordinate is shuffled", lost, "within",
               (round(published - 0.02, 3), round(published + 0.02, 3)), note=f"published: {published:.3f}"),
     )  # fmt: skip
     checks += tuple(
         Check(f"LMS-5, {names[i]}: mean AUC", mean[i], "within",
-              (round(PUBLISHED[i] - 0.02, 3), round(PUBLISHED[i] + 0.02, 3)),
-              note=f"published: {PUBLISHED[i]:.3f}; seeds {result.aucs[:, i].min():.3f} to "
+              (round(PUBLISHED_AREAS[i] - 0.02, 3), round(PUBLISHED_AREAS[i] + 0.02, 3)),
+              note=f"published: {PUBLISHED_AREAS[i]:.3f}; seeds {result.aucs[:, i].min():.3f} to "
               f"{result.aucs[:, i].max():.3f}")
         for i in range(3)
     )  # fmt: skip
     low, high = result.aucs.min(axis=0), result.aucs.max(axis=0)
     bars = (
         Bar("measured", mean, "neutral", low, high),
-        Bar("published", PUBLISHED, "published"),
+        Bar("published", PUBLISHED_AREAS, "published"),
     )
     figure = Figure(
         "lms5",
@@ -52,13 +53,13 @@ def lms5(settings: ClaimSettings) -> Evidence:
     )
     finding = (
         f"With the linear coordinate shuffled the network is a coin (AUC {mean[1]:.3f}, published "
-        f"{PUBLISHED[1]}); with all 49 slab coordinates shuffled it does not notice "
+        f"{PUBLISHED_AREAS[1]}); with all 49 slab coordinates shuffled it does not notice "
         f"({mean[2]:.3f})."
     )
     headline = Headline(
         f"{mean[1]:.2f}", "AUC when one of 50 good features is shuffled", "averaged"
     )
-    numbers = {"aucs": result.aucs.tolist(), "published": PUBLISHED}
+    numbers = {"aucs": result.aucs.tolist(), "published": PUBLISHED_AREAS}
     return Evidence(checks, (figure,), numbers, finding, (headline,))
 
 
@@ -128,7 +129,7 @@ def pictures(settings: ClaimSettings) -> Evidence:
               (round(published - 0.05, 3), round(published + 0.05, 3)), note=f"published: {published:.3f}"),
     )  # fmt: skip
     checks += tuple(
-        Check(f"{AREAS[i]}: mean AUC", result.mean[i], "within",
+        Check(f"{SHUFFLED_AREAS[i]}: mean AUC", result.mean[i], "within",
               (round(PUBLISHED_PICTURES[i] - width, 3), round(PUBLISHED_PICTURES[i] + width, 3)),
               note=f"published: {PUBLISHED_PICTURES[i]:.3f}")
         for i, width in enumerate((0.02, 0.05, 0.02))

@@ -9,7 +9,7 @@ from typing import Any
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.images.foolbox_comparison import (
+from featavg.experiments.images import (
     AttackComparison,
     compare_attacks,
     comparison_figure,
@@ -77,15 +77,15 @@ def _compared(
     name: str, net: Any, task: Any, labels: str, norm: str, folder: Path
 ) -> AttackComparison:
     """Kept beside the network, so that a killed claim goes on; other weights are compared anew."""
-    from featavg.experiments.images.curves import sample, wrapped
+    from featavg.experiments.images import attacked_images, coarse_model
     from featavg.storage.cache import kept_values
     from featavg.training.checkpoint import fingerprint
     from featavg.training.torch.module import arrays_of
 
     def compare() -> dict[str, Any]:
-        rows = sample(task, IMAGES, seed=0)
+        rows = attacked_images(task, IMAGES, seed=0)
         pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
-        model = wrapped(net, task, labels, "probability")
+        model = coarse_model(net, task, labels, "probability")
         return compare_attacks(model, pixels, y, norm, BUDGET, network=name).to_json()
 
     key = fingerprint(list(arrays_of(net).values()), IMAGES, BUDGET, norm)

@@ -6,7 +6,7 @@ from featavg.claims.images.labels import tables
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.data.clusters import MultiCluster
-from featavg.experiments.audit.sharing import SharingStudy, simulated_sharing
+from featavg.experiments.audit import SharingStudy, simulated_sharing
 from featavg.progress import part
 
 # Fixed before the first run of the claim: what the audit promises on the simulator, and the least null.
@@ -116,7 +116,7 @@ def hidden(settings: ClaimSettings) -> Evidence:
     """U-MNIST: a rare digit inside a class, found by clustering, beside GEORGE."""
     torch_needed()
     task = data_needed("mnist", settings)
-    from featavg.experiments.audit.hidden_subclasses import METHODS, PUBLISHED, hidden_subclasses
+    from featavg.experiments.audit import METHODS, PUBLISHED, hidden_subclasses
 
     seeds = settings.seeds[:IMAGE_SEEDS]
     study = hidden_subclasses(task, seeds, run_folder(settings) / "u-mnist", settings.progress)
@@ -168,7 +168,7 @@ def predicted_gain(settings: ClaimSettings) -> Evidence:
     torch_needed()
     data_needed("cifar10", settings)
     weights = data_needed("weights", settings)
-    from featavg.experiments.audit.gain_study import compare_gains, feature_spaces
+    from featavg.experiments.audit import compare_gains, feature_spaces
 
     spaces = feature_spaces(
         run_folder(settings),

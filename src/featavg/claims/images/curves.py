@@ -9,19 +9,19 @@ import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS
-from featavg.experiments.images.published_curves import (
-    BETWEEN,
-    CLOSE,
-    PUBLISHED,
+from featavg.experiments.images import (
+    ADAPTIVE,
+    CLOSE_TO_PUBLISHED,
+    COMPARED_BETWEEN,
+    OWN_LOSS,
+    PUBLISHED_CURVES,
     distance_in_words,
     stretch_to_published,
 )
 from featavg.progress import part
 
 if TYPE_CHECKING:
-    from featavg.experiments.images.curves import CurveSettings
-    from featavg.experiments.images.label_pairs import LabelPair
+    from featavg.experiments.images import CurveSettings, LabelPair
 
 LINF = {
     "mnist": (0.0, 0.02, 0.05, 0.1, 0.15, 0.2),
@@ -46,7 +46,7 @@ def figure3(preset: str, settings: ClaimSettings) -> Evidence:
     torch_needed()
     name = preset.split("-", maxsplit=1)[0]
     task = data_needed(name, settings)
-    from featavg.experiments.images.label_pairs import train_pair
+    from featavg.experiments.images import train_pair
 
     folder, seeds = run_folder(settings), list(settings.seeds[:PAIRS])
     pairs = [
@@ -65,29 +65,31 @@ def figure3(preset: str, settings: ClaimSettings) -> Evidence:
 
 def curve_settings(name: str) -> CurveSettings:
     """What is attacked and how hard, for each data set."""
-    from featavg.experiments.images.curves import CurveSettings
+    from featavg.experiments.images import CurveSettings
 
     return CurveSettings(
         images=IMAGES,
         pgd_images=IMAGES,
         pgd_radii=PGD_RADII[name],
         budget=BUDGET[name],
-        radii={"l2": PUBLISHED[name]["radii"], "linf": LINF[name]},
+        radii={"l2": PUBLISHED_CURVES[name]["radii"], "linf": LINF[name]},
     )
 
 
 def evidence(name: str, pairs: list[LabelPair]) -> Evidence:
     """The checks, over pairs."""
-    from featavg.experiments.images.label_pairs import advantages, mean_curves, percent
+    from featavg.experiments.images import advantages, mean_curves, percent
 
-    low, high = BETWEEN[name]
+    low, high = COMPARED_BETWEEN[name]
     radii = [r for r in PGD_RADII[name] if low <= r <= high]
     curves, about = mean_curves(pairs), pairs[0].about
     l2, pgd = curves.by_name(ADAPTIVE), curves.by_name(OWN_LOSS)
     by_labels = {curve.labels: curve for curve in pgd.values()}
     distance = {}
     for labels, curve in by_labels.items():
-        paper = dict(zip(PUBLISHED[name]["radii"], PUBLISHED[name][labels], strict=True))
+        paper = dict(
+            zip(PUBLISHED_CURVES[name]["radii"], PUBLISHED_CURVES[name][labels], strict=True)
+        )
         distance[labels] = float(np.abs(percent(curve, radii) - [paper[r] for r in radii]).max())
     stretch, left = stretch_to_published(name, {m: c.curve for m, c in by_labels.items()})
     gains = [advantages(pair.curves, radii) for pair in pairs]
@@ -113,7 +115,7 @@ def evidence(name: str, pairs: list[LabelPair]) -> Evidence:
                 "class labels: largest distance from the published curve",
                 distance["coarse"],
                 "<=",
-                CLOSE,
+                CLOSE_TO_PUBLISHED,
                 essential=False,
                 note="width, epochs and decay of the paper's networks are not known; ours are narrow",
             ),
@@ -121,7 +123,7 @@ def evidence(name: str, pairs: list[LabelPair]) -> Evidence:
                 "fine labels: largest distance from the published curve",
                 distance["fine"],
                 "<=",
-                CLOSE,
+                CLOSE_TO_PUBLISHED,
                 essential=False,
             ),
         ),

@@ -7,11 +7,11 @@ import numpy as np
 from featavg import FeatureSet, HeadStudy, study_heads
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.data.image_sets.published import load_images
-from featavg.experiments.images.features import pixels_of
+from featavg.experiments.images import pixels_of
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
 from featavg.measures.accuracy import robust_share
-from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact import Budget
 from featavg.robustness.radii import radii
 from featavg.training.heads import HeadRecipe
 

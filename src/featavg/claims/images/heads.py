@@ -9,9 +9,14 @@ import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.images.features import FeatureSet, embed
-from featavg.experiments.images.heads import HeadStudy, head_radii, study_heads
-from featavg.experiments.images.superclasses import study_superclasses
+from featavg.experiments.images import (
+    FeatureSet,
+    HeadStudy,
+    embed,
+    head_radii,
+    study_heads,
+    study_superclasses,
+)
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
 from featavg.progress import part
 from featavg.training.heads import HeadRecipe
@@ -199,7 +204,7 @@ def superclasses(settings: ClaimSettings) -> Evidence:
     task = data_needed("cifar100", settings)
     from featavg.claims.ledger import NotRun
     from featavg.errors import InputError
-    from featavg.experiments.images.features import features_of
+    from featavg.experiments.images import features_of
     from featavg.nets.torch.embedding import efficientnet_lite0
 
     try:

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.audit.label_cell import NETWORKS, PROTOCOLS, TRAININGS
-from featavg.experiments.audit.label_table import LabelRow, LabelTable, label_table
+from featavg.experiments.audit import (
+    NETWORKS,
+    PROTOCOLS,
+    TRAININGS,
+    LabelRow,
+    LabelTable,
+    label_table,
+)
 
 # Fixed before the first run, from a trial on other networks: plain training gains on digits and MNIST,
 # and once the gradient is controlled finer labels change the radius by no more than this.

@@ -7,8 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.margins.homogeneous_flow import DEPTHS, HomogeneousFlow, homogeneous_flow
-from featavg.experiments.margins.kkt_runs import kkt_run
+from featavg.experiments.margins import NETWORK_DEPTHS, HomogeneousFlow, homogeneous_flow, kkt_run
 from featavg.figures.figure import Axis, Figure, Lines, Role, Rule, Series
 
 # Clusters of the run from a generic start; few, because every seed is a run of seconds.
@@ -17,8 +16,8 @@ K = 4
 
 def _flows(settings: ClaimSettings) -> list[HomogeneousFlow]:
     flows = []
-    for i, depth in enumerate(DEPTHS):
-        settings.progress(i / len(DEPTHS), f"L = {depth}")
+    for i, depth in enumerate(NETWORK_DEPTHS):
+        settings.progress(i / len(NETWORK_DEPTHS), f"L = {depth}")
         flows.append(homogeneous_flow(depth, settings.seeds))
     return flows
 
@@ -127,7 +126,7 @@ def rates_claim(settings: ClaimSettings) -> Evidence:
         ]
         norms.append(fitted[:, 0])
         losses.append(fitted[:, 1])
-    depths = np.asarray(DEPTHS, dtype=float)
+    depths = np.asarray(NETWORK_DEPTHS, dtype=float)
     figure = Figure(
         "rates",
         "Exponents of log t",
@@ -154,7 +153,7 @@ def _panel(
     formula: str,
 ) -> Lines:
     return Lines(
-        Axis("depth L", ticks=DEPTHS),
+        Axis("depth L", ticks=NETWORK_DEPTHS),
         Axis(f"exponent of log t in the {name}"),
         (
             Series.over_seeds("fitted", depths, fitted, "averaged", "line+markers"),

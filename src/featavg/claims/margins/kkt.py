@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.margins.kkt_runs import DEPTHS, POINTS_PER_CLUSTER, KKTRun, kkt_run
+from featavg.experiments.margins import LOSS_DEPTHS, POINTS_PER_CLUSTER, KKTRun, kkt_run
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.measures.averaging import averaging_index
 
@@ -70,7 +70,7 @@ def _residuals(runs: dict[str, list[KKTRun]]) -> Figure:
     for quantity in ("complementarity", "stationarity"):
         series = tuple(
             Series.over_seeds(
-                name, DEPTHS, np.array([getattr(run, quantity) for run in rows]), role
+                name, LOSS_DEPTHS, np.array([getattr(run, quantity) for run in rows]), role
             )
             for (name, rows), role in zip(runs.items(), roles, strict=False)
         )
@@ -96,7 +96,7 @@ def averaging_claim(settings: ClaimSettings) -> Evidence:
         ]
     )
     axes = Axis("log(1/loss)", log=True), Axis("averaging index", range=(0.0, 1.05))
-    series = (Series.over_seeds("smallest of all neurons", DEPTHS, index, "averaged"),)
+    series = (Series.over_seeds("smallest of all neurons", LOSS_DEPTHS, index, "averaged"),)
     figure = Figure(
         "averaging",
         "Training longer keeps the average",
@@ -109,7 +109,7 @@ def averaging_claim(settings: ClaimSettings) -> Evidence:
             Check("largest loss of it since the fit", (index[:, 0] - index[:, -1]).max(), "<=", 0.05),
         ),
         figures=(figure,),
-        numbers={"index": index.tolist(), "depths": list(DEPTHS)},
+        numbers={"index": index.tolist(), "depths": list(LOSS_DEPTHS)},
         finding=f"From a loss of e^-2 to e^-500 the index of every neuron stays above "
         f"{index.min():.2f}: the limit averages as the beginning does.",
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.margins.linear_limits import linear_limits
+from featavg.experiments.margins import linear_limits
 
 
 def flow_claim(settings: ClaimSettings) -> Evidence:

@@ -8,8 +8,7 @@ import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
 from featavg.claims.margins.kkt import FREI, PLANS, K, seeds_of
-from featavg.experiments.margins.kkt_radius import TESTS, kkt_radius, lipschitz_radii
-from featavg.experiments.margins.kkt_runs import kkt_run
+from featavg.experiments.margins import RADIUS_POINTS, kkt_radius, kkt_run, lipschitz_radii
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.progress import part
 from featavg.robustness.radii import radii
@@ -48,7 +47,7 @@ def lipschitz_claim(settings: ClaimSettings) -> Evidence:
     for i, seed in enumerate(settings.seeds):
         settings.progress(i / len(settings.seeds), f"seed {seed}")
         run = kkt_run(K, seed)
-        sample = run.task.sample(TESTS, seed)
+        sample = run.task.sample(RADIUS_POINTS, seed)
         net = run.nets[-1]
         bound = lipschitz_radii(net, sample.coordinates(net.dimension), sample.y)
         exact = radii(net, sample, jobs=1).certified

@@ -9,7 +9,7 @@ from featavg.claims.requirements import torch_needed
 def rate_claim(settings: ClaimSettings) -> Evidence:
     """The loss after as many passes under both rules."""
     torch_needed()
-    from featavg.experiments.margins.rate_comparison import compare_rates
+    from featavg.experiments.margins import compare_rates
 
     result = compare_rates(seed=settings.seeds[0], progress=settings.progress)
     late = len(result.constant) // 2

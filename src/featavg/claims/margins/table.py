@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.margins.margin_table import (
-    PICTURES,
-    PUBLISHED,
+from featavg.experiments.margins import (
+    ATTACKED_PICTURES,
+    PUBLISHED_MARGINS,
     MarginTable,
     margin_table,
     train_margin_network,
@@ -49,7 +49,7 @@ def _trained(settings: ClaimSettings, data: str, name: str) -> MarginTable:
     task = data_needed(data, settings)
     from featavg.nets.torch.margin_cnn import MarginCNN
     from featavg.training.margin_network.fit import CHECKPOINT
-    from featavg.training.margin_network.run import MarginSettings
+    from featavg.training.margin_network.settings import MarginSettings
 
     folder = run_folder(settings) / name
     # One thread: the number is part of what makes the bits, and every machine has one.
@@ -60,11 +60,11 @@ def _trained(settings: ClaimSettings, data: str, name: str) -> MarginTable:
         None if (folder / CHECKPOINT).exists() else published,
         data_dir=settings.data_dir,
         epochs=100_000,
-        until=PUBLISHED[TRAINED - 1].log10_loss,
+        until=PUBLISHED_MARGINS[TRAINED - 1].log10_loss,
         progress=settings.progress,
         workers=min(2, os.cpu_count() or 1),
     )
-    return margin_table(folder, task.test[slice(0, PICTURES)])
+    return margin_table(folder, task.test[slice(0, ATTACKED_PICTURES)])
 
 
 def evidence(table: MarginTable) -> Evidence:

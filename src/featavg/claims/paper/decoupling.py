@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.dead_neurons import dead_neurons_study
-from featavg.experiments.paper.decoupling_lemmas import (
+from featavg.experiments.paper import (
     DecouplingLemmas,
+    dead_neurons_study,
     decoupling_lemmas,
     epsilon_exponent,
     epsilon_in_regime,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.paper.clean_error import clean_error
-from featavg.experiments.paper.cosine_matrices import cosine_matrices
+from featavg.experiments.paper import clean_error, cosine_matrices
 from featavg.figures.number_format import number
 
 # Read off the published figure by eye, good to about 0.015.

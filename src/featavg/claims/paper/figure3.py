@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.paper.radius_growth import radius_growth
-from featavg.experiments.paper.radius_runs import CLUSTERS, CLUSTERS_D
-from featavg.experiments.paper.robust_curves import compare_readouts, middle, robust_curves
+from featavg.experiments.paper import (
+    RADIUS_CLUSTERS,
+    RADIUS_CLUSTERS_D,
+    compare_readouts,
+    middle_radius,
+    radius_growth,
+    robust_curves,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.power_law import power_law_exponent
 
@@ -35,7 +40,7 @@ def figure3(settings: ClaimSettings) -> Evidence:
     """Figure 3, left."""
     study = robust_curves(settings.seeds, settings.progress)
     printed = study.published
-    exact = middle(study.averaged), middle(study.probability)
+    exact = middle_radius(study.averaged), middle_radius(study.probability)
     gain = study.probability.median[0] / study.averaged.median[1]
     differences = [
         Check(
@@ -123,10 +128,10 @@ def gap_against_k(settings: ClaimSettings) -> Evidence:
     growth = radius_growth(kinds, settings.seeds, settings.progress)
     gain = {kind: growth.by_k[kind] / growth.by_k["averaged"] for kind in kinds[1:]}
     slopes = {
-        kind: [power_law_exponent(CLUSTERS, column) for column in table.T]
+        kind: [power_law_exponent(RADIUS_CLUSTERS, column) for column in table.T]
         for kind, table in gain.items()
     }
-    clusters = np.array(CLUSTERS)
+    clusters = np.array(RADIUS_CLUSTERS)
     theory = {
         "decoupled-max": np.sqrt(clusters / 2),
         "decoupled-sum": np.sqrt(clusters / (1 + clusters / 2)),
@@ -161,18 +166,21 @@ def gap_against_k(settings: ClaimSettings) -> Evidence:
         finding=(
             "Read out by max, decoupling gains a factor that grows like "
             f"k<sup>{np.mean(slopes['decoupled-max']):.2f}</sup>, from {np.median(largest[0]):.2f} at k = "
-            f"{CLUSTERS[0]} to {np.median(largest[-1]):.2f} at k = {CLUSTERS[-1]}; read out by sum it grows "
+            f"{RADIUS_CLUSTERS[0]} to {np.median(largest[-1]):.2f} at k = {RADIUS_CLUSTERS[-1]}; "
+            "read out by sum it grows "
             f"like k<sup>{np.mean(slopes['decoupled-sum']):.2f}</sup> only."
         ),
     )
 
 
 def _gain_figure(gain: dict[str, np.ndarray], theory: dict[str, np.ndarray]) -> Figure:
-    axis = Axis("clusters k", log=True, ticks=CLUSTERS, tick_labels=tuple(map(str, CLUSTERS)))
+    axis = Axis(
+        "clusters k", log=True, ticks=RADIUS_CLUSTERS, tick_labels=tuple(map(str, RADIUS_CLUSTERS))
+    )
     lines = [
         Series(
             f"{kind.replace('-', ' by ')} over averaged",
-            CLUSTERS,
+            RADIUS_CLUSTERS,
             np.median(table, axis=1),
             "decoupled",
             "line+markers",
@@ -183,14 +191,14 @@ def _gain_figure(gain: dict[str, np.ndarray], theory: dict[str, np.ndarray]) -> 
         for kind, table in gain.items()
     ]
     lines += [
-        Series(f"theory, {kind.split('-')[1]}", CLUSTERS, values, "reference", "dashed")
+        Series(f"theory, {kind.split('-')[1]}", RADIUS_CLUSTERS, values, "reference", "dashed")
         for kind, values in theory.items()
     ]
     return Figure(
         "gain",
         "The more clusters, the more decoupling gains",
         f"Median exact l2 radius of the decoupled network over that of the averaged one, d = "
-        f"{CLUSTERS_D:,}; band: seeds.",
+        f"{RADIUS_CLUSTERS_D:,}; band: seeds.",
         (Lines(axis, Axis("ratio of median radii", log=True), tuple(lines)),),
     )
 

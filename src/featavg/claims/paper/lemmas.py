@@ -8,8 +8,7 @@ from numpy import ndarray
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.paper.theorems import swept
-from featavg.experiments.paper.paper_run import paper_run
-from featavg.experiments.paper.theorem_runs import TheoremRun
+from featavg.experiments.paper import TheoremRun, paper_run
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.number_format import number
 from featavg.measures.power_law import power_law_exponent

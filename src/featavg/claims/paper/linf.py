@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.paper.linf import DIMENSIONS, K, linf_study
+from featavg.experiments.paper import LINF_CLUSTERS, LINF_DIMENSIONS, linf_study
 
 
 def averaging_in_linf(settings: ClaimSettings) -> Evidence:
@@ -25,7 +25,7 @@ def averaging_in_linf(settings: ClaimSettings) -> Evidence:
                 float(study.ratio("random").min()),
                 ">=",
                 1.5,
-                note=f"theory: √(k/2) = {math.sqrt(K / 2):.2f}",
+                note=f"theory: √(k/2) = {math.sqrt(LINF_CLUSTERS / 2):.2f}",
                 role="main",
             ),
             Check(
@@ -60,9 +60,10 @@ def averaging_in_linf(settings: ClaimSettings) -> Evidence:
         figures=(study.figure(),),
         numbers=study.to_json(),
         finding=(
-            f"In l_inf too the averaged network is flipped by less: at d = {DIMENSIONS[-1]} the "
+            f"In l_inf too the averaged network is flipped by less: at d = {LINF_DIMENSIONS[-1]} the "
             f"decoupled one stands {typical['random']:.2f} times as much with features in random "
-            f"directions (√(k/2) = {math.sqrt(K / 2):.2f}, as in l2) and {typical['axes']:.2f} times "
+            f"directions (√(k/2) = {math.sqrt(LINF_CLUSTERS / 2):.2f}, as in l2) and "
+            f"{typical['axes']:.2f} times "
             "as much with features along axes."
         ),
         headlines=(

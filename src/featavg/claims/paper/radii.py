@@ -11,18 +11,20 @@ import numpy as np
 
 from featavg.claims.check import CheckRole
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.paper.radius_growth import RadiusGrowth, radii_of, radius_growth
-from featavg.experiments.paper.radius_runs import (
-    CLUSTERS,
-    CLUSTERS_D,
-    DIMENSIONS,
-    SWEEP_N,
-    Case,
-    measured,
+from featavg.experiments.paper import (
+    RADIUS_CLUSTERS,
+    RADIUS_CLUSTERS_D,
+    RADIUS_DIMENSIONS,
+    RADIUS_SAMPLES,
+    RadiusCase,
+    RadiusGrowth,
+    measured_radii,
+    radii_of_kind,
+    radius_growth,
 )
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 
 CERTIFIED_POINTS = 30
 SCALES = np.linspace(0.0, 1.6, 33)  # radii in units of sqrt(d/k), or of sqrt(d)
@@ -63,18 +65,21 @@ def _exponents(
 
 def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
     """Theorem 1, part 3."""
-    seeds, d = settings.seeds, DIMENSIONS[-1]
+    seeds, d = settings.seeds, RADIUS_DIMENSIONS[-1]
     growth = radius_growth(("averaged",), seeds, settings.progress)
     in_d, in_k = np.mean(growth.in_d("averaged")), np.mean(growth.in_k("averaged"))
     unit = math.sqrt(d / 10)
-    last = radii_of("averaged", 10, d, seeds)
+    last = radii_of_kind("averaged", 10, d, seeds)
     above = last.robust_accuracy(np.array([1.25 * unit]))[1][0]
     below = last.robust_accuracy(np.array([0.75 * unit]))[0][0]
     curves = tuple(
         _share_curve(
-            radii_of("averaged", 10, one, seeds), math.sqrt(one / 10), f"d = {one:,}", "averaged"
+            radii_of_kind("averaged", 10, one, seeds),
+            math.sqrt(one / 10),
+            f"d = {one:,}",
+            "averaged",
         )
-        for one in (DIMENSIONS[0], d)
+        for one in (RADIUS_DIMENSIONS[0], d)
     )
     return Evidence(
         checks=(
@@ -103,7 +108,8 @@ def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
         finding=(
             f"The median radius grows like d<sup>{in_d:.3f}</sup> and falls like "
             f"k<sup>{in_k:.3f}</sup>; at 1.25 √(d/k) {above:.1%} of the points are robust, at "
-            f"0.75 √(d/k) {below:.1%}. With n = {SWEEP_N} training points the clusters differ in size, "
+            f"0.75 √(d/k) {below:.1%}. With n = {RADIUS_SAMPLES} training points the clusters "
+            "differ in size, "
             "and some points are nearer for it."
         ),
         headlines=(
@@ -118,10 +124,10 @@ def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
 
 def ideal_average_is_fragile(settings: ClaimSettings) -> Evidence:
     """Theorem 3 for f_FA itself."""
-    seeds, d = settings.seeds, DIMENSIONS[-1]
+    seeds, d = settings.seeds, RADIUS_DIMENSIONS[-1]
     growth = radius_growth(("f_FA",), seeds, settings.progress)
     unit = math.sqrt(d / 10)
-    above = radii_of("f_FA", 10, d, seeds).robust_accuracy(np.array([1.25 * unit]))[1][0]
+    above = radii_of_kind("f_FA", 10, d, seeds).robust_accuracy(np.array([1.25 * unit]))[1][0]
     constant = float(np.median(growth.by_d["f_FA"][-1]) / unit)
     in_d, in_k = np.mean(growth.in_d("f_FA")), np.mean(growth.in_k("f_FA"))
     return Evidence(
@@ -141,13 +147,13 @@ def ideal_average_is_fragile(settings: ClaimSettings) -> Evidence:
 def robust_solution_exists(settings: ClaimSettings) -> Evidence:
     """A network of the same kind with a radius of order sqrt(d), whatever k is."""
     growth = radius_growth(("biased", "f_FD"), settings.seeds, settings.progress)
-    biased = float(np.median(growth.by_k["biased"]) / math.sqrt(CLUSTERS_D))
-    smallest = float(growth.by_k["biased"].min() / math.sqrt(CLUSTERS_D))
+    biased = float(np.median(growth.by_k["biased"]) / math.sqrt(RADIUS_CLUSTERS_D))
+    smallest = float(growth.by_k["biased"].min() / math.sqrt(RADIUS_CLUSTERS_D))
     return Evidence(
         checks=(
             # Half-way between two features is 0.71 sqrt(d); a quarter of sqrt(d) is of its order.
             Check(
-                f"construction of the talks: smallest median / √d, k up to {CLUSTERS[-1]}",
+                f"construction of the talks: smallest median / √d, k up to {RADIUS_CLUSTERS[-1]}",
                 smallest,
                 ">=",
                 0.25,
@@ -171,15 +177,15 @@ def decoupled_is_robust(settings: ClaimSettings) -> Evidence:
     """Theorem 4, part 3, with certificates."""
     seeds = settings.seeds
     brackets = {}
-    for i, d in enumerate((DIMENSIONS[0], DIMENSIONS[-1])):
+    for i, d in enumerate((RADIUS_DIMENSIONS[0], RADIUS_DIMENSIONS[-1])):
         settings.progress(i / 2, f"certifying at d = {d:,}")
-        case = Case("fine", d=d, paper=False)
-        brackets[d] = measured(case, "probability", seeds, CERTIFIED_POINTS, 0.1)
+        case = RadiusCase("fine", d=d, paper=False)
+        brackets[d] = measured_radii(case, "probability", seeds, CERTIFIED_POINTS, 0.1)
     worst, reach = {}, {}
     for d, one in brackets.items():
         worst[d] = float(one.robust_accuracy(np.array([math.sqrt(d) / 10]))[0][0])
         reach[d] = float(np.quantile(one.certified, 0.01) / math.sqrt(d))
-    first, last = DIMENSIONS[0], DIMENSIONS[-1]
+    first, last = RADIUS_DIMENSIONS[0], RADIUS_DIMENSIONS[-1]
     curves = tuple(
         _share_curve(one, math.sqrt(d), f"d = {d:,}", "decoupled") for d, one in brackets.items()
     )

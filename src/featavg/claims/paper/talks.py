@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.bias_grid import RADIUS, bias_grid
-from featavg.experiments.paper.initialisation import LONG_STEPS, STEPS, D, start_sweep
-from featavg.experiments.paper.radius_runs import CLUSTERS
-from featavg.experiments.paper.slopes import slopes
-from featavg.experiments.paper.unequal_clusters import unequal_clusters
+from featavg.experiments.paper import (
+    BIAS_GRID_RADIUS,
+    RADIUS_CLUSTERS,
+    START_D,
+    START_LONG_STEPS,
+    START_STEPS,
+    bias_grid,
+    slopes,
+    start_sweep,
+    unequal_clusters,
+)
 
 
 def unequal(settings: ClaimSettings) -> Evidence:
@@ -55,20 +61,20 @@ def talk_start(settings: ClaimSettings) -> Evidence:
     return Evidence(
         checks=(
             Check(
-                f"ratio inside a class after {STEPS} steps, worst neuron, smallest seed",
+                f"ratio inside a class after {START_STEPS} steps, worst neuron, smallest seed",
                 float(study.within[0].min()),
                 "<=",
                 2.0,
                 role="main",
             ),
             Check(
-                f"|λ| across classes over λ after {STEPS} steps, worst neuron, smallest seed",
+                f"|λ| across classes over λ after {START_STEPS} steps, worst neuron, smallest seed",
                 float(study.across[0].min()),
                 "<=",
                 0.5,
             ),
             Check(
-                f"ratio inside a class after {LONG_STEPS} steps, smallest seed",
+                f"ratio inside a class after {START_LONG_STEPS} steps, smallest seed",
                 float(study.long_within.min()),
                 "<=",
                 2.0,
@@ -92,9 +98,10 @@ def talk_start(settings: ClaimSettings) -> Evidence:
         figures=(study.figure(),),
         numbers=study.to_json(),
         finding=(
-            f"Not from the talks' start: at d = {D} the coefficients inside a class differ by up to "
-            f"{np.median(study.within[0]):.0f} times after {STEPS} steps and "
-            f"{np.median(study.long_within):.0f} times after {LONG_STEPS}, and those across classes are "
+            f"Not from the talks' start: at d = {START_D} the coefficients inside a class differ by up to "
+            f"{np.median(study.within[0]):.0f} times after {START_STEPS} steps and "
+            f"{np.median(study.long_within):.0f} times after {START_LONG_STEPS}, and those across "
+            "classes are "
             f"{np.median(study.across[0]):.1f} times as large. Averaging begins where the start is small: "
             f"the index passes 0.9 at σ<sub>w</sub>√d = {study.begins():.2g}, when the initial weights are "
             "shorter than what is learned."
@@ -110,14 +117,14 @@ def any_bias(settings: ClaimSettings) -> Evidence:
     return Evidence(
         checks=(
             Check(
-                f"robust accuracy at {RADIUS} √(d/k), best biases with clean accuracy 0.99",
+                f"robust accuracy at {BIAS_GRID_RADIUS} √(d/k), best biases with clean accuracy 0.99",
                 useful,
                 "<=",
                 0.01,
                 role="main",
             ),
             Check(
-                f"robust accuracy at {RADIUS} √(d/k), best biases of all",
+                f"robust accuracy at {BIAS_GRID_RADIUS} √(d/k), best biases of all",
                 anything,
                 "<=",
                 0.01,
@@ -129,7 +136,8 @@ def any_bias(settings: ClaimSettings) -> Evidence:
         finding=(
             f"To the letter it is false: biases that make f<sub>FA</sub> constant keep {anything:.0%} of the "
             "points at any radius. True is: with biases b<sub>±</sub> for which clean points are decided "
-            f"rightly, nothing is left at {RADIUS} √(d/k); the nearest flip is √((1−u)² + v²) √(2d/k) away "
+            f"rightly, nothing is left at {BIAS_GRID_RADIUS} √(d/k); the nearest flip is √((1−u)² "
+            "+ v²) √(2d/k) away "
             "for thresholds u, v in [0, 1), at most 2 √(d/k)."
         ),
     )
@@ -149,7 +157,7 @@ def gradient_norm(settings: ClaimSettings) -> Evidence:
                 role="main",
             ),
             Check(
-                f"the same ratio at k = {CLUSTERS[-1]}",
+                f"the same ratio at k = {RADIUS_CLUSTERS[-1]}",
                 relation=">=",
                 bound=1.25,
                 values=study.ratio[-1],
@@ -167,7 +175,8 @@ def gradient_norm(settings: ClaimSettings) -> Evidence:
         finding=(
             "At equal margin the averaged network is steeper by a factor that grows like "
             f"k<sup>{np.mean(study.exponents()):.2f}</sup>: {study.ratio[0].mean():.2f} at k = "
-            f"{CLUSTERS[0]}, {study.ratio[-1].mean():.2f} at k = {CLUSTERS[-1]} (below 1 for few clusters, "
+            f"{RADIUS_CLUSTERS[0]}, {study.ratio[-1].mean():.2f} at k = {RADIUS_CLUSTERS[-1]} "
+            "(below 1 for few clusters, "
             "since biases cost the robust solution half of its margin)."
         ),
     )
@@ -185,7 +194,8 @@ def one_neuron(settings: ClaimSettings) -> Evidence:
         numbers=study.to_json(),
         finding=(
             f"In the robust solution {alone:.1%} of the fresh points switch on the neuron of their cluster "
-            f"and no other, for k from {CLUSTERS[0]} to {CLUSTERS[-1]}; in the averaged network every point "
+            f"and no other, for k from {RADIUS_CLUSTERS[0]} to {RADIUS_CLUSTERS[-1]}; in the "
+            "averaged network every point "
             f"switches on {study.active['averaged'].min():.0%} of the neurons of its class."
         ),
     )
@@ -217,7 +227,8 @@ CLAIMS = (
             "are of one size inside a class and small across classes."
         ),
         source="Talks at iTCS and CSML 2024, initialisation and theorem on feature averaging",
-        measured=f"coefficients after {STEPS} and {LONG_STEPS} steps at d = {D}, n = 1000, and for smaller "
+        measured=f"coefficients after {START_STEPS} and {START_LONG_STEPS} steps at d = {START_D}, "
+        "n = 1000, and for smaller "
         "starts",
         run=talk_start,
         minutes=0.3,

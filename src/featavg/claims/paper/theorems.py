@@ -12,9 +12,10 @@ import math
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.theorem_runs import TheoremRun, descent_against_flow
-from featavg.experiments.paper.theorem_sweep import (
+from featavg.experiments.paper import (
+    TheoremRun,
     TheoremSweep,
+    descent_against_flow,
     relative_deviation,
     theorem_sweep,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.paper.universal import REMARK_SETTINGS, remark_lengths, universal_vector
+from featavg.experiments.paper import REMARK_SETTINGS, remark_lengths, universal_vector
 
 
 def attack_vector(settings: ClaimSettings) -> Evidence:

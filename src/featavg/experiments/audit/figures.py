@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
 
-from featavg.experiments.audit.gradients import VALID_NULL
+from featavg.experiments.audit.gradients import VALID_NULL, LayerGradient
+from featavg.experiments.audit.radii import DecisionRadii
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
 from featavg.figures.marks import Role, Style
 from featavg.measures.accuracy import Accuracy, wilson_interval
 
-if TYPE_CHECKING:
-    from featavg.experiments.audit.radii import DecisionRadii
-    from featavg.experiments.audit.result import Audit
 
-
-def gradient_figure(audit: Audit) -> Figure:
-    """The heat map of sub-class directions at the reported layer."""
-    assert audit.layer is not None
-    order = np.argsort(audit.groups, kind="stable")
-    breaks = tuple(int(b) for b in np.flatnonzero(np.diff(audit.groups[order])) + 1)
-    matrix = np.nan_to_num(audit.layer.shared.matrix)[np.ix_(order, order)]
-    names = tuple(audit.names[j] for j in order)
+def gradient_figure(
+    layer: LayerGradient, groups: Int[ndarray, " k"], names: Sequence[str]
+) -> Figure:
+    """The heat map of sub-class directions at one layer, the sub-classes of a class side by side."""
+    order = np.argsort(groups, kind="stable")
+    breaks = tuple(int(b) for b in np.flatnonzero(np.diff(groups[order])) + 1)
+    matrix = np.nan_to_num(layer.shared.matrix)[np.ix_(order, order)]
+    ordered = tuple(names[j] for j in order)
     heat = Heatmap(
         np.clip(matrix, -1.5, 1.5),
-        names,
-        names,
+        ordered,
+        ordered,
         label="shared gradient",
         limit=1.0,
         row_breaks=breaks,
@@ -35,16 +35,15 @@ def gradient_figure(audit: Audit) -> Figure:
     return Figure(
         "directions",
         "Which sub-classes are sensitive to the same direction",
-        f"Shared gradient of every pair of sub-classes at the layer '{audit.layer.layer}': 1 inside a "
+        f"Shared gradient of every pair of sub-classes at the layer '{layer.layer}': 1 inside a "
         "block is one direction for a whole class, 0 are directions with nothing in common.",
         (heat,),
     )
 
 
-def layers_figure(audit: Audit) -> Figure:
+def layers_figure(layers: Sequence[LayerGradient]) -> Figure:
     """A and its null, layer by layer."""
-    layers = tuple(layer.layer for layer in audit.layers)
-    shared = [layer.shared for layer in audit.layers]
+    shared = [layer.shared for layer in layers]
 
     def bar(name: str, role: Role, values: list[float], low: list[float], high: list[float]) -> Bar:
         finite = [np.nan_to_num(v).tolist() for v in (values, low, high)]
@@ -71,31 +70,31 @@ def layers_figure(audit: Audit) -> Figure:
         "Where the shared gradient means something",
         "A (95% interval) and its permutation null (5% to 95%) at each layer. A layer counts where the "
         f"null exceeds {VALID_NULL:g}; the first such layer from the input on is reported.",
-        (Bars(layers, bars, Axis("shared gradient")),),
+        (Bars(tuple(layer.layer for layer in layers), bars, Axis("shared gradient")),),
     )
 
 
-def radii_figure(audit: Audit) -> Figure:
+def radii_figure(radii: DecisionRadii, twin: DecisionRadii | None) -> Figure:
     """Robust accuracy of the decision as it is, and of the twin's."""
-    shown: list[tuple[str, Role, DecisionRadii]] = [("this network", "averaged", audit.radii)]
-    if audit.twin is not None:
-        shown.append(("twin with fine labels", "decoupled", audit.twin.radii))
-    finite = np.concatenate([r.attack[np.isfinite(r.attack)] for _, _, r in shown])
+    networks: list[tuple[str, Role, DecisionRadii]] = [("this network", "averaged", radii)]
+    if twin is not None:
+        networks.append(("twin with fine labels", "decoupled", twin))
+    finite = np.concatenate([r.attack[np.isfinite(r.attack)] for _, _, r in networks])
     grid = np.linspace(0.0, float(np.quantile(finite, 0.99)) or 1.0, 41)
-    lines = [_series(name, role, "solid", r.attack, grid) for name, role, r in shown]
+    lines = [_series(name, role, "solid", r.attack, grid) for name, role, r in networks]
     lines += [
         _series(f"{name}, certified", role, "dashed", r.certified, grid)
-        for name, role, r in shown
+        for name, role, r in networks
         if r.certified is not None
     ]
     panel = Lines(
-        Axis("radius", audit.radii.unit), Axis("robust accuracy", "%", range=(0, 100)), tuple(lines)
+        Axis("radius", radii.unit), Axis("robust accuracy", "%", range=(0, 100)), tuple(lines)
     )
     return Figure(
         "radii",
         "How far the decision is from flipping",
-        f"Share of {len(audit.radii.attack)} images whose decision no perturbation found within the "
-        f"radius changes, by an attack of {audit.radii.gradients} gradients per image: an upper bound.",
+        f"Share of {len(radii.attack)} images whose decision no perturbation found within the "
+        f"radius changes, by an attack of {radii.gradients} gradients per image: an upper bound.",
         (panel,),
     )
 
@@ -107,35 +106,37 @@ def _series(name: str, role: Role, style: Style, radii: np.ndarray, grid: np.nda
     return Series(name, grid.tolist(), percent[0], role, style, percent[1], percent[2])
 
 
-def subclass_radii_figure(audit: Audit) -> Figure:
+def subclass_radii_figure(
+    names: Sequence[str], radii: DecisionRadii, twin: DecisionRadii | None
+) -> Figure:
     """The median radius of each sub-class."""
-    medians = audit.radii.by_subclass()
+    medians = radii.by_subclass()
     values = [medians[j] if np.isfinite(medians[j]) else 0.0 for j in medians]
-    names = tuple(audit.names[j] for j in medians)
     bars = [Bar("this network", values, "averaged")]
-    if audit.twin is not None:
-        other = audit.twin.radii.by_subclass()
+    if twin is not None:
+        other = twin.by_subclass()
         finite = [other[j] if np.isfinite(other[j]) else 0.0 for j in medians]
         bars.append(Bar("twin with fine labels", finite, "decoupled"))
     return Figure(
         "radii-by-subclass",
         "The median radius of each sub-class",
         "Median of the smallest flip found; 0 where most images are decided wrongly anyway.",
-        (Bars(names, tuple(bars), Axis("median radius", audit.radii.unit)),),
+        (Bars(tuple(names[j] for j in medians), tuple(bars), Axis("median radius", radii.unit)),),
     )
 
 
-def accuracy_figure(audit: Audit) -> Figure:
+def accuracy_figure(
+    names: Sequence[str], by_subclass: Sequence[Accuracy], overall: Accuracy
+) -> Figure:
     """The accuracy of each sub-class, with its interval."""
 
-    def percent(accuracies: tuple[Accuracy, ...], field: str) -> list[float]:
-        return [100 * float(getattr(each, field)) for each in accuracies]
+    def percent(field: str) -> list[float]:
+        return [100 * float(getattr(each, field)) for each in by_subclass]
 
-    parts = (percent(audit.by_subclass, field) for field in ("value", "low", "high"))
-    values, low, high = parts
+    values, low, high = (percent(field) for field in ("value", "low", "high"))
     bar = Bar("accuracy", values, "averaged", low, high)
-    rules = (Rule(100 * audit.accuracy.value, label="all images"),)
-    panel = Bars(audit.names, (bar,), Axis("accuracy", "%"), rules=rules)
+    rules = (Rule(100 * overall.value, label="all images"),)
+    panel = Bars(tuple(names), (bar,), Axis("accuracy", "%"), rules=rules)
     return Figure(
         "accuracy",
         "Accuracy of the coarse decision in each sub-class",

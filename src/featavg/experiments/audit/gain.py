@@ -17,7 +17,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
-from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact import Budget
 from featavg.robustness.radii import radii
 from featavg.training.heads import HeadRecipe, class_features, train_head
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from featavg.data.streams import stream
 from featavg.experiments.audit.gain import FeatureGain, measured_gain, predicted_gain
-from featavg.experiments.images.features import FeatureSet, embed
+from featavg.experiments.images import FeatureSet, embed
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.figures.result import Result
 from featavg.progress import Progress, part

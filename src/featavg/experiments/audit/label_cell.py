@@ -147,7 +147,7 @@ class CellResult:
 
 def label_cell(cell: LabelCell, task: ImageTask, folder: Path | None = None) -> CellResult:
     """Train, attack and look into one cell, or take it from `folder` if it is there."""
-    from featavg.experiments.images.curves import ATTACK
+    from featavg.experiments.images import ATTACK
 
     protocol = PROTOCOLS[cell.data]
     words = (asdict(cell), asdict(protocol), NETWORKS[cell.network], repr(ATTACK), BUDGET, VERSION)
@@ -196,17 +196,17 @@ def _objective(training: str, protocol: CellProtocol) -> Objective:
 
 
 def _measured(cell: LabelCell, task: ImageTask, protocol: CellProtocol) -> CellResult:
-    from featavg.experiments.images.curves import minimal, sample, wrapped
+    from featavg.experiments.images import attacked_images, coarse_model, minimal_radii
 
     started = perf_counter()
     net = trained_cell(cell, task, protocol)
     trained = perf_counter()
     coarse = task.targets(task.test, "coarse")
-    rows = sample(task, protocol.attacked, seed=0)
+    rows = attacked_images(task, protocol.attacked, seed=0)
     pixels = task.test.unit
-    model = wrapped(net, task, cell.labels, "probability").shaped(pixels)
+    model = coarse_model(net, task, cell.labels, "probability").shaped(pixels)
     margins = model.margins(model.rows(pixels), model.decision.labels(coarse))
-    radii = minimal(model, pixels[rows], coarse[rows], "l2", BUDGET)
+    radii = minimal_radii(model, pixels[rows], coarse[rows], "l2", BUDGET)
     attacked = perf_counter()
     return CellResult(
         cell=cell,

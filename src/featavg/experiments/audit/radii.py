@@ -11,10 +11,10 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.experiments.audit.classifier import Classifier
-from featavg.experiments.images.curves import minimal
+from featavg.experiments.images import minimal_radii
 from featavg.progress import Progress
 from featavg.robustness.curve import Curve, curve_of
-from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact import Budget
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.radii import radii as exact_radii
 from featavg.storage.cache import kept_values
@@ -125,7 +125,7 @@ def _block(
     path = None if folder is None else folder / f"radii-{key}.json"
 
     def attacked() -> dict[str, list[float | None]]:
-        return {"attack": [_plain(r) for r in minimal(model, x, y, "l2", gradients)]}
+        return {"attack": [_plain(r) for r in minimal_radii(model, x, y, "l2", gradients)]}
 
     radii = kept_values(path, key, attacked)["attack"]
     return np.array([np.inf if r is None else float(r) for r in radii])

@@ -95,13 +95,21 @@ class Audit(Result):
 
     def figure(self) -> Figure:
         """The heat map of sub-class directions, or the radii where it means nothing."""
-        return gradient_figure(self) if self.layer is not None else radii_figure(self)
+        if self.layer is None:
+            return radii_figure(self.radii, None if self.twin is None else self.twin.radii)
+        return gradient_figure(self.layer, self.groups, self.names)
 
     def figures(self) -> tuple[Figure, ...]:
         """Everything that can be drawn."""
-        heat = () if self.layer is None else (gradient_figure(self),)
-        shown = (radii_figure(self), subclass_radii_figure(self), accuracy_figure(self))
-        return (*heat, layers_figure(self), *shown)
+        twin = None if self.twin is None else self.twin.radii
+        heat = () if self.layer is None else (gradient_figure(self.layer, self.groups, self.names),)
+        return (
+            *heat,
+            layers_figure(self.layers),
+            radii_figure(self.radii, twin),
+            subclass_radii_figure(self.names, self.radii, twin),
+            accuracy_figure(self.names, self.by_subclass, self.accuracy),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 from featavg.robustness.radii import radii
 
 

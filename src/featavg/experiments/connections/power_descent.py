@@ -25,7 +25,7 @@ from featavg.figures.result import Result
 from featavg.nets.power_relu import PowerReLU, Shallow
 from featavg.progress import Progress, silent
 
-STARTS = ("random", "nudged", "large")
+DESCENT_STARTS = ("random", "nudged", "large")
 TESTS = 20
 
 
@@ -129,7 +129,7 @@ def power_relu_descent(
     >>> bool(run.loss[-1] < run.loss[0])
     True
     """
-    one_of("start", start, STARTS)
+    one_of("start", start, DESCENT_STARTS)
     if not (rate > 0 and scale > 0 and iterations > 0):
         raise InputError(
             "rate", f"is {rate}", "give a positive rate, scale and number of iterations"

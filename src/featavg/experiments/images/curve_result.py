@@ -1,4 +1,4 @@
-"""Robust-accuracy curves of image networks as a result: numbers, tables and figures."""
+"""Robust-accuracy curves of image networks as a result: numbers, tables and the pictures of Figure 3."""
 
 from __future__ import annotations
 
@@ -7,84 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
-from featavg.experiments.images.curve_figures import l2_figure, linf_figure
-from featavg.figures.figure import Figure
+from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
+from featavg.experiments.images.published_curves import PUBLISHED_CURVES
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
-from featavg.robustness.curve import Curve
+from featavg.measures.accuracy import wilson_interval
 
-ADAPTIVE, OWN_LOSS = "adaptive", "own-loss PGD"
-
-
-@dataclass(frozen=True, eq=False)
-class DecisionCurve:
-    """Robust accuracy of one decision under one protocol.
-
-    Attributes:
-        protocol: `ADAPTIVE` (a minimal-norm attack on the decision) or `OWN_LOSS`.
-        labels, readout: whose decision.
-        norm: "l2" or "linf".
-        curve: shares at radii, with their intervals.
-        radii: the smallest flip of each image to five digits, 0 where it is decided wrongly anyway,
-            infinite where none was found; None for PGD, which looks at one radius at a time.
-        gradients_per_image: what the attack cost; None for PGD.
-        seconds: what it took, whenever that was.
-    """
-
-    protocol: str
-    labels: str
-    readout: str
-    norm: str
-    curve: Curve
-    radii: Float[ndarray, " n"] | None = None
-    gradients_per_image: float | None = None
-    seconds: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """Labels and read-out; with coarse labels there is only one read-out."""
-        return "coarse" if self.labels == "coarse" else f"fine, {self.readout}"
-
-    @property
-    def median(self) -> float:
-        """The median radius; NaN for PGD, 1e9 where over half of the images were never flipped."""
-        if self.radii is None:
-            return float("nan")
-        return float(np.median(np.minimum(self.radii, 1e9)))
-
-    def shares(self) -> dict[float, float]:
-        """Robust accuracy by radius."""
-        return dict(zip(self.curve.radii.tolist(), self.curve.accuracy.tolist(), strict=True))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; -1 stands for a radius that was not found."""
-        described: dict[str, Any] = {
-            "protocol": self.protocol,
-            "labels": self.labels,
-            "readout": self.readout,
-            "norm": self.norm,
-            "seconds": round(self.seconds, 1),
-        }
-        if self.radii is not None:
-            described["median"] = self.median
-            described["gradients_per_image"] = self.gradients_per_image
-            described["each"] = [r if r < np.inf else -1.0 for r in self.radii.tolist()]
-        return described | self.curve.to_json()
-
-    @classmethod
-    def from_json(cls, described: Mapping[str, Any]) -> DecisionCurve:
-        """The inverse of `to_json`."""
-        names = ("n", "unit", "label", "confidence", "unresolved")
-        values: dict[str, Any] = {name: described[name] for name in names}
-        values |= {n: np.array(described[n]) for n in ("radii", "accuracy", "low", "high")}
-        curve = Curve(**values)
-        each = described.get("each")
-        radii = None if each is None else np.where(np.array(each) < 0, np.inf, np.array(each))
-        words = {name: described[name] for name in ("protocol", "labels", "readout", "norm")}
-        cost, seconds = described.get("gradients_per_image"), described["seconds"]
-        return cls(**words, curve=curve, radii=radii, gradients_per_image=cost, seconds=seconds)
+Curves = Mapping[str, DecisionCurve]
+ACCURACY = Axis("robust accuracy", "%", range=(0.0, 100.0))
+STYLES: dict[str, Any] = {"coarse": "solid", "fine, max": "dashed", "fine, sum": "dotted"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,14 +34,14 @@ class ImageCurves(Result):
         """Both protocols in l2 beside the published curves, if there are any; else l_inf."""
         l2 = self.by_name(ADAPTIVE)
         if not l2:
-            return linf_figure(self.data, self.by_name(ADAPTIVE, "linf"))
-        return l2_figure(self.data, self.by_name(OWN_LOSS), l2)
+            return _linf_figure(self.data, self.by_name(ADAPTIVE, "linf"))
+        return _l2_figure(self.data, self.by_name(OWN_LOSS), l2)
 
     def figures(self) -> tuple[Figure, ...]:
         """One for each norm."""
         linf = self.by_name(ADAPTIVE, "linf")
         first = (self.figure(),)
-        return (*first, linf_figure(self.data, linf)) if linf and self.by_name(ADAPTIVE) else first
+        return (*first, _linf_figure(self.data, linf)) if linf and self.by_name(ADAPTIVE) else first
 
     def tables(self) -> list[tuple[str, list[float], list[tuple[str, str, list[float]]]]]:
         """For each protocol and norm: a title, the radii, and labels, read-out and shares of each row.
@@ -145,3 +77,91 @@ class ImageCurves(Result):
                 for labels, readout, shares in rows
             ]
         return "\n".join(lines)
+
+
+def _l2_figure(data: str, own_loss: Curves, adaptive: Curves) -> Figure:
+    """Both protocols side by side, the published curves beside ours."""
+    x = Axis("radius", "l2, pixels in [0,1]")
+    right = Lines(x, ACCURACY, _attacked(adaptive), "adaptive")
+    caption = (
+        "Robust accuracy of the coarse decision against the l2 radius: the same minimal-norm attack on "
+        "the decision itself, for the network with class labels and the read-outs of the one with fine "
+        "labels."
+    )
+    panels: tuple[Lines, ...] = (right,)
+    if own_loss:
+        ours = tuple(
+            Series(
+                "class labels" if each.labels == "coarse" else "fine labels",
+                each.curve.radii.tolist(),
+                (100 * each.curve.accuracy).tolist(),
+                "averaged" if each.labels == "coarse" else "decoupled",
+            )
+            for each in own_loss.values()
+        )
+        left = Lines(x, ACCURACY, (*ours, *_paper(data)), "PGD on each network's own loss")
+        panels = (left, right)
+        caption = (
+            "Robust accuracy of the coarse decision against the l2 radius. Left: PGD on each network's "
+            "own loss, which is how we read the paper, beside the published curves. Right: the same "
+            "minimal-norm attack on the decision itself, for the network with class labels and three "
+            "read-outs of the one with fine labels."
+        )
+    return Figure(
+        f"{data}-curves", f"{data}: robust accuracy, two protocols", caption, panels, headline=True
+    )
+
+
+def _linf_figure(data: str, adaptive: Curves) -> Figure:
+    """The same question in l_inf."""
+    return Figure(
+        f"{data}-linf",
+        f"{data}: robust accuracy in l_inf",
+        "Robust accuracy of the coarse decision against the l_inf radius, minimal-norm attack on the "
+        "decision itself.",
+        (Lines(Axis("radius", "l_inf, pixels in [0,1]"), ACCURACY, _attacked(adaptive)),),
+    )
+
+
+def _paper(data: str) -> tuple[Series, ...]:
+    if data not in PUBLISHED_CURVES:
+        return ()
+    return tuple(
+        Series(
+            f"paper, {'class' if labels == 'coarse' else 'fine'} labels",
+            PUBLISHED_CURVES[data]["radii"],
+            PUBLISHED_CURVES[data][labels],
+            "published",
+            "line+markers" if labels == "coarse" else "dashed",
+        )
+        for labels in ("coarse", "fine")
+    )
+
+
+def _attacked(curves: Curves) -> tuple[Series, ...]:
+    """Curves from the radius of each image, out to where next to nothing is left."""
+    radii = {name: _radii(each) for name, each in curves.items()}
+    last = max(
+        (float(np.quantile(each, 0.99, method="lower")) for each in radii.values()), default=1.0
+    )
+    grid = np.linspace(0.0, last if 0.0 < last < np.inf else 1.0, 41)
+    return tuple(_series(name, each, grid) for name, each in radii.items())
+
+
+def _radii(curve: DecisionCurve) -> np.ndarray:
+    assert curve.radii is not None  # an adaptive attack has a radius for each image
+    return curve.radii
+
+
+def _series(name: str, radii: np.ndarray, grid: np.ndarray) -> Series:
+    count = (radii[None, :] > grid[:, None]).sum(axis=1)
+    low, high = wilson_interval(count, len(radii), 0.95)
+    return Series(
+        "class labels" if name == "coarse" else f"fine labels, {name[6:]}",
+        grid.tolist(),
+        (100 * count / len(radii)).tolist(),
+        "averaged" if name == "coarse" else "decoupled",
+        STYLES.get(name, "solid"),
+        (100 * low).tolist(),
+        (100 * high).tolist(),
+    )

@@ -15,7 +15,8 @@ from numpy import ndarray
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS, DecisionCurve, ImageCurves
+from featavg.experiments.images.curve_result import ImageCurves
+from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
 from featavg.nets.readouts.registry import READOUTS
 from featavg.progress import Progress
 from featavg.robustness.attacks.attack import AttackProblem
@@ -76,7 +77,7 @@ class CurveSettings:
             raise InputError("pgd_steps", f"is {self.pgd_steps}", "give zero or more")
 
 
-def wrapped(net: nn.Module, task: ImageTask, labels: str, readout: str = "max") -> TorchModel:
+def coarse_model(net: nn.Module, task: ImageTask, labels: str, readout: str = "max") -> TorchModel:
     """A trained network as a model with bounds, unit and coarse decision."""
     import torch
 
@@ -97,7 +98,7 @@ def wrapped(net: nn.Module, task: ImageTask, labels: str, readout: str = "max") 
     return model
 
 
-def sample(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"]:
+def attacked_images(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"]:
     """Which test images are attacked: the same for every model and protocol."""
     if count > len(task.test):
         raise InputError("images", f"asks for {count}", f"there are {len(task.test)} test images")
@@ -120,13 +121,15 @@ def adaptive(
     plain DDN's for fine labels and not for class labels, and that alone would have looked like
     robustness. `Strongest` therefore aims at rivals only where the margin has kinks.
     """
-    rows = sample(task, settings.images, settings.seed)
+    rows = attacked_images(task, settings.images, settings.seed)
     pixels = task.test.unit[rows]
     check_bounds(pixels)
     y = task.targets(task.test, "coarse")[rows]
-    model = wrapped(net, task, labels, readout).shaped(pixels)
+    model = coarse_model(net, task, labels, readout).shaped(pixels)
     parts = [slice(start, start + block) for start in range(0, len(rows), block)]
-    radii = np.concatenate([minimal(model, pixels[p], y[p], norm, settings.budget) for p in parts])
+    radii = np.concatenate(
+        [minimal_radii(model, pixels[p], y[p], norm, settings.budget) for p in parts]
+    )
     # More digits than an attack can promise would only swell the files.
     radii = np.array([float(f"{radius:.5g}") for radius in radii])
     curve = curve_of(
@@ -137,7 +140,7 @@ def adaptive(
     )
 
 
-def minimal(
+def minimal_radii(
     model: TorchModel, pixels: ndarray, y: Int[ndarray, " n"], norm: str, budget: int
 ) -> Float[ndarray, " n"]:
     """The smallest flip that `ATTACK` finds, shortened along its line."""
@@ -168,9 +171,9 @@ def own_loss_pgd(
 
     The paper says "PGD" and no more; that it attacked each network's own loss is our reading.
     """
-    rows = sample(task, settings.images, settings.seed)[: settings.pgd_images]
+    rows = attacked_images(task, settings.images, settings.seed)[: settings.pgd_images]
     curve = pgd_curve(
-        wrapped(net, task, labels, readout),
+        coarse_model(net, task, labels, readout),
         task.test.unit[rows],
         task.targets(task.test, "coarse")[rows],
         settings.pgd_radii,
@@ -204,9 +207,9 @@ class PgdEnds:
 
 def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> PgdEnds:
     """Where it ends at the largest radius that PGD is run at."""
-    rows = sample(task, settings.images, settings.seed)[: settings.pgd_images]
+    rows = attacked_images(task, settings.images, settings.seed)[: settings.pgd_images]
     pixels, own = task.test.unit[rows], task.targets(task.test, "fine")[rows]
-    model = wrapped(net, task, "fine", "probability").shaped(pixels)
+    model = coarse_model(net, task, "fine", "probability").shaped(pixels)
     x, label = model.rows(pixels), model.decision.labels(task.targets(task.test, "coarse")[rows])
     radius = max(settings.pgd_radii)
     attacked = pgd(

@@ -19,8 +19,7 @@ from featavg.measures.alignment import cosine_matrix, equivalent_weights
 from featavg.measures.averaging import averaging_index_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
-from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Budget, Radii
 from featavg.robustness.radii import radii
 from featavg.training.heads import (
     HeadRecipe,

@@ -12,8 +12,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.images import ImageTask
-from featavg.experiments.images.curve_result import ADAPTIVE, OWN_LOSS, DecisionCurve, ImageCurves
+from featavg.experiments.images.curve_result import ImageCurves
 from featavg.experiments.images.curves import CurveSettings, PgdEnds, image_curve, pgd_ends
+from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
 from featavg.progress import Progress, part
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from featavg.robustness.curve import Curve
 
 # Read off the published figure by eye (reference/figures.json): percent, good to about 1.5.
-PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
+PUBLISHED_CURVES: dict[str, dict[str, tuple[float, ...]]] = {
     "mnist": {
         "radii": (0.0, 0.4, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0),
         "coarse": (99.2, 96, 86.5, 75.5, 58.5, 39.5, 24, 13, 7),
@@ -22,8 +22,8 @@ PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
     },
 }
 # Fixed before the first run. Between these radii the published curves differ clearly.
-BETWEEN = {"mnist": (0.4, 1.6), "cifar10": (0.08, 0.8)}
-CLOSE = 8.0
+COMPARED_BETWEEN = {"mnist": (0.4, 1.6), "cifar10": (0.08, 0.8)}
+CLOSE_TO_PUBLISHED = 8.0
 
 
 def stretch_to_published(name: str, curves: Mapping[str, Curve]) -> tuple[float, float]:
@@ -32,13 +32,13 @@ def stretch_to_published(name: str, curves: Mapping[str, Curve]) -> tuple[float,
     Returns:
         the factor, and the largest distance in points that is left with it.
     """
-    low, high = BETWEEN[name]
-    paper_radii = np.array(PUBLISHED[name]["radii"])
+    low, high = COMPARED_BETWEEN[name]
+    paper_radii = np.array(PUBLISHED_CURVES[name]["radii"])
     inside = (paper_radii >= low) & (paper_radii <= high)
     factors = np.exp(np.linspace(np.log(0.5), np.log(10.0), 601))
     worst = np.zeros(len(factors))
     for model, curve in curves.items():
-        ours, paper = 100 * curve.accuracy, np.array(PUBLISHED[name][model])[inside]
+        ours, paper = 100 * curve.accuracy, np.array(PUBLISHED_CURVES[name][model])[inside]
         for i, factor in enumerate(factors):
             moved = np.interp(paper_radii[inside], factor * curve.radii, ours)
             worst[i] = max(worst[i], float(np.abs(moved - paper).max()))
@@ -48,7 +48,7 @@ def stretch_to_published(name: str, curves: Mapping[str, Curve]) -> tuple[float,
 
 def distance_in_words(far: dict[str, float], stretch: float, left: float) -> str:
     """What separates our networks from the published ones, in a sentence."""
-    if max(far.values()) <= CLOSE:
+    if max(far.values()) <= CLOSE_TO_PUBLISHED:
         return ""
     return (
         f" Under PGD on each network's own loss the curves are up to {far['coarse']:.0f} (class labels) and "
@@ -58,7 +58,7 @@ def distance_in_words(far: dict[str, float], stretch: float, left: float) -> str
 
 
 def _meaning(left: float) -> str:
-    if left <= CLOSE:
+    if left <= CLOSE_TO_PUBLISHED:
         return (
             "the shapes and the gap between the labels agree, and what differs is how robust networks "
             "of this width and training are as a whole."

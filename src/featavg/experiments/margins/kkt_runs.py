@@ -20,7 +20,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import one_of
-from featavg.experiments.margins.homogeneous_flow import deepest_fall
+from featavg.experiments.margins.homogeneous_nets import deepest_fall
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
@@ -38,7 +38,7 @@ D, M = 3072, 5
 CLUSTERS = (4, 6, 10)
 POINTS_PER_CLUSTER = 10
 # Depths log(1/loss) at which the network is looked at.
-DEPTHS = (2.0, 10.0, 50.0, 200.0, 500.0)
+LOSS_DEPTHS = (2.0, 10.0, 50.0, 200.0, 500.0)
 # The size of initial weights: the theory's small start, and one where every neuron is as long as a
 # point, so that what it starts with is never negligible.
 STARTS = {"small": 1e-3, "large": 1.0}
@@ -156,12 +156,12 @@ def _followed(k: int, seed: int, layers: str, start: str) -> KKTRun:
         stepper=SlidingFlow(x, tolerance=1e-5, layers=layers),
         # Landing on a kink may ask for a step that is very much shorter.
         controller=ErrorControl(least=1e-4),
-        stop=Stop(steps=8000, log_loss=-DEPTHS[-1]),
+        stop=Stop(steps=8000, log_loss=-LOSS_DEPTHS[-1]),
         save_at=SaveAt(every=1),
     )
     saved = ran.parameters["weights1"], ran.parameters["weights2"]
     depth = -ran.log_loss
-    steps = [int(np.argmax(depth >= value)) for value in DEPTHS if value <= depth[-1]]
+    steps = [int(np.argmax(depth >= value)) for value in LOSS_DEPTHS if value <= depth[-1]]
     pairs = [(saved[0][step], saved[1][step]) for step in steps]
     trained = saved if layers == "both" else saved[:1]
     theta = np.concatenate([part.reshape(len(depth), -1) for part in trained], axis=1)
@@ -173,7 +173,7 @@ def _followed(k: int, seed: int, layers: str, start: str) -> KKTRun:
         task,
         layers,
         start,
-        DEPTHS[: len(steps)],
+        LOSS_DEPTHS[: len(steps)],
         tuple(_in_units(w, a, layers) for w, a in pairs),
         tuple(kkt(Deep((w, a)), x, data.y, layers=layers) for w, a in pairs),
         np.array([float(angle(theta[step], theta[steps[-1]])) for step in steps]),

@@ -15,7 +15,8 @@ from featavg.progress import Progress, silent
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.fit import fit
-from featavg.training.margin_network.run import MarginRun, MarginSettings
+from featavg.training.margin_network.run import MarginRun
+from featavg.training.margin_network.settings import MarginSettings
 
 
 @dataclass(frozen=True, repr=False)

@@ -21,9 +21,9 @@ from featavg.measures.dynamics import own_clusters
 from featavg.progress import Progress, silent
 from featavg.training.train import Recipe, train
 
-K, D, N_TRAIN, STEPS, LONG_STEPS = 10, 3072, 1000, 100, 1000
+K, START_D, N_TRAIN, START_STEPS, START_LONG_STEPS = 10, 3072, 1000, 100, 1000
 # sigma_w in units of the talks' 1/sqrt(d); the paper's 1e-5 is 5.5e-4 of it.
-SCALES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-5 * math.sqrt(D))
+SCALES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-5 * math.sqrt(START_D))
 # The long run is for the talks' start only, and for one seed: it takes ten times as long.
 LONG_SEEDS = 1
 
@@ -72,7 +72,7 @@ class StartSweep(Result):
         return Figure(
             "start",
             "Averaging begins where the start is small",
-            f"Averaging index, and ratios of coefficients, after {STEPS} steps at the paper's setting "
+            f"Averaging index, and ratios of coefficients, after {START_STEPS} steps at the paper's setting "
             "against the size of the initial weights; a ratio is left out where a coefficient is not "
             "positive.",
             (
@@ -99,14 +99,16 @@ class StartSweep(Result):
                 self.scales, self.index, self.within, self.across, strict=True
             )
         ]
-        return "\n".join([f"After {STEPS} steps, k = {K}, d = {D}, n = {N_TRAIN}", *lines])
+        return "\n".join(
+            [f"After {START_STEPS} steps, k = {K}, d = {START_D}, n = {N_TRAIN}", *lines]
+        )
 
 
 @cache
 def _ended(scale: float, steps: int, seeds: tuple[int, ...]) -> tuple[ndarray, ...]:
     """Ratio inside, ratio across (worst neurons), index and evenness of each seed."""
-    task = MultiCluster(k=K, d=D)
-    recipe = Recipe(sigma_w=scale / math.sqrt(D), sigma_b=scale / D, steps=steps)
+    task = MultiCluster(k=K, d=START_D)
+    recipe = Recipe(sigma_w=scale / math.sqrt(START_D), sigma_b=scale / START_D, steps=steps)
     data = draw_many(task, N_TRAIN, recipe.neurons(K), seeds)
     coefficients = Coefficients(data, rebuild=False)
     net = train(data, recipe, recorders=(coefficients,)).net
@@ -133,8 +135,8 @@ def start_sweep(
     rows = []
     for i, scale in enumerate(SCALES):
         progress(i / (len(SCALES) + 2), f"σ_w √d = {scale:.2g}")
-        rows.append(_ended(scale, STEPS, seeds))
+        rows.append(_ended(scale, START_STEPS, seeds))
     within, across, index, even = (np.array([row[i] for row in rows]) for i in range(4))
-    progress(0.8, f"{LONG_STEPS} steps")
-    long_within, long_across, *_ = _ended(SCALES[0], LONG_STEPS, seeds[:LONG_SEEDS])
+    progress(0.8, f"{START_LONG_STEPS} steps")
+    long_within, long_across, *_ = _ended(SCALES[0], START_LONG_STEPS, seeds[:LONG_SEEDS])
     return StartSweep(SCALES, within, across, index, even, long_within, long_across)

@@ -28,14 +28,14 @@ from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.measures.power_law import power_law_exponent
 from featavg.progress import Progress, silent
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 from featavg.robustness.linf import linf_radii
 from featavg.training.train import train
 
-K, DIMENSIONS, TRAINING, POINTS = 10, (200, 400, 800), 200, 6
+LINF_CLUSTERS, LINF_DIMENSIONS, TRAINING, POINTS = 10, (200, 400, 800), 200, 6
 ORIENTATIONS = {"random": "features in random directions", "axes": "features along axes"}
 NETWORKS = {"averaged": ("coarse", "sum"), "decoupled": ("fine", "max")}
-THEORY = {"averaged": math.sqrt(math.pi / (2 * K)), "decoupled": math.sqrt(math.pi) / 2}
+THEORY = {"averaged": math.sqrt(math.pi / (2 * LINF_CLUSTERS)), "decoupled": math.sqrt(math.pi) / 2}
 Medians = Float[ndarray, "d s"]
 
 
@@ -62,7 +62,7 @@ class LinfRadii(Result):
     @property
     def exponent(self) -> float:
         """Of the averaged network's radius in d, features in random directions."""
-        return power_law_exponent(DIMENSIONS, self.medians["random", "averaged"].mean(axis=1))
+        return power_law_exponent(LINF_DIMENSIONS, self.medians["random", "averaged"].mean(axis=1))
 
     def figure(self) -> Figure:
         """Both orientations."""
@@ -73,7 +73,9 @@ class LinfRadii(Result):
                 rows = self.medians[orientation, name]
                 role: Role = "averaged" if name == "averaged" else "decoupled"
                 low, high = rows.min(axis=1), rows.max(axis=1)
-                series.append(Series(name, DIMENSIONS, rows.mean(axis=1), role, lo=low, hi=high))
+                series.append(
+                    Series(name, LINF_DIMENSIONS, rows.mean(axis=1), role, lo=low, hi=high)
+                )
             labels = {"averaged": "√(π/2k)", "decoupled": "√π/2"}
             rules = tuple(Rule(THEORY[name], label=labels[name]) for name in NETWORKS)
             panels.append(
@@ -97,7 +99,7 @@ class LinfRadii(Result):
     def to_json(self) -> dict[str, Any]:
         """Every median."""
         return {
-            "dimensions": list(DIMENSIONS),
+            "dimensions": list(LINF_DIMENSIONS),
             "medians": {f"{o}, {n}": m.tolist() for (o, n), m in self.medians.items()},
             "smallest_ratio": {o: float(self.ratio(o).min()) for o in ORIENTATIONS},
             "exponent": self.exponent,
@@ -110,12 +112,14 @@ class LinfRadii(Result):
             f"  {title}: decoupled / averaged = {np.median(self.ratio(o)[-1]):.2f}"
             for o, title in ORIENTATIONS.items()
         ]
-        return "\n".join([f"Exact l_inf radii, k = {K}, d = {DIMENSIONS[-1]}", *lines])
+        return "\n".join(
+            [f"Exact l_inf radii, k = {LINF_CLUSTERS}, d = {LINF_DIMENSIONS[-1]}", *lines]
+        )
 
 
 def linf_study(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent) -> LinfRadii:
     """Train both networks in R^d with both orientations and measure exact l_inf radii."""
-    keys = [(o, n, d) for o in ORIENTATIONS for n in NETWORKS for d in DIMENSIONS]
+    keys = [(o, n, d) for o in ORIENTATIONS for n in NETWORKS for d in LINF_DIMENSIONS]
     medians: dict[tuple[str, str], list[list[float]]] = {}
     gaps: list[float] = []
     for i, (orientation, network, d) in enumerate(keys):
@@ -130,7 +134,7 @@ def linf_study(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = si
 
 def _radii(orientation: str, network: str, d: int, seed: int) -> Radii:
     """Exact radii of fresh points, after the paper's training at the same product of rate and d."""
-    task = MultiCluster(k=K, d=d, orientation=orientation)
+    task = MultiCluster(k=LINF_CLUSTERS, d=d, orientation=orientation)
     labels, readout = NETWORKS[network]
     run = train(
         task, labels=labels, n=TRAINING, seed=seed, lr=1e-3 * 3072 / d, coordinates="ambient"

@@ -14,16 +14,16 @@ from featavg.data.clusters import MultiCluster, Sample
 from featavg.experiments.paper.theorem_runs import scaled_recipe
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.pgd import pgd
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 from featavg.robustness.models.model import network_model
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 
 K, D, N_TRAIN = 10, 3072, 1000
-DIMENSIONS = (3_162, 10_000, 100_000, 1_000_000)
-CLUSTERS = (4, 6, 10, 16, 20)
-CLUSTERS_D = 100_000
-SWEEP_N = 300
+RADIUS_DIMENSIONS = (3_162, 10_000, 100_000, 1_000_000)
+RADIUS_CLUSTERS = (4, 6, 10, 16, 20)
+RADIUS_CLUSTERS_D = 100_000
+RADIUS_SAMPLES = 300
 # Claims on radii bear 5%, and an error of 0.4% in all weights alike changes no radius at all.
 RADIUS_TOLERANCE = 1e-3
 # Test points have seeds of their own, far from those of training.
@@ -31,7 +31,7 @@ TEST = 1_000_000
 
 
 @dataclass(frozen=True)
-class Case:
+class RadiusCase:
     """A network of a task: trained by the paper's recipe, or by its gradient flow at any d.
 
     Attributes:
@@ -52,13 +52,13 @@ class Case:
 
 
 @cache
-def networks(case: Case, seeds: tuple[int, ...]) -> tuple[TwoLayer, ...]:
+def networks(case: RadiusCase, seeds: tuple[int, ...]) -> tuple[TwoLayer, ...]:
     """One trained network for each seed, trained as one batch."""
     if case.paper:
         net = train(case.task, labels=case.labels, n=N_TRAIN, seed=seeds).net
     else:
         recipe = scaled_recipe(case.labels, case.d, tolerance=RADIUS_TOLERANCE)
-        net = train(case.task, recipe, n=SWEEP_N, seed=seeds).net
+        net = train(case.task, recipe, n=RADIUS_SAMPLES, seed=seeds).net
     return tuple(net[i] for i in range(len(seeds)))
 
 
@@ -68,8 +68,8 @@ def fresh(task: MultiCluster, points: int, seed: int) -> Sample:
 
 
 @cache
-def measured(
-    case: Case, readout: str, seeds: tuple[int, ...], points: int, gap: float = 0.01
+def measured_radii(
+    case: RadiusCase, readout: str, seeds: tuple[int, ...], points: int, gap: float = 0.01
 ) -> Radii:
     """Radii of `points` fresh points for each seed, all seeds in a row."""
     return Radii.joined(
@@ -88,7 +88,7 @@ def seed_medians(result: Radii, seeds: tuple[int, ...]) -> Float[ndarray, " s"]:
 
 @cache
 def pgd_accuracy(
-    case: Case, readout: str, seeds: tuple[int, ...], points: int, at: tuple[float, ...]
+    case: RadiusCase, readout: str, seeds: tuple[int, ...], points: int, at: tuple[float, ...]
 ) -> Float[ndarray, " q"]:
     """Robust accuracy as PGD-40 on the coarse decision shows it: the same attack for every network.
 

@@ -13,14 +13,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.experiments.paper.radius_runs import SWEEP_N, Case, K, fresh, networks
+from featavg.experiments.paper.radius_runs import RADIUS_SAMPLES, K, RadiusCase, fresh, networks
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.nets.ideal import feature_averaging
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
-from featavg.robustness.exact.witness import margins
+from featavg.robustness.exact import decision_margins
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import Recipe, train
 
@@ -48,7 +48,7 @@ def deep_networks(task_k: int, d: int, seeds: tuple[int, ...]) -> tuple[TwoLayer
         target_log_loss=DEEP_LOG_LOSS,
     )
     task = MultiCluster(k=task_k, d=d)
-    return tuple(train(task, recipe, n=SWEEP_N, seed=seed).net for seed in seeds)
+    return tuple(train(task, recipe, n=RADIUS_SAMPLES, seed=seed).net for seed in seeds)
 
 
 def fooled(
@@ -64,10 +64,12 @@ def fooled(
     direction = task.cluster_labels @ task.features_in(net.dimension)
     direction *= math.sqrt(task.d / task.k) / np.linalg.norm(direction)
     mask = task.positive_clusters if net.outputs > 1 else None
-    right = margins(net, x, test.y, mask, "probability") > 0
+    right = decision_margins(net, x, test.y, mask, "probability") > 0
     x, y = x[right], test.y[right]
     moved = [x - length * y[:, None] * direction for length in lengths]
-    return np.array([np.mean(margins(net, one, y, mask, "probability") <= 0) for one in moved])
+    return np.array(
+        [np.mean(decision_margins(net, one, y, mask, "probability") <= 0) for one in moved]
+    )
 
 
 def shortest(
@@ -128,9 +130,9 @@ def universal_vector(
     task = MultiCluster(k=K, d=D)
     kinds = {
         "f_FA": (feature_averaging(task),) * len(seeds),
-        "averaged": networks(Case("coarse", d=D, paper=False), seeds),
+        "averaged": networks(RadiusCase("coarse", d=D, paper=False), seeds),
         "deep": deep_networks(K, D, seeds),
-        "decoupled": networks(Case("fine", d=D, paper=False), seeds),
+        "decoupled": networks(RadiusCase("fine", d=D, paper=False), seeds),
     }
     shares = {}
     for i, (name, nets) in enumerate(kinds.items()):

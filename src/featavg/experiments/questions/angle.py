@@ -25,11 +25,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.experiments.simulation.measurements import net_of, seed_index
-from featavg.experiments.simulation.points import SimulationPoints
-from featavg.experiments.simulation.radius import network_radii
-from featavg.experiments.simulation.setting import Setting
-from featavg.experiments.sweep.work import trained
+from featavg.experiments.simulation import (
+    Setting,
+    SimulationPoints,
+    net_of,
+    network_radii,
+    seed_index,
+)
+from featavg.experiments.sweep import trained
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.result import Result
 from featavg.measures.power_law import power_law_exponent

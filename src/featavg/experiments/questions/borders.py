@@ -32,9 +32,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import one_of
-from featavg.experiments.paper.unequal_clusters import predicted_coefficients
-from featavg.experiments.sweep.engines import Engine
-from featavg.experiments.sweep.run import sweep
+from featavg.experiments.paper import predicted_coefficients
+from featavg.experiments.sweep import Engine, sweep
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Plane
 from featavg.figures.number_format import number
 from featavg.figures.result import Result

@@ -26,10 +26,8 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.streams import stream
 from featavg.experiments.questions.angle import centre_radii
-from featavg.experiments.simulation.measurements import net_of, seed_index
-from featavg.experiments.simulation.points import SimulationPoints
-from featavg.experiments.simulation.setting import Setting
-from featavg.experiments.sweep.work import trained
+from featavg.experiments.simulation import Setting, SimulationPoints, net_of, seed_index
+from featavg.experiments.sweep import trained
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.figures.result import Result
 from featavg.measures.alignment import neuron_signs

@@ -16,10 +16,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.experiments.simulation.measurements import net_of, seed_index
-from featavg.experiments.simulation.radius import network_radii
-from featavg.experiments.simulation.setting import Setting
-from featavg.experiments.sweep.work import trained
+from featavg.experiments.simulation import Setting, net_of, network_radii, seed_index
+from featavg.experiments.sweep import trained
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
 from featavg.figures.result import Result

@@ -52,7 +52,7 @@ class SimulationPoints:
         return self.own.x_test, self.own.clusters_test
 
 
-def gather(setting: Setting) -> SimulationPoints:
+def gather_points(setting: Setting) -> SimulationPoints:
     """Draw the points, or read them; `labels = "both"` shares them between the networks."""
     if setting.data is not None:
         return _read(setting, own_points(Path(setting.data), setting.positive))
@@ -64,7 +64,7 @@ def gather(setting: Setting) -> SimulationPoints:
     return SimulationPoints(training, training.features)
 
 
-def share(setting: Setting, points: SimulationPoints, labels: str) -> TrainingSet:
+def share_points(setting: Setting, points: SimulationPoints, labels: str) -> TrainingSet:
     """The training set with the directions that the network for `labels` starts from."""
     k, first = points.task.k, 0
     for each in setting.each_labels:

@@ -46,7 +46,7 @@ def compose(preset: str | None = None, config: str | Path | None = None, **given
     >>> compose("theorem", k=2).d
     1024
     """
-    merged = (toml.read(Path(config)) if config is not None else {}) | given
+    merged = (toml.read_table(Path(config)) if config is not None else {}) | given
     named = merged.pop("preset", "paper")
     name = preset if preset is not None else named
     if not isinstance(name, str):

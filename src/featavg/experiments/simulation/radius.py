@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError, one_of
 from featavg.experiments.simulation.figures import ROLES
-from featavg.experiments.simulation.points import gather
+from featavg.experiments.simulation.points import gather_points
 from featavg.experiments.simulation.run import Simulation, load_simulation
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
 from featavg.figures.result import Result
@@ -21,8 +21,7 @@ from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.deep_radii import deep_radii
-from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.result import Radii, RadiusStatus
+from featavg.robustness.exact import Budget, Radii, RadiusStatus
 from featavg.robustness.radii import radii
 from featavg.storage.files import dumps, usable_folder, write
 from featavg.storage.provenance import provenance
@@ -192,7 +191,7 @@ def _points(
     if setting.data is None:
         sample = setting.task().sample(points, seed=seed)
         return sample.coordinates(net.dimension), sample.y, sample.task.positive_clusters
-    gathered = gather(setting)
+    gathered = gather_points(setting)
     fresh = gathered.fresh(seed, points)
     if fresh is None:
         raise InputError("data", "has no test points", "add x_test and clusters_test to the file")

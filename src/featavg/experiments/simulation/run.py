@@ -20,9 +20,9 @@ from featavg.experiments.simulation.figures import figures_of
 from featavg.experiments.simulation.measurements import RunNumbers, cosines_of, measure, net_of
 from featavg.experiments.simulation.points import (
     SimulationPoints,
-    gather,
+    gather_points,
     require_memory,
-    share,
+    share_points,
     states_size,
 )
 from featavg.experiments.simulation.presets import compose
@@ -149,7 +149,7 @@ def _simulated(
     checkpoint: str | Path | None,
     seconds: float,
 ) -> Simulation:
-    points = gather(setting)
+    points = gather_points(setting)
     states = Path(checkpoint) if checkpoint is not None else folder and folder / on_disk.CHECKPOINT
     runs = {
         labels: _train(setting, points, labels, progress, states, seconds)
@@ -200,7 +200,7 @@ def _train(
             progress((before + done) / len(setting.each_labels), f"{labels} labels, {note}")
 
     return train(
-        share(setting, points, labels),
+        share_points(setting, points, labels),
         setting.recipe(labels),
         save_at=SaveAt(every=setting.save_every),
         recorders=[clock] if setting.time is not None else [],

@@ -207,7 +207,7 @@ class Setting(BaseModel):
     @classmethod
     def from_toml(cls, path: str | Path) -> Setting:
         """Read what `to_toml` wrote, or a table like it; what is not said is the paper's."""
-        return cls(**toml.read(Path(path)))
+        return cls(**toml.read_table(Path(path)))
 
     def to_toml(self) -> str:
         """All of it as TOML that reads back to an equal setting."""

@@ -12,7 +12,7 @@ from featavg.errors import InputError
 from featavg.storage.reading import read_toml
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_table(path: Path) -> dict[str, Any]:
     """The table in a TOML file; a relative path in it (`gram`, `data`) is beside the file."""
     try:
         table = read_toml(path)

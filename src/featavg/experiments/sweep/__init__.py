@@ -2,3 +2,7 @@
 
 The way through this folder: `plan` -> `measures` -> `work` -> `engines` -> `run` -> `table`.
 """
+
+from featavg.faces import face
+
+__getattr__, __dir__ = face(__name__, __file__)

@@ -12,16 +12,20 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.experiments.simulation.measurements import net_of, seed_index, seed_weights
-from featavg.experiments.simulation.points import SimulationPoints
-from featavg.experiments.simulation.radius import network_radii
-from featavg.experiments.simulation.setting import Setting
+from featavg.experiments.simulation import (
+    Setting,
+    SimulationPoints,
+    net_of,
+    network_radii,
+    seed_index,
+    seed_weights,
+)
 from featavg.measures.accuracy import decisions
 from featavg.measures.alignment import block_cosines, cosine_matrix
 from featavg.measures.averaging import feature_coefficients
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 from featavg.training.trajectory import Trajectory
 
 # Test points per run: enough for a median, few enough for thousands of runs. A setting whose

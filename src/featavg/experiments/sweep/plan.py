@@ -13,7 +13,7 @@ import numpy as np
 
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
-from featavg.experiments.simulation.setting import Setting
+from featavg.experiments.simulation import Setting
 
 WAYS = ("grid", "random", "sobol")
 # Decided by the sweep itself, or not a number of the theory.

@@ -14,13 +14,13 @@ from threadpoolctl import threadpool_limits
 
 import featavg
 from featavg.errors import InputError
-from featavg.experiments.simulation.points import (
+from featavg.experiments.simulation import (
+    Setting,
     SimulationPoints,
-    gather,
+    gather_points,
     require_memory,
-    share,
+    share_points,
 )
-from featavg.experiments.simulation.setting import Setting
 from featavg.experiments.sweep.measures import MEASURES, Measure, Run
 from featavg.storage.index import Row
 from featavg.training.train import train
@@ -101,9 +101,9 @@ def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
     >>> points.features.shape, sorted(runs), runs["fine"].net.batch
     ((4, 38), ['coarse', 'fine'], (2,))
     """
-    points = gather(setting)
+    points = gather_points(setting)
     trajectories = {
-        labels: train(share(setting, points, labels), setting.recipe(labels))
+        labels: train(share_points(setting, points, labels), setting.recipe(labels))
         for labels in setting.each_labels
     }
     return points, trajectories

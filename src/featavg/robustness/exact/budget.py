@@ -13,7 +13,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 
 # Where two lengths that are equal on paper are taken to be equal in float64: relative.
-SAME = 1e-9
+SAME_WITHIN = 1e-9
 
 
 @dataclass(frozen=True)

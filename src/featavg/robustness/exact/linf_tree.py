@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.optimize import linprog
 
-from featavg.robustness.exact.budget import SAME, Clock
+from featavg.robustness.exact.budget import SAME_WITHIN, Clock
 from featavg.robustness.exact.flipped_set import Family
 
 UNDECIDED, OFF, ON = -1, 0, 1
@@ -147,7 +147,7 @@ class TreeResult:
     finished: bool
 
 
-def search(programs: list[Program], start: float, probe: Probe, clock: Clock) -> TreeResult:
+def linf_search(programs: list[Program], start: float, probe: Probe, clock: Clock) -> TreeResult:
     """Best-first search over the trees of all families.
 
     Args:
@@ -171,7 +171,7 @@ def search(programs: list[Program], start: float, probe: Probe, clock: Clock) ->
             return TreeResult(min(bound, closed, attack), attack, nodes, finished=False)
         # The radius has shrunk since this node was made, and its lines with it.
         bound = max(bound, node.program.bound(node.multipliers, node.chosen, attack))
-        if bound >= attack * (1 - SAME):
+        if bound >= attack * (1 - SAME_WITHIN):
             closed = min(closed, bound)
             continue
         multipliers, step = node.program.solve(node.chosen, attack)
@@ -180,7 +180,7 @@ def search(programs: list[Program], start: float, probe: Probe, clock: Clock) ->
         if step is not None:
             attack = min(attack, _flip(node, step, attack, probe))
         undecided = np.flatnonzero(node.chosen == UNDECIDED)
-        if bound >= attack * (1 - SAME) or step is None or len(undecided) == 0:
+        if bound >= attack * (1 - SAME_WITHIN) or step is None or len(undecided) == 0:
             closed = min(closed, bound)
             continue
         branch = undecided[_gaps(node, step, attack)[undecided].argmax()]

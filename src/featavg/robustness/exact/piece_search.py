@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.budget import SAME, Candidate, Clock, Search
+from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
 from featavg.robustness.exact.flipped_set import kinks
 from featavg.robustness.exact.pieces import Leaves
 from featavg.robustness.exact.qp import nearest
@@ -64,7 +64,7 @@ class PieceSearch:
         found = Search()
         while True:
             leaf = int(pending.argmin())
-            if pending[leaf] >= found.attack * (1.0 - SAME):
+            if pending[leaf] >= found.attack * (1.0 - SAME_WITHIN):
                 break
             if clock.spent(found.nodes):
                 found.finished = False

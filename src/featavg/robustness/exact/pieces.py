@@ -44,12 +44,12 @@ class Leaves:
         return np.stack([family.shift for family in self.families])
 
 
-def count(families: list[Family]) -> int:
+def count_pieces(families: list[Family]) -> int:
     """How many leaves there would be."""
     return sum(2 ** int(family.concave.sum()) for family in families)
 
 
-def leaves(space: Subspace, families: list[Family]) -> Leaves:
+def list_leaves(space: Subspace, families: list[Family]) -> Leaves:
     """List them.
 
     >>> from featavg.nets.two_layer import binary

@@ -20,7 +20,7 @@ from featavg.robustness.exact.subspace import Subspace
 NUDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
-def margins(
+def decision_margins(
     net: TwoLayer,
     x: Float[ndarray, "n N"],
     y: ndarray,
@@ -31,7 +31,7 @@ def margins(
     return np.asarray(y * score(net(x), positive, readout))
 
 
-def checked(
+def checked_witness(
     net: TwoLayer,
     space: Subspace,
     x: Float[ndarray, " N"],
@@ -70,9 +70,9 @@ def _flipped(
     label = np.array([y, y])
     for half, full in _nudged(candidate, float(np.linalg.norm(x))):
         points = x + np.stack([full, half]) @ space.basis.T
-        alone = margins(net, points[:1], label[:1], positive, readout)[0] <= 0
+        alone = decision_margins(net, points[:1], label[:1], positive, readout)[0] <= 0
         # Flipped half-way through the nudge as well, and in other company: rounding does not decide.
-        if alone and np.all(margins(net, points, label, positive, readout) <= 0):
+        if alone and np.all(decision_margins(net, points, label, positive, readout) <= 0):
             return np.asarray(points[0])
         if alone and weak is None:
             weak = np.asarray(points[0])
@@ -106,5 +106,5 @@ def _snapped(
     """A network may reach zero at a corner and turn back: try the corner itself, as at x = 0."""
     point = x + space.basis @ candidate.u
     point[np.abs(point) <= 1e-12 * np.abs(x).max()] = 0.0
-    flips = margins(net, point[None], np.array([y]), positive, readout)[0] <= 0
+    flips = decision_margins(net, point[None], np.array([y]), positive, readout)[0] <= 0
     return np.asarray(point) if flips else None

@@ -23,7 +23,6 @@ from featavg.training.margin_network.attempt import AttemptResult, Tick, attempt
 from featavg.training.margin_network.epoch import Images, Measured
 from featavg.training.margin_network.run import (
     MarginRun,
-    MarginSettings,
     digest_of,
     images_of,
     layer_norms,
@@ -32,6 +31,7 @@ from featavg.training.margin_network.run import (
     refuse_twins,
     write_run,
 )
+from featavg.training.margin_network.settings import MarginSettings
 from featavg.training.margin_network.support import RoundResult, is_fitted, play_round
 from featavg.training.trajectory import Outcome
 

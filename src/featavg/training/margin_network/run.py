@@ -1,10 +1,10 @@
-"""A run of the margin network: what it is, where it stands, and its checkpoint on disk."""
+"""A run of the margin network: where it stands, and its checkpoint on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,65 +13,13 @@ from numpy import ndarray
 
 from featavg.data.images import Images as Pictures
 from featavg.errors import InputError
-from featavg.nets.torch.margin_cnn import MarginCNN, network_of
 from featavg.storage.folders import read_folder, write_folder
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import Images
-from featavg.training.margin_network.support import SupportRule
+from featavg.training.margin_network.settings import MarginSettings, settings_of
 from featavg.training.trajectory import Outcome
 
 if TYPE_CHECKING:
     import torch
-
-CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {
-    "constant": Constant,
-    "loss-based": LossBased,
-}
-
-
-@dataclass(frozen=True)
-class MarginSettings:
-    """What makes a run what it is; a checkpoint with other settings belongs to another run.
-
-    The controllers are the driver's. Their constants are used and not their `judge`: a pass that
-    raises the loss is known to have failed after a few heavy samples, before it has a loss to judge.
-    With `support`, passes are made over the samples that hold the loss (`margin_network.support`).
-    """
-
-    network: MarginCNN = field(default_factory=MarginCNN)
-    seed: int = 0
-    batch: int = 100
-    controller: Constant | LossBased = field(default_factory=LossBased)
-    threads: int = 1
-    save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
-    support: SupportRule | None = None
-
-    def plain(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "network": self.network.settings(),
-            "seed": self.seed,
-            "batch": self.batch,
-            "controller": {"name": self.controller.name, **asdict(self.controller)},
-            "threads": self.threads,
-            "save_at": list(self.save_at),
-            "support": None if self.support is None else asdict(self.support),
-        }
-
-
-def settings_of(plain: dict[str, Any]) -> MarginSettings:
-    """The settings that `plain` described."""
-    given = dict(plain["controller"])
-    rule = CONTROLLERS[given.pop("name")]
-    parts = {
-        **plain,
-        "network": network_of(plain["network"]),
-        "controller": rule(**given),
-        "save_at": tuple(plain["save_at"]),
-        "support": SupportRule(**plain["support"]) if plain.get("support") else None,
-    }
-    return MarginSettings(**parts)
 
 
 @dataclass

@@ -25,42 +25,13 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import Images, Measured, descend_once, measure
+from featavg.training.margin_network.run import MarginRun, tensors
 
 if TYPE_CHECKING:
     import torch
 
-    from featavg.training.margin_network.run import MarginRun
-
 # The most that a round may do, in visits of the whole training set.
 _WORK = 2
-
-
-@dataclass(frozen=True)
-class SupportRule:
-    """How a round is made.
-
-    Args:
-        share: of the loss that may lie outside the support.
-        spare: the support is so many times as large as that needs: samples just outside follow.
-        least: samples, however concentrated the loss is.
-        passes: over the support, between two looks at everything.
-        first_rate: the constant rate until the data is fitted.
-        first_share, first_passes: the same as above until then, when the loss is still spread out.
-    """
-
-    share: float = 1e-4
-    spare: float = 2.0
-    least: int = 1000
-    passes: int = 20
-    first_rate: float = 0.1
-    first_share: float = 1e-2
-    first_passes: int = 3
-
-    def __post_init__(self) -> None:
-        if not (0 < self.share < 1 and 0 < self.first_share < 1):
-            raise InputError("share", "is no part of the loss", "give shares between 0 and 1")
-        if min(self.passes, self.first_passes, self.least) < 1 or self.spare < 1:
-            raise InputError("support", f"is {self}", "give at least one pass over one sample")
 
 
 class RoundResult(NamedTuple):
@@ -96,8 +67,6 @@ def play_round(
     run: MarginRun, data: Images, tick: Callable[[float], None] | None = None
 ) -> RoundResult:
     """One round from where `run` stands; a function of that, so that a killed run goes on alike."""
-    from featavg.training.margin_network.run import tensors
-
     rule = run.settings.support
     if rule is None or not isinstance(run.settings.controller, LossBased):
         raise InputError("support", "is not set", "give a SupportRule and the loss-based rate")

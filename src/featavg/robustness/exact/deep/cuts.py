@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.deep.goals import Goal
-from featavg.robustness.exact.deep.layered import Layered
+from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import Lines, Traced, lines_of, trace
 from featavg.robustness.exact.qp import Nearest, nearest
 

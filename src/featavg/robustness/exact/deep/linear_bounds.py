@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.layered import Layered
+from featavg.robustness.exact.deep.layered_network import Layered
 
 
 @dataclass(frozen=True, eq=False)

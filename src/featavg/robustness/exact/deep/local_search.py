@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Search
 from featavg.robustness.exact.deep.goals import Goal
-from featavg.robustness.exact.deep.layered import Layered
+from featavg.robustness.exact.deep.layered_network import Layered
 
 # Random starts: at these multiples of |x|, so many each, and how many of those that flip are
 # followed.

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.budget import SAME, Candidate, Clock, Search
+from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Relaxed, Split, half_spaces
 from featavg.robustness.exact.deep.goals import Goal
-from featavg.robustness.exact.deep.layered import Layered
+from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, tightened
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.qp import Nearest
@@ -41,7 +41,7 @@ class DeepSearch:
     multipliers of the part prove: both shrink as the search goes on.
     """
 
-    def __init__(self, net: Layered, goals: Sequence[Goal], gap: float = SAME) -> None:
+    def __init__(self, net: Layered, goals: Sequence[Goal], gap: float = SAME_WITHIN) -> None:
         self.net, self.goals, self.gap = net, goals, gap
         # Bounds of the outputs are wanted only where a goal is not linear in them.
         self.curved = any(goal.curved for goal in goals)

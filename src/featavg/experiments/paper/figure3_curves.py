@@ -11,12 +11,19 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.experiments.paper.radius_runs import Case, D, K, crossing, measured, pgd_accuracy
+from featavg.experiments.paper.radius_runs import (
+    D,
+    K,
+    RadiusCase,
+    crossing,
+    measured_radii,
+    pgd_accuracy,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.progress import Progress, silent
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 
 POINTS = 200  # for each seed
 ATTACKED = 80  # points for each seed for PGD, which is the slowest of all
@@ -38,7 +45,7 @@ def published_median(values: dict[int, int]) -> float:
     return crossing(np.array(list(values), dtype=float), np.array(list(values.values())) / 100)
 
 
-def middle(result: Radii) -> float:
+def middle_radius(result: Radii) -> float:
     """The median radius; the middle of its bracket where there is one."""
     return float(np.mean(result.median))
 
@@ -116,10 +123,10 @@ class RobustCurves(Result):
         """The medians."""
         low, high = self.probability.median
         return (
-            f"Median l2 radii at the paper's setting: averaged {middle(self.averaged):.1f} "
+            f"Median l2 radii at the paper's setting: averaged {middle_radius(self.averaged):.1f} "
             f"(published {self.published[0]:.1f}); decoupled {low:.1f} to {high:.1f} by probability "
-            f"(published {self.published[1]:.1f}), {middle(self.largest):.1f} by max, "
-            f"{middle(self.added):.1f} by sum"
+            f"(published {self.published[1]:.1f}), {middle_radius(self.largest):.1f} by max, "
+            f"{middle_radius(self.added):.1f} by sum"
         )
 
 
@@ -127,13 +134,13 @@ def robust_curves(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> RobustCurves:
     """Figure 3, left: both networks at the paper's setting, exact radii and PGD-40."""
-    coarse, fine = Case("coarse"), Case("fine")
+    coarse, fine = RadiusCase("coarse"), RadiusCase("fine")
     progress(0.0, "exact radii")
-    averaged = measured(coarse, "sum", seeds, POINTS)
-    largest = measured(fine, "max", seeds, POINTS)
-    added = measured(fine, "sum", seeds, POINTS)
+    averaged = measured_radii(coarse, "sum", seeds, POINTS)
+    largest = measured_radii(fine, "max", seeds, POINTS)
+    added = measured_radii(fine, "sum", seeds, POINTS)
     progress(0.3, "brackets for the read-out by probability")
-    probability = measured(fine, "probability", seeds, BRACKETED, 0.02)
+    probability = measured_radii(fine, "probability", seeds, BRACKETED, 0.02)
     progress(0.9, "PGD-40")
     return RobustCurves(
         averaged,
@@ -163,11 +170,11 @@ class ReadoutComparison(Result):
 
     def overstated(self, row: str) -> float:
         """What PGD-40 shows over the exact median."""
-        return self.shown(row) / middle(self.exact[row])
+        return self.shown(row) / middle_radius(self.exact[row])
 
     def against_theory(self, row: str) -> float:
         """The exact median over the theory of a cluster's centre."""
-        return middle(self.exact[row]) / READOUT_ROWS[row][2]
+        return middle_radius(self.exact[row]) / READOUT_ROWS[row][2]
 
     def figure(self) -> Figure:
         """Exact curves and PGD's."""
@@ -191,7 +198,7 @@ class ReadoutComparison(Result):
         return {
             name: {
                 "pgd": self.shown(name),
-                "exact": middle(result),
+                "exact": middle_radius(result),
                 "theory": READOUT_ROWS[name][2],
             }
             for name, result in self.exact.items()
@@ -213,6 +220,6 @@ def compare_readouts(
     exact, pgd = {}, {}
     for i, (name, (labels, readout, *_)) in enumerate(READOUT_ROWS.items()):
         progress(i / len(READOUT_ROWS), name)
-        exact[name] = measured(Case(labels), readout, seeds, POINTS)
-        pgd[name] = pgd_accuracy(Case(labels), readout, seeds, ATTACKED, AT)
+        exact[name] = measured_radii(RadiusCase(labels), readout, seeds, POINTS)
+        pgd[name] = pgd_accuracy(RadiusCase(labels), readout, seeds, ATTACKED, AT)
     return ReadoutComparison(exact, pgd)

@@ -15,13 +15,13 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.errors import one_of
 from featavg.experiments.paper.radius_runs import (
-    CLUSTERS,
-    CLUSTERS_D,
-    DIMENSIONS,
-    Case,
+    RADIUS_CLUSTERS,
+    RADIUS_CLUSTERS_D,
+    RADIUS_DIMENSIONS,
     K,
+    RadiusCase,
     fresh,
-    measured,
+    measured_radii,
     seed_medians,
 )
 from featavg.figures.figure import Axis, Figure, Lines, Series
@@ -31,7 +31,7 @@ from featavg.measures.power_law import power_law_exponent
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
-from featavg.robustness.exact.result import Radii
+from featavg.robustness.exact import Radii
 from featavg.robustness.radii import radii
 
 POINTS, IDEAL_POINTS = 100, 60
@@ -55,13 +55,13 @@ def ideal_network(kind: str, task: MultiCluster) -> TwoLayer:
 
 
 @cache
-def radii_of(kind: str, k: int, d: int, seeds: tuple[int, ...]) -> Radii:
+def radii_of_kind(kind: str, k: int, d: int, seeds: tuple[int, ...]) -> Radii:
     """Exact radii of fresh points under one kind of network, all seeds in a row."""
     one_of("kind", kind, tuple(KINDS))
     trained = KINDS[kind][2]
     if trained is not None:
         labels, readout = trained
-        return measured(Case(labels, k=k, d=d, paper=False), readout, seeds, POINTS)
+        return measured_radii(RadiusCase(labels, k=k, d=d, paper=False), readout, seeds, POINTS)
     task = MultiCluster(k=k, d=d)
     net = ideal_network(kind, task)
     return Radii.joined([radii(net, fresh(task, IDEAL_POINTS, seed)) for seed in seeds])
@@ -82,27 +82,27 @@ class RadiusGrowth(Result):
 
     def in_d(self, kind: str) -> list[float]:
         """The exponent of the median radius in d, for each seed."""
-        return [power_law_exponent(DIMENSIONS, column) for column in self.by_d[kind].T]
+        return [power_law_exponent(RADIUS_DIMENSIONS, column) for column in self.by_d[kind].T]
 
     def in_k(self, kind: str) -> list[float]:
         """The exponent of the median radius in k, for each seed."""
-        return [power_law_exponent(CLUSTERS, column) for column in self.by_k[kind].T]
+        return [power_law_exponent(RADIUS_CLUSTERS, column) for column in self.by_k[kind].T]
 
     def figure(self) -> Figure:
         """Both, logarithmic, with sqrt(d/k) beside them."""
-        ticks = tuple(map(str, CLUSTERS))
+        ticks = tuple(map(str, RADIUS_CLUSTERS))
         sides = (
             (
                 Axis("dimension d", log=True),
-                DIMENSIONS,
+                RADIUS_DIMENSIONS,
                 self.by_d,
-                np.sqrt(np.array(DIMENSIONS) / K),
+                np.sqrt(np.array(RADIUS_DIMENSIONS) / K),
             ),
             (
-                Axis("clusters k", log=True, ticks=CLUSTERS, tick_labels=ticks),
-                CLUSTERS,
+                Axis("clusters k", log=True, ticks=RADIUS_CLUSTERS, tick_labels=ticks),
+                RADIUS_CLUSTERS,
                 self.by_k,
-                np.sqrt(CLUSTERS_D / np.array(CLUSTERS)),
+                np.sqrt(RADIUS_CLUSTERS_D / np.array(RADIUS_CLUSTERS)),
             ),
         )
         panels = []
@@ -124,8 +124,8 @@ class RadiusGrowth(Result):
         """All medians."""
         return {
             "seeds": list(self.seeds),
-            "dimensions": list(DIMENSIONS),
-            "clusters": list(CLUSTERS),
+            "dimensions": list(RADIUS_DIMENSIONS),
+            "clusters": list(RADIUS_CLUSTERS),
             "by_d": {kind: table.tolist() for kind, table in self.by_d.items()},
             "by_k": {kind: table.tolist() for kind, table in self.by_k.items()},
         }
@@ -134,7 +134,7 @@ class RadiusGrowth(Result):
         """The exponents of each kind."""
         lines = [
             f"  {kind}: d^{np.mean(self.in_d(kind)):.3f} k^{np.mean(self.in_k(kind)):.3f}, at the "
-            f"largest d {np.median(table[-1]) / math.sqrt(DIMENSIONS[-1] / K):.3f} √(d/k)"
+            f"largest d {np.median(table[-1]) / math.sqrt(RADIUS_DIMENSIONS[-1] / K):.3f} √(d/k)"
             for kind, table in self.by_d.items()
         ]
         return "\n".join(["Median exact l2 radii", *lines])
@@ -150,9 +150,12 @@ def radius_growth(
     for i, kind in enumerate(kinds):
         progress(i / len(kinds), kind)
         by_d[kind] = np.array(
-            [seed_medians(radii_of(kind, K, d, seeds), seeds) for d in DIMENSIONS]
+            [seed_medians(radii_of_kind(kind, K, d, seeds), seeds) for d in RADIUS_DIMENSIONS]
         )
         by_k[kind] = np.array(
-            [seed_medians(radii_of(kind, k, CLUSTERS_D, seeds), seeds) for k in CLUSTERS]
+            [
+                seed_medians(radii_of_kind(kind, k, RADIUS_CLUSTERS_D, seeds), seeds)
+                for k in RADIUS_CLUSTERS
+            ]
         )
     return RadiusGrowth(seeds, by_d, by_k)

@@ -235,16 +235,16 @@ def _examined(
     """Accuracy and radii by digit; `clusters` holds the discovered labels of the training images."""
     from sklearn.metrics import adjusted_rand_score
 
-    from featavg.experiments.images.curves import minimal, wrapped
+    from featavg.experiments.images import coarse_model, minimal_radii
 
     outputs = task if clusters is None else clusters
-    model = wrapped(net, outputs, labels, "probability")
+    model = coarse_model(net, outputs, labels, "probability")
     model = model.shaped(task.test.unit)
     coarse, digits = task.targets(task.test, "coarse"), task.test.fine
     right = model.margins(model.rows(task.test.unit), model.decision.labels(coarse)) > 0
     accuracy = np.array([right[digits == j].mean() for j in range(task.fine)])
     rows = np.concatenate([np.flatnonzero(digits == j)[:PER_DIGIT] for j in range(task.fine)])
-    radii = minimal(model, task.test.unit[rows], coarse[rows], "l2", BUDGET)
+    radii = minimal_radii(model, task.test.unit[rows], coarse[rows], "l2", BUDGET)
     medians = np.array([np.median(radii[digits[rows] == j]) for j in range(task.fine)])
     rand = float("nan")
     if clusters is not None:

@@ -26,8 +26,8 @@ from featavg.progress import Progress, silent
 from featavg.training.train import train
 
 # Between sqrt(d/k) = 0.316 sqrt(d), where the average must break, and sqrt(d) / 2.
-SHARE = 0.4
-NAMES = ("single, linear", "average, linear", "single, detector", "average, detector")
+FEATURE_SHARE = 0.4
+FEATURE_NAMES = ("single, linear", "average, linear", "single, detector", "average, detector")
 ROLES: dict[str, Role] = {"single": "decoupled", "average": "averaged"}
 
 
@@ -58,11 +58,11 @@ class UsefulFeatures(Result):
         """rho of an ideal feature."""
         return robust_usefulness(self.ideal[name])
 
-    def robust(self, name: str, share: float = SHARE) -> float:
+    def robust(self, name: str, share: float = FEATURE_SHARE) -> float:
         """gamma of an ideal feature at `share` sqrt(d)."""
         return robust_usefulness(self.ideal[name], share * math.sqrt(self.task.d))
 
-    def learnt_robust(self, name: str, share: float = SHARE) -> list[float]:
+    def learnt_robust(self, name: str, share: float = FEATURE_SHARE) -> list[float]:
         """gamma / rho of a learnt feature at `share` sqrt(d), for each seed."""
         eps = share * math.sqrt(self.task.d)
         return [robust_usefulness(f, eps) / robust_usefulness(f) for f in self.learnt[name]]
@@ -70,7 +70,7 @@ class UsefulFeatures(Result):
     @property
     def every_single(self) -> list[float]:
         """gamma of each linear feature <mu_j, x>, signed by its class."""
-        eps = SHARE * math.sqrt(self.task.d)
+        eps = FEATURE_SHARE * math.sqrt(self.task.d)
         rows = self.task.cluster_labels[:, None] * np.eye(self.task.k)
         return [robust_usefulness(UsefulFeature(self.task, row), eps) for row in rows]
 
@@ -84,7 +84,7 @@ class UsefulFeatures(Result):
     def surprise(self) -> float:
         """The largest difference between sample and closed form, in standard errors."""
         worst = 0.0
-        for name in NAMES:
+        for name in FEATURE_NAMES:
             closed = [self.robust(name, share) for share in self.eps]
             worst = max(
                 worst, float((np.abs(self.measured[name] - closed) / self.errors[name]).max())
@@ -121,10 +121,10 @@ class UsefulFeatures(Result):
     def to_json(self) -> dict[str, Any]:
         """Every number, by name."""
         return {
-            "rho": {name: self.usefulness(name) for name in NAMES},
-            "gamma": {name: self.robust(name) for name in NAMES},
+            "rho": {name: self.usefulness(name) for name in FEATURE_NAMES},
+            "gamma": {name: self.robust(name) for name in FEATURE_NAMES},
             "gamma_of_every_single": self.every_single,
-            "eps_over_sqrt_d": SHARE,
+            "eps_over_sqrt_d": FEATURE_SHARE,
             "vanishing_radius_over_sqrt_d": self.vanishing,
             "largest_surprise_in_standard_errors": self.surprise,
             "learnt_gamma_over_rho": {n: self.learnt_robust(n) for n in self.learnt},
@@ -136,7 +136,8 @@ class UsefulFeatures(Result):
         vanish, k = self.vanishing, self.task.k
         order = vanish["single, linear"] < vanish["average, linear"]
         return (
-            f"At ε = {SHARE:g} √d a learnt single feature keeps {min(self.left['single']):.0%} of its "
+            f"At ε = {FEATURE_SHARE:g} √d a learnt single feature keeps "
+            f"{min(self.left['single']):.0%} of its "
             f"value on the points that carry it, the learnt average "
             f"{max(self.left['average']):.0%}; as detectors they keep "
             f"{min(self.learnt_robust('single')):.0%} and {max(self.learnt_robust('average')):.0%} of "
@@ -172,8 +173,8 @@ def useful_features(
     task = MultiCluster(k=k, d=d)
     ideal = _ideal(task)
     eps = np.linspace(0.0, 0.7, 15)
-    measured: dict[str, list[ndarray]] = {name: [] for name in NAMES}
-    errors: dict[str, list[ndarray]] = {name: [] for name in NAMES}
+    measured: dict[str, list[ndarray]] = {name: [] for name in FEATURE_NAMES}
+    errors: dict[str, list[ndarray]] = {name: [] for name in FEATURE_NAMES}
     learnt: dict[str, list[UsefulFeature]] = {name: [] for name in ROLES}
     left: dict[str, list[float]] = {name: [] for name in ROLES}
     for i, seed in enumerate(seeds):
@@ -185,7 +186,7 @@ def useful_features(
             errors[name].append(np.maximum(error, 1 / n))
         for name, feature in _learnt(task, seed).items():
             learnt[name].append(feature)
-            left[name].append(share_left(feature, SHARE * math.sqrt(d), seed))
+            left[name].append(share_left(feature, FEATURE_SHARE * math.sqrt(d), seed))
     return UsefulFeatures(
         task,
         eps,
@@ -209,7 +210,7 @@ def _ideal(task: MultiCluster) -> dict[str, UsefulFeature]:
     half = task.alpha * float(task.gram_matrix[0, 0]) / 2
     kinds = (UsefulFeature(task, single), UsefulFeature(task, average), UsefulFeature(task, single, half),
              UsefulFeature(task, average, 0.0))  # fmt: skip
-    return dict(zip(NAMES, kinds, strict=True))
+    return dict(zip(FEATURE_NAMES, kinds, strict=True))
 
 
 def _learnt(task: MultiCluster, seed: int) -> dict[str, UsefulFeature]:

@@ -25,7 +25,7 @@ K, D, POINTS = 10, 10**6, 40
 THRESHOLDS = (-4.0, -1.0, 0.0, 0.3, 0.6, 0.9, 1.5)
 # With thresholds u and v, 0 <= u, v < 1, a point is flipped by taking 1 - u of the signal from its own
 # sum and adding v to the other one, a step of sqrt((1 - u)^2 + v^2) sqrt(2 d / k): at most 2 sqrt(d/k).
-RADIUS = 2.2  # in units of sqrt(d/k)
+BIAS_GRID_RADIUS = 2.2  # in units of sqrt(d/k)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,13 +49,16 @@ class BiasGrid(Result):
         names = tuple(f"{threshold:g}" for threshold in THRESHOLDS)
         panels = tuple(
             Heatmap(values, names, names, label="accuracy", title=title, limit=1.0)
-            for values, title in ((self.clean, "clean"), (self.robust, f"at {RADIUS} √(d/k)"))
+            for values, title in (
+                (self.clean, "clean"),
+                (self.robust, f"at {BIAS_GRID_RADIUS} √(d/k)"),
+            )
         )
         return Figure(
             "biases",
             "No biases save the average, but a constant keeps half",
             "Accuracy of f<sub>FA</sub> with biases −u d and −v d (rows u, columns v) on fresh points, "
-            f"clean and at the radius {RADIUS} √(d/k).",
+            f"clean and at the radius {BIAS_GRID_RADIUS} √(d/k).",
             panels,
         )
 
@@ -63,7 +66,7 @@ class BiasGrid(Result):
         """Both matrices."""
         return {
             "thresholds": list(THRESHOLDS),
-            "radius": RADIUS,
+            "radius": BIAS_GRID_RADIUS,
             "clean": self.clean.tolist(),
             "robust": self.robust.tolist(),
         }
@@ -71,7 +74,7 @@ class BiasGrid(Result):
     def summary(self) -> str:
         """What is left, with and without asking for clean accuracy."""
         return (
-            f"f_FA with any biases, at {RADIUS} √(d/k): robust accuracy at most "
+            f"f_FA with any biases, at {BIAS_GRID_RADIUS} √(d/k): robust accuracy at most "
             f"{self.best_robust():.2f}, and {self.best_robust(0.99):.2f} where the clean one is 0.99"
         )
 
@@ -84,7 +87,7 @@ def bias_grid(seed: int = 0, progress: Progress = silent) -> BiasGrid:
     x = points.coordinates(net.dimension)
     shape = (len(THRESHOLDS), len(THRESHOLDS))
     clean, robust = np.zeros(shape), np.zeros(shape)
-    reach = np.array([RADIUS * math.sqrt(D / K)])
+    reach = np.array([BIAS_GRID_RADIUS * math.sqrt(D / K)])
     for i, up in enumerate(THRESHOLDS):
         progress(i / len(THRESHOLDS), f"threshold {up:g}")
         for j, down in enumerate(THRESHOLDS):

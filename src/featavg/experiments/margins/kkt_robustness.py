@@ -21,7 +21,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
 from featavg.robustness.radii import radii
 
-TESTS = 40
+RADIUS_POINTS = 40
 FLIPPED = 0.99
 # Up to this many neurons every activation pattern is looked at: 2^16 of them are a second's work.
 LISTED = 16
@@ -111,7 +111,7 @@ def kkt_radius(
             progress(i / len(clusters), f"k = {k}, seed {seed}")
             run = kkt_run(k, seed, layers=layers, start=start)
             net = run.nets[-1]
-            exact = radii(net, run.task.sample(TESTS, seed), jobs=1)
+            exact = radii(net, run.task.sample(RADIUS_POINTS, seed), jobs=1)
             length = universal_length(net, run.task, seed)
             median = float(np.median(exact.certified))
             rows.append((median / math.sqrt(D / k), length / math.sqrt(4 * D / k)))

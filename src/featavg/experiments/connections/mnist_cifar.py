@@ -21,8 +21,8 @@ from featavg.progress import Progress, silent
 from featavg.training.numpy_sgd import Minibatch, train_minibatch
 
 # As published for deep networks: as it is, digits shuffled, vehicles shuffled.
-PUBLISHED = (1.000, 0.494, 1.000)
-AREAS = ("as it is", "digits shuffled", "vehicles shuffled")
+PUBLISHED_AREAS = (1.000, 0.494, 1.000)
+SHUFFLED_AREAS = ("as it is", "digits shuffled", "vehicles shuffled")
 DIGITS, VEHICLES = (0, 1), (1, 9)  # zero and one; automobile and truck
 DIGIT_PIXELS, ALL_PIXELS = 28 * 28, 28 * 28 + 3 * 32 * 32
 
@@ -44,7 +44,7 @@ class PairedPictures(Result):
         low, high = self.aucs.min(axis=0), self.aucs.max(axis=0)
         bars = (
             Bar("measured", self.mean, "neutral", low, high),
-            Bar("published", PUBLISHED, "published"),
+            Bar("published", PUBLISHED_AREAS, "published"),
         )
         axis, coin = Axis("AUC", range=(0.0, 1.05)), (Rule(0.5, label="a coin"),)
         return Figure(
@@ -53,16 +53,18 @@ class PairedPictures(Result):
             "AUC of a fully connected network on pictures of a digit (0 or 1) beside a vehicle "
             "(automobile or truck), as they are and with either half shuffled among the test "
             "pictures.",
-            (Bars(AREAS, bars, axis, rules=coin),),
+            (Bars(SHUFFLED_AREAS, bars, axis, rules=coin),),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Every number, by name."""
-        return {"seeds": list(self.seeds), "aucs": self.aucs.tolist(), "published": PUBLISHED}
+        return {"seeds": list(self.seeds), "aucs": self.aucs.tolist(), "published": PUBLISHED_AREAS}
 
     def summary(self) -> str:
         """The mean areas."""
-        parts = (f"{name} {value:.3f}" for name, value in zip(AREAS, self.mean, strict=True))
+        parts = (
+            f"{name} {value:.3f}" for name, value in zip(SHUFFLED_AREAS, self.mean, strict=True)
+        )
         return f"A digit beside a vehicle, mean AUC of {len(self.seeds)} seeds: {', '.join(parts)}"
 
 

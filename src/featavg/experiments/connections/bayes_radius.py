@@ -29,7 +29,7 @@ from featavg.training.train import train
 
 PAIRS, BAYES_POINTS = 10, 2000
 GRID = tuple(float(v) for v in np.linspace(0.0, 1.2, 25))
-ROLES: dict[str, Role] = {
+CLASSIFIER_ROLES: dict[str, Role] = {
     "f<sub>FA</sub>": "averaged",
     "f<sub>FD</sub>, sum": "reference",
     "with biases": "neutral",
@@ -84,7 +84,7 @@ class OptimalRadius(Result):
         series = tuple(
             Series(name, GRID, [self.robust_accuracy(name, r) for r in GRID], role,
                    "dashed" if "trained" in name else "solid")
-            for name, role in ROLES.items()
+            for name, role in CLASSIFIER_ROLES.items()
         )  # fmt: skip
         axes = Axis("radius / √(d/2)"), Axis("robust accuracy", range=(-0.03, 1.03))
         rules = (Rule(1.0, "x", "√(d/2)"), Rule(self.limit, label="the most beyond it"))
@@ -128,7 +128,7 @@ def optimal_radius(
         progress: called with the share done and a note.
     """
     task = MultiCluster(k=k, d=d)
-    rows: dict[str, list[ndarray]] = {name: [] for name in ROLES}
+    rows: dict[str, list[ndarray]] = {name: [] for name in CLASSIFIER_ROLES}
     bayes = []
     for i, seed in enumerate(seeds):
         progress(i / len(seeds), f"seed {seed}")
@@ -136,7 +136,7 @@ def optimal_radius(
         dimension = max(coarse.dimension, fine.dimension)
         x, y = paired_points(task, PAIRS, dimension, seed)
         nets = (feature_averaging(task), feature_decoupling(task), biased_robust(task), coarse)
-        names = list(ROLES)
+        names = list(CLASSIFIER_ROLES)
         for name, net in zip(names[:4], nets, strict=True):
             rows[name].append(_radii(net, x, y, task))
         rows[names[4]].append(_radii(fine, x, y, task))

@@ -22,7 +22,7 @@ from featavg.training.losses.exponential import Exponential
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
-DEPTHS = (1, 2, 3, 4)
+NETWORK_DEPTHS = (1, 2, 3, 4)
 CLUSTERS, DIMENSION, POINTS, WIDTH = 4, 20, 16, 10
 # The published run ended at a loss of 10^-881.51.
 TARGET = -881.51 * math.log(10)

@@ -11,8 +11,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.experiments.paper.radius_growth import ideal_network
-from featavg.experiments.paper.radius_runs import CLUSTERS, CLUSTERS_D, Case, fresh, networks
+from featavg.experiments.paper.radius_runs import (
+    RADIUS_CLUSTERS,
+    RADIUS_CLUSTERS_D,
+    RadiusCase,
+    fresh,
+    networks,
+)
+from featavg.experiments.paper.radius_scaling import ideal_network
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
@@ -49,15 +55,22 @@ class Slopes(Result):
 
     def exponents(self) -> list[float]:
         """Of that ratio in k, for each seed."""
-        return [power_law_exponent(CLUSTERS, column) for column in self.ratio.T]
+        return [power_law_exponent(RADIUS_CLUSTERS, column) for column in self.ratio.T]
 
     def figure(self) -> Figure:
         """Steepness and activity against k."""
-        axis = Axis("clusters k", log=True, ticks=CLUSTERS, tick_labels=tuple(map(str, CLUSTERS)))
+        axis = Axis(
+            "clusters k",
+            log=True,
+            ticks=RADIUS_CLUSTERS,
+            tick_labels=tuple(map(str, RADIUS_CLUSTERS)),
+        )
 
         def lines(tables: Mapping[str, ndarray]) -> tuple[Series, ...]:
             return tuple(
-                Series.over_seeds(ROLES[name][0], CLUSTERS, table.T, ROLES[name][1], "line+markers")
+                Series.over_seeds(
+                    ROLES[name][0], RADIUS_CLUSTERS, table.T, ROLES[name][1], "line+markers"
+                )
                 for name, table in tables.items()
             )
 
@@ -65,7 +78,7 @@ class Slopes(Result):
             "slopes",
             "At equal margin the average is steeper",
             "Left: median of √d |∇f(x)| / (y f(x)) at fresh points. Right: share of the neurons of a "
-            f"point's class that are active on it. d = {CLUSTERS_D:,}; band: seeds.",
+            f"point's class that are active on it. d = {RADIUS_CLUSTERS_D:,}; band: seeds.",
             (
                 Lines(axis, Axis("√d |∇f| / margin", log=True), lines(self.steepness)),
                 Lines(axis, Axis("share of own-class neurons active"), lines(self.active)),
@@ -75,7 +88,7 @@ class Slopes(Result):
     def to_json(self) -> dict[str, Any]:
         """Every number."""
         return {
-            "clusters": list(CLUSTERS),
+            "clusters": list(RADIUS_CLUSTERS),
             "steepness": {name: table.tolist() for name, table in self.steepness.items()},
             "active": {name: table.tolist() for name, table in self.active.items()},
             "one_neuron": self.one_neuron.tolist(),
@@ -85,7 +98,7 @@ class Slopes(Result):
         """The ratio for each k."""
         lines = [
             f"  k = {k:>2}: {np.median(row):.2f}"
-            for k, row in zip(CLUSTERS, self.ratio, strict=True)
+            for k, row in zip(RADIUS_CLUSTERS, self.ratio, strict=True)
         ]
         return "\n".join(["|∇f| at equal margin, averaged over robust solution", *lines])
 
@@ -95,9 +108,9 @@ def slopes(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
     steepness: dict[str, list[list[float]]] = {"averaged": [], "biased": []}
     active: dict[str, list[list[float]]] = {"averaged": [], "biased": []}
     alone = []
-    for i, k in enumerate(CLUSTERS):
-        progress(i / len(CLUSTERS), f"k = {k}")
-        case = Case("coarse", k=k, d=CLUSTERS_D, paper=False)
+    for i, k in enumerate(RADIUS_CLUSTERS):
+        progress(i / len(RADIUS_CLUSTERS), f"k = {k}")
+        case = RadiusCase("coarse", k=k, d=RADIUS_CLUSTERS_D, paper=False)
         robust = ideal_network("biased", case.task)
         nets = {"averaged": networks(case, seeds), "biased": (robust,) * len(seeds)}
         for name, row in nets.items():

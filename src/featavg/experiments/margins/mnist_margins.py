@@ -33,10 +33,11 @@ from featavg.storage.cache import kept_values, note_saved
 from featavg.storage.files import check_writable, write
 from featavg.training.checkpoint import fingerprint
 from featavg.training.margin_network.fit import CHECKPOINT, fit
-from featavg.training.margin_network.run import MarginRun, MarginSettings, read_run
+from featavg.training.margin_network.run import MarginRun, read_run
+from featavg.training.margin_network.settings import MarginSettings
 
 ABOUT = "about.json"
-PICTURES, BUDGET = 500, 60
+ATTACKED_PICTURES, BUDGET = 500, 60
 RADII = (0.5, 1.0, 1.5, 2.0, 2.5)
 _DEFINITIONS: tuple[tuple[str, str, Role], ...] = (
     ("over the product of layer norms", "product_margin", "averaged"),
@@ -54,7 +55,7 @@ class PublishedRow:
     normalized_margin: float
 
 
-PUBLISHED = (
+PUBLISHED_MARGINS = (
     PublishedRow(1, 38, -10.04, 5.65e-5),
     PublishedRow(2, 75, -15.12, 9.50e-5),
     PublishedRow(3, 107, -20.07, 1.30e-4),
@@ -87,7 +88,7 @@ class MarginRow:
     @property
     def published(self) -> PublishedRow:
         """The row that it is compared with."""
-        return PUBLISHED[self.model - 1]
+        return PUBLISHED_MARGINS[self.model - 1]
 
     def robust_accuracy(self, radius: float) -> float:
         """The share of test pictures whose radius is larger."""
@@ -125,7 +126,7 @@ class MarginTable(Result):
             for label, name, role in _DEFINITIONS
         ]
         if self.data == "mnist":
-            shown = PUBLISHED[: max(3, len(self.rows))]
+            shown = PUBLISHED_MARGINS[: max(3, len(self.rows))]
             x = [-row.log10_loss for row in shown]
             y = [row.normalized_margin for row in shown]
             series.append(Series("published", x, y, "published", "markers"))
@@ -147,7 +148,7 @@ class MarginTable(Result):
             for i, row in enumerate(row for row in self.rows if row.radii)
         )  # fmt: skip
         axes = Axis("radius", "l2, pixels in [0,1]"), Axis("robust accuracy", "percent")
-        caption = f"Minimal-norm l2 attack (DDN) on {PICTURES} test images or fewer."
+        caption = f"Minimal-norm l2 attack (DDN) on {ATTACKED_PICTURES} test images or fewer."
         return Figure("margin-robustness", "Robust accuracy of the checkpoints", caption,
                       (Lines(*axes, series),))  # fmt: skip
 
@@ -225,7 +226,7 @@ def train_margin_network(
     )  # fmt: skip
 
 
-def data_of(folder: str | Path) -> str:
+def data_of_run(folder: str | Path) -> str:
     """The data set that a run was begun with."""
     about = Path(folder) / ABOUT
     return str(json.loads(about.read_text())["data"]) if about.exists() else "mnist"
@@ -236,7 +237,7 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
     place = Path(folder)
     last = read_run(place / CHECKPOINT)
     rows = []
-    for published in PUBLISHED:
+    for published in PUBLISHED_MARGINS:
         saved = place / f"row-{published.model}"
         if not saved.exists():
             continue
@@ -264,7 +265,7 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
     note_saved(last.seconds)
     # Enough for a curve; the run folder has every pass.
     thin = last.history[-1 :: -max(1, len(last.history) // 60)][::-1]
-    return MarginTable(data_of(place), tuple(rows), tuple(thin), last.settings.plain())
+    return MarginTable(data_of_run(place), tuple(rows), tuple(thin), last.settings.plain())
 
 
 def attack_radii(

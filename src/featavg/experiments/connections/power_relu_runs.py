@@ -25,7 +25,9 @@ from featavg.measures.sphere_distance import SphereDistance, sphere_distance
 from featavg.nets.power_relu import PowerReLU, Shallow, averaged_limit, decoupled_limit
 from featavg.training.prelu_objective import ShallowObjective, train_shallow
 
-SOURCE = "Talk, 'GD learns average features'; Min and Vidal 2024, Conjecture 1 and section 5.1"
+POWER_RELU_SOURCE = (
+    "Talk, 'GD learns average features'; Min and Vidal 2024, Conjecture 1 and section 5.1"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -244,7 +246,7 @@ def cosine_panel(run: PowerReluRun) -> Heatmap:
     )
 
 
-def band(label: str, x: tuple[float, ...], found: list[list[float]], role: Role) -> Series:
+def median_band(label: str, x: tuple[float, ...], found: list[list[float]], role: Role) -> Series:
     """Medians with markers and a band over the seeds; groups may differ in their number."""
     middle = [float(np.median(v)) for v in found]
     low, high = [min(v) for v in found], [max(v) for v in found]

@@ -17,8 +17,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
 from featavg.measures.svm import MaxMargin, angle, checked_max_margin
 from featavg.progress import Progress, silent
-from featavg.training.linear.flow import linear_flow
-from featavg.training.linear.penalty_path import penalty_path
+from featavg.training.linear import linear_flow, penalty_path
 
 POINTS, DIMENSION = 40, 20
 # log t of the flow, and log(1/penalty) of the path.

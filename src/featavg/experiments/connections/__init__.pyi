@@ -1,0 +1,34 @@
+"""What `featavg.experiments.connections` offers. Its files are known inside the folder only."""
+
+from featavg.experiments.connections.bayes_radius import CLASSIFIER_ROLES as CLASSIFIER_ROLES
+from featavg.experiments.connections.bayes_radius import OptimalRadius as OptimalRadius
+from featavg.experiments.connections.bayes_radius import optimal_radius as optimal_radius
+from featavg.experiments.connections.boundary import BoundaryPicture as BoundaryPicture
+from featavg.experiments.connections.boundary import boundary_picture as boundary_picture
+from featavg.experiments.connections.boundary import film as film
+from featavg.experiments.connections.cost_of_robustness import Expressivity as Expressivity
+from featavg.experiments.connections.cost_of_robustness import expressivity as expressivity
+from featavg.experiments.connections.dimpled_manifold import OffManifold as OffManifold
+from featavg.experiments.connections.dimpled_manifold import off_manifold as off_manifold
+from featavg.experiments.connections.feature_usefulness import FEATURE_NAMES as FEATURE_NAMES
+from featavg.experiments.connections.feature_usefulness import FEATURE_SHARE as FEATURE_SHARE
+from featavg.experiments.connections.feature_usefulness import UsefulFeatures as UsefulFeatures
+from featavg.experiments.connections.feature_usefulness import useful_features as useful_features
+from featavg.experiments.connections.half_margin import HintedMargin as HintedMargin
+from featavg.experiments.connections.half_margin import hinted_margin as hinted_margin
+from featavg.experiments.connections.implicit_biases import ImplicitBias as ImplicitBias
+from featavg.experiments.connections.implicit_biases import implicit_bias as implicit_bias
+from featavg.experiments.connections.mnist_cifar import PUBLISHED_AREAS as PUBLISHED_AREAS
+from featavg.experiments.connections.mnist_cifar import SHUFFLED_AREAS as SHUFFLED_AREAS
+from featavg.experiments.connections.mnist_cifar import PairedPictures as PairedPictures
+from featavg.experiments.connections.mnist_cifar import paired_pictures as paired_pictures
+from featavg.experiments.connections.power_descent import DESCENT_STARTS as DESCENT_STARTS
+from featavg.experiments.connections.power_descent import PowerReluDescent as PowerReluDescent
+from featavg.experiments.connections.power_descent import power_relu_descent as power_relu_descent
+from featavg.experiments.connections.power_relu_runs import POWER_RELU_SOURCE as POWER_RELU_SOURCE
+from featavg.experiments.connections.power_relu_runs import PowerReluRun as PowerReluRun
+from featavg.experiments.connections.power_relu_runs import cosine_panel as cosine_panel
+from featavg.experiments.connections.power_relu_runs import median_band as median_band
+from featavg.experiments.connections.power_relu_runs import power_relu_run as power_relu_run
+from featavg.experiments.connections.slab_shuffling import SlabReliance as SlabReliance
+from featavg.experiments.connections.slab_shuffling import slab_reliance as slab_reliance

@@ -1,0 +1,88 @@
+"""What makes a run of the margin network what it is: network, seed, rates, passes over the support."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from featavg.errors import InputError
+from featavg.nets.torch.margin_cnn import MarginCNN, network_of
+from featavg.training.controllers.constant import Constant
+from featavg.training.controllers.loss_based import LossBased
+
+CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {
+    "constant": Constant,
+    "loss-based": LossBased,
+}
+
+
+@dataclass(frozen=True)
+class SupportRule:
+    """How a round over the support is made.
+
+    Args:
+        share: of the loss that may lie outside the support.
+        spare: the support is so many times as large as that needs: samples just outside follow.
+        least: samples, however concentrated the loss is.
+        passes: over the support, between two looks at everything.
+        first_rate: the constant rate until the data is fitted.
+        first_share, first_passes: the same as above until then, when the loss is still spread out.
+    """
+
+    share: float = 1e-4
+    spare: float = 2.0
+    least: int = 1000
+    passes: int = 20
+    first_rate: float = 0.1
+    first_share: float = 1e-2
+    first_passes: int = 3
+
+    def __post_init__(self) -> None:
+        if not (0 < self.share < 1 and 0 < self.first_share < 1):
+            raise InputError("share", "is no part of the loss", "give shares between 0 and 1")
+        if min(self.passes, self.first_passes, self.least) < 1 or self.spare < 1:
+            raise InputError("support", f"is {self}", "give at least one pass over one sample")
+
+
+@dataclass(frozen=True)
+class MarginSettings:
+    """What makes a run what it is; a checkpoint with other settings belongs to another run.
+
+    The controllers are the driver's. Their constants are used and not their `judge`: a pass that
+    raises the loss is known to have failed after a few heavy samples, before it has a loss to judge.
+    With `support`, passes are made over the samples that hold the loss (`margin_network.support`).
+    """
+
+    network: MarginCNN = field(default_factory=MarginCNN)
+    seed: int = 0
+    batch: int = 100
+    controller: Constant | LossBased = field(default_factory=LossBased)
+    threads: int = 1
+    save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
+    support: SupportRule | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "network": self.network.settings(),
+            "seed": self.seed,
+            "batch": self.batch,
+            "controller": {"name": self.controller.name, **asdict(self.controller)},
+            "threads": self.threads,
+            "save_at": list(self.save_at),
+            "support": None if self.support is None else asdict(self.support),
+        }
+
+
+def settings_of(plain: dict[str, Any]) -> MarginSettings:
+    """The settings that `plain` described."""
+    given = dict(plain["controller"])
+    rule = CONTROLLERS[given.pop("name")]
+    parts = {
+        **plain,
+        "network": network_of(plain["network"]),
+        "controller": rule(**given),
+        "save_at": tuple(plain["save_at"]),
+        "support": SupportRule(**plain["support"]) if plain.get("support") else None,
+    }
+    return MarginSettings(**parts)
