@@ -244,6 +244,30 @@ def test_discovery_finds_what_can_be_found():
             discover(x, groups[fine], clusters=clusters)
 
 
+def test_a_handful_of_outliers_is_no_subclass():
+    x, fine, groups = blobs(k=4)
+    x[:3] += 100.0 * np.eye(8)[7]  # three images of three digits far away from everything
+    found = discover(x, groups[fine], clusters=3)
+    assert np.bincount(found.labels).min() >= 20
+    assert np.array_equal(np.unique(found.labels), np.arange(found.labels.max() + 1))
+    inside = {(int(a), int(groups[b])) for a, b in zip(found.labels, fine, strict=True)}
+    assert len(inside) == found.labels.max() + 1  # no cluster in two classes
+
+
+@pytest.mark.usefixtures("without_gains")
+def test_an_embedding_of_the_users_finds_what_the_features_do_not(digits):
+    from sklearn.metrics import adjusted_rand_score
+
+    x, coarse, fine = digits
+    rows = np.eye(10)[fine] + 0.01 * np.random.default_rng(0).standard_normal((len(fine), 10))
+    result = audit(network(2), x, coarse, clusters=5, embedding=rows, **QUICK)
+    assert result.discovery.where == "the embedding that was given"
+    assert adjusted_rand_score(fine[result.images], result.discovery.labels) > 0.99
+    for wrong in (rows[:-1], rows[:, 0], np.full_like(rows, np.nan)):
+        with pytest.raises(InputError, match="embedding"):
+            audit(network(2), x, coarse, embedding=wrong, **QUICK)
+
+
 @pytest.mark.usefixtures("without_gains")
 def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path):
     from featavg.report.audit_page import pictures_of
@@ -258,6 +282,11 @@ def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp
     page = fa.write_audit(result, tmp_path, pictures_of(result, x)).read_text()
     assert "No rule finds the right number of clusters" in page
     assert page.count("An example of") >= 18
+    worst, _ = result.worst_subclass
+    ranked = page[page.index("worst decided first") :]
+    assert ranked.index(f"<b>{worst}</b>") == min(
+        ranked.index(f"<b>{name}</b>") for name in result.names
+    )
 
 
 def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
@@ -351,6 +380,7 @@ def test_the_command_writes_the_page(workplace, capsys):
         ("stops:net", None, "stopped while it was imported (ZeroDivisionError"),
         ("mine:broken", None, "stopped (RuntimeError: not today)"),
         ("mine:text", None, "returned a str"),
+        ("net.onnx", None, "is an ONNX file, which has no gradients"),
         ("mine:net", "missing.pt", "is not a file"),
         ("mine:net", "other.pt", "weights of another network"),
         ("mine:net", "evil.pt", "perhaps code"),

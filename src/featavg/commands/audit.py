@@ -45,6 +45,10 @@ def _audit(
     std: Annotated[str, typer.Option(help="Divided by channel, commas between.")] = "1",
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
     clusters: Annotated[int | None, typer.Option(help="Per class, with --no-fine.")] = None,
+    embedding: Annotated[
+        Path | None,
+        typer.Option(help="With --no-fine: npy file with a row per test image."),
+    ] = None,
     layer: Annotated[str, typer.Option(help="Where the shared gradient is read.")] = "auto",
     images: Annotated[int, typer.Option(help="For accuracy, gradients and features.")] = 1000,
     radii: Annotated[int, typer.Option(help="Images whose radius is looked for.")] = 200,
@@ -63,6 +67,7 @@ def _audit(
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
     from featavg.storage.files import usable_folder, write
+    from featavg.storage.reading import read_arrays
 
     use_torch(threads)
     from featavg import audit, write_audit
@@ -75,6 +80,7 @@ def _audit(
     network = load_model(model, weights)
     other = None if twin is None else load_model(twin, twin_weights)
     task = load_images(data, groups, data_dir)
+    vectors = None if embedding is None else next(iter(read_arrays(embedding).values()))
     usable_folder(out)
     with ProgressBar() as progress:
         result = audit(
@@ -96,6 +102,7 @@ def _audit(
             folder=out / "parts",
             seed=seed,
             progress=progress,
+            embedding=vectors,
         )
     write(out / "audit.json", json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
     page = write_audit(result, out, pictures_of(result, task.test.pixels))

@@ -54,10 +54,27 @@ def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]
         collapse=_collapse_rows(audit),
         comparison=audit.comparison(),
         pictures=pictures,
-        examples=examples,
+        clusters=_ranked(audit, examples),
         rule=RULE,
         **report.look(bool(pictures)),
     )
+
+
+def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[dict[str, Any]]:
+    """Discovered sub-classes, the worst decided first, with what was measured on each."""
+    if audit.discovery is None:
+        return []
+    radii = audit.radii.by_subclass()
+    order = sorted(range(len(audit.names)), key=lambda j: (audit.by_subclass[j].value, j))
+    return [
+        {
+            "name": audit.names[j],
+            "accuracy": str(audit.by_subclass[j]),
+            "radius": _number(radii.get(j)),
+            "images": examples.get(audit.names[j], []),
+        }
+        for j in order
+    ]
 
 
 def _collapse_rows(audit: Audit) -> list[tuple[str, str, str]]:
@@ -77,7 +94,7 @@ def _collapse_rows(audit: Audit) -> list[tuple[str, str, str]]:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
+    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"
 
 
 def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[str]]:

@@ -139,6 +139,9 @@ def _module(model: Any) -> tuple[nn.Module, TwoLayer | None]:
         weights, bias = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
         module = nn.Sequential(nn.Flatten(), _linear(weights, bias))
         return module, _linear_as_two_layer(weights, bias)
+    if type(model).__module__.startswith("onnx"):
+        remedy = "give the torch module that it was exported from"
+        raise InputError("model", "is an ONNX model, which has no gradients to audit", remedy)
     raise InputError(
         "model",
         f"is a {type(model).__name__}",

@@ -43,7 +43,7 @@ class Discovery:
         method: one of `METHODS`.
         where: the layer that was clustered.
         rows: the table over numbers of clusters.
-        chosen: the number of clusters per class that `labels` has.
+        chosen: the number of clusters per class, before those that are too small were merged.
         given: whether the user gave that number.
         examples: of each sub-class, the images nearest to its centre, as numbers of `labels`.
     """
@@ -105,7 +105,8 @@ def discover(
     rows = tuple(_row(x, coarse, k, seed) for k in numbers)
     large = [row for row in rows if row.smallest >= LEAST_PER_SUBCLASS] or list(rows)
     chosen = clusters or max(large, key=lambda row: row.stability).clusters
-    labels, distance = clustered(x, coarse, chosen, seed)
+    labels = merged(x, coarse, clustered(x, coarse, chosen, seed)[0])
+    distance = np.linalg.norm(x - _centres(x, labels)[labels], axis=1)
     examples = {
         int(j): np.flatnonzero(labels == j)[np.argsort(distance[labels == j])[:8]].tolist()
         for j in np.unique(labels)
@@ -134,6 +135,35 @@ def clustered(
         labels[members] = c * clusters + means.predict(x[members])
         distance[members] = means.transform(x[members]).min(axis=1)
     return labels, distance
+
+
+def merged(
+    x: Float[ndarray, "n N"],
+    coarse: Int[ndarray, " n"],
+    labels: Int[ndarray, " n"],
+    least: int = LEAST_PER_SUBCLASS,
+) -> Int[ndarray, " n"]:
+    """Clusters of fewer than `least` images, each given to the nearest of its class; renumbered.
+
+    A handful of outliers is no sub-class: nothing can be measured on it.
+    """
+    labels = labels.copy()
+    while True:
+        names, sizes = np.unique(labels, return_counts=True)
+        for small in names[np.argsort(sizes)]:
+            members = labels == small
+            others = np.unique(labels[(coarse == coarse[members][0]) & ~members])
+            if members.sum() < least and len(others):
+                break
+        else:
+            return np.searchsorted(names, labels)
+        centres = np.stack([x[labels == j].mean(axis=0) for j in others])
+        apart = ((x[members][:, None, :] - centres[None]) ** 2).sum(axis=2)
+        labels[members] = others[apart.argmin(axis=1)]
+
+
+def _centres(x: ndarray, labels: ndarray) -> ndarray:
+    return np.stack([x[labels == j].mean(axis=0) for j in range(int(labels.max()) + 1)])
 
 
 def silhouettes(

@@ -28,6 +28,10 @@ def load_model(source: str, weights: Path | None = None) -> nn.Module:
         from featavg.training.torch.image_network import load_trained
 
         return load_trained(path).net
+    if path.suffix == ".onnx":
+        # onnxruntime computes no gradients, and finite differences would cost one pass per pixel.
+        remedy = "give the torch module that it was exported from"
+        raise InputError("model", "is an ONNX file, which has no gradients to audit", remedy)
     if path.is_file():
         return public_cifar_resnet(path)
     if ":" not in source:

@@ -56,6 +56,7 @@ def audit(
     folder: str | Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    embedding: ndarray | None = None,
 ) -> Audit:
     """Does this classifier average its features, what does that cost, and what would help?
 
@@ -79,6 +80,8 @@ def audit(
         twin: a network with fine labels for the same images and bounds, audited beside it.
         names: of the sub-classes.
         folder: where finished parts are kept, so that a killed audit goes on.
+        embedding: one row per image, in which sub-classes are discovered instead of the features of
+            the model; those of another network often tell them apart better.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=200)
@@ -100,7 +103,7 @@ def audit(
         seen = passes(subject, decision, data.x, label, progress=part(progress, 0.0, 0.15))
         discovery = None
         if data.fine is None:
-            discovery = _discovered(seen, data, clusters, seed)
+            discovery = _discovered(seen, data, clusters, seed, _embedded(embedding, len(x), data))
             data = data.with_fine(discovery.labels)
         assert data.fine is not None
         assert data.groups is not None
@@ -184,7 +187,25 @@ def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
     raise InputError("model", f"has {subject.outputs} outputs", f"the labels have {known}")
 
 
-def _discovered(seen: Passes, data: AuditData, clusters: int | None, seed: int) -> Discovery:
+def _embedded(embedding: ndarray | None, n: int, data: AuditData) -> ndarray | None:
+    """The rows of the audited images."""
+    if embedding is None:
+        return None
+    rows = np.asarray(embedding)
+    if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu":
+        shape = f"has shape {rows.shape} and type {rows.dtype}"
+        raise InputError("embedding", shape, f"give a row of numbers for each of the {n} images")
+    if not np.all(np.isfinite(rows)):
+        raise InputError("embedding", "holds a number that is not finite", "give finite numbers")
+    return rows if data.rows is None else rows[data.rows]
+
+
+def _discovered(
+    seen: Passes, data: AuditData, clusters: int | None, seed: int, embedding: ndarray | None
+) -> Discovery:
+    if embedding is not None:
+        where = "the embedding that was given"
+        return discover(embedding.astype(float), data.coarse, clusters, where=where, seed=seed)
     if seen.features is not None:
         return discover(seen.features, data.coarse, clusters, where=FEATURES, seed=seed)
     return discover(data.x.reshape(len(data.x), -1), data.coarse, clusters, where=INPUT, seed=seed)
