@@ -177,7 +177,11 @@ def predicted_gain(settings: ClaimSettings) -> Evidence:
         settings.data_dir,
         part(settings.progress, 0.0, 0.5),
     )
-    study = compare_gains(spaces, progress=part(settings.progress, 0.5, 1.0))
+    study = compare_gains(
+        spaces,
+        progress=part(settings.progress, 0.5, 1.0),
+        folder=run_folder(settings) / "gains",
+    )
     return Evidence(
         checks=(
             Check(

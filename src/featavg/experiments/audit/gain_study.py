@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from featavg.data.streams import stream
-from featavg.experiments.audit.gain import FeatureGain, measured_gain, predicted_gain
+from featavg.experiments.audit.gain import (
+    NODES,
+    POINTS,
+    READOUT,
+    RECIPE,
+    FeatureGain,
+    measured_gain,
+    predicted_gain,
+)
 from featavg.experiments.images import FeatureSet, embed
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.figures.result import Result
 from featavg.progress import Progress, part
+from featavg.storage.cache import kept_values
+from featavg.training.checkpoint import fingerprint
 
 # Features of so many images: heads have few weights, and an audit has no more images either.
 IMAGES = 1200
@@ -116,16 +127,32 @@ class GainStudy(Result):
 
 
 def compare_gains(
-    features: Sequence[FeatureSet], seed: int = 0, progress: Progress | None = None
+    features: Sequence[FeatureSet],
+    seed: int = 0,
+    progress: Progress | None = None,
+    folder: Path | None = None,
 ) -> GainStudy:
-    """Predict and measure the gain on each set of features."""
+    """Predict and measure the gain on each set of features; finished sets are kept in `folder`."""
     rows = []
     for i, each in enumerate(features):
         step = part(progress, i / len(features), (i + 1) / len(features))
         step(0.0, each.source)
         x, fine = _some(each, seed)
-        predicted = predicted_gain(x, fine, each.groups, seed, progress=part(step, 0.0, 0.5))
-        measured = measured_gain(x, fine, each.groups, seed, progress=part(step, 0.5, 1.0))
+        key = fingerprint([x, fine, each.groups], seed, READOUT, POINTS, NODES, RECIPE)
+        path = None if folder is None else folder / f"gain-{key}.json"
+
+        def compared(
+            x: ndarray = x,
+            fine: ndarray = fine,
+            groups: ndarray = each.groups,
+            step: Progress = step,
+        ) -> dict[str, Any]:
+            predicted = predicted_gain(x, fine, groups, seed, progress=part(step, 0.0, 0.5))
+            measured = measured_gain(x, fine, groups, seed, progress=part(step, 0.5, 1.0))
+            return {"predicted": predicted.to_json(), "measured": measured.to_json()}
+
+        kept = kept_values(path, key, compared)
+        predicted, measured = (FeatureGain(**kept[name]) for name in ("predicted", "measured"))
         rows.append(GainRow(each.source, predicted, measured))
     return GainStudy(tuple(rows))
 
