@@ -34,6 +34,8 @@ from featavg.measures.collapse import SubclassCollapse, subclass_collapse
 from featavg.nets.torch.inference import unchanged
 from featavg.progress import Progress, part
 from featavg.robustness.models.decision import Decision
+from featavg.storage.cache import kept_values
+from featavg.training.checkpoint import fingerprint
 
 
 def audit(
@@ -237,11 +239,11 @@ def _examined(
     measured: FeatureGain | None = None
     if seen.features is not None:
         collapse = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
-        predicted = predicted_gain(
-            seen.features, fine, groups, seed, progress=part(progress, 0.05, 0.2)
+        predicted = _kept_gain(
+            "predicted", seen.features, data, seed, folder, part(progress, 0.05, 0.2)
         )
-        measured = measured_gain(
-            seen.features, fine, groups, seed, progress=part(progress, 0.2, 0.3)
+        measured = _kept_gain(
+            "measured", seen.features, data, seed, folder, part(progress, 0.2, 0.3)
         )
     rows = balanced(fine, count, seed) if count < len(fine) else np.arange(len(fine))
     found = decision_radii(
@@ -267,6 +269,28 @@ def _examined(
         "judgement": judge(chosen, discovery),
         "readout": decision.readout.name,
     }
+
+
+def _kept_gain(
+    name: str,
+    features: ndarray,
+    data: AuditData,
+    seed: int,
+    folder: Path | None,
+    progress: Progress,
+) -> FeatureGain:
+    """The gain, from `folder` if an earlier audit of the same features left it there."""
+    fine, groups = data.fine, data.groups
+    assert fine is not None
+    assert groups is not None
+    compute = predicted_gain if name == "predicted" else measured_gain
+    key = fingerprint([features, fine, groups], name, seed)
+    path = None if folder is None else folder / f"{name}-gain-{key}.json"
+
+    def gain() -> dict[str, Any]:
+        return compute(features, fine, groups, seed, progress=progress).to_json()
+
+    return FeatureGain(**kept_values(path, key, gain))
 
 
 def _each(right: ndarray, labels: ndarray) -> tuple[Accuracy, ...]:
