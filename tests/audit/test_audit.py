@@ -195,6 +195,8 @@ def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
     alone = audit(trained, x, coarse, fine, **QUICK)
     assert alone.comparison() == ""
     assert any("was not measured" in line for line in alone.remedies)
+    alone_page = fa.write_audit(alone, tmp_path / "alone").read_text()
+    assert "<code>fa.retrain</code>" in alone_page
 
 
 @pytest.mark.usefixtures("without_gains")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from featavg.report import page as report
 from featavg.storage.files import write
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from featavg.experiments.audit import Audit
 
 NAME = "audit.html"
@@ -46,11 +49,15 @@ def write_audit(
 
 def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]) -> str:
     """The whole page as text."""
-    template = report.environment().get_template("audit.html.j2")
+    environment = report.environment()
+    environment.filters["code"] = _code
+    template = environment.get_template("audit.html.j2")
     return template.render(
         audit=audit,
         role=SYMBOLS[audit.verdict],
-        rows=audit.rows(),
+        rows=[
+            row for row in audit.rows() if row[0] not in ("verdict", "why")
+        ],  # the title says them
         collapse=_collapse_rows(audit),
         comparison=audit.comparison(),
         pictures=pictures,
@@ -93,8 +100,17 @@ def _collapse_rows(audit: Audit) -> list[tuple[str, str, str]]:
     ]
 
 
+def _code(text: str) -> Markup:
+    """Plain text, safe for a page, with `names` set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
 def _number(value: float | None) -> str:
-    return "–" if value is None or not np.isfinite(value) else f"{value:.3g}"
+    if value is None or not np.isfinite(value):
+        return "–"
+    return "0" if abs(value) < 1e-9 else f"{value:.3g}"  # round-off, not a measurement
 
 
 def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[str]]:
