@@ -66,6 +66,8 @@ from featavg.training.torch.recipe import ImagePreset as ImagePreset
 from featavg.training.torch.recipe import ImageRecipe as ImageRecipe
 from featavg.training.torch.recipe import image_presets as image_presets
 from featavg.training.torch.image_network import ImageNetwork as ImageNetwork
+from featavg.training.torch.objectives import Adversarial as Adversarial
+from featavg.training.torch.objectives import GradientPenalty as GradientPenalty
 from featavg.training.torch.image_network import load_trained as load_trained
 from featavg.training.torch.image_network import train_images as train_images
 from featavg.training.margin_network.settings import MarginSettings as MarginSettings

@@ -333,6 +333,15 @@ def test_training_again_gives_the_architecture_other_labels(digits):
     assert all(torch.equal(value, coarse.state_dict()[name]) for name, value in before.items())
     with pytest.raises(InputError, match=r"no nn\.Linear"):
         retrain(nn.Flatten(), task)
+    smooth = retrain(coarse, task, "coarse", recipe, objective=fa.GradientPenalty(3.0))
+    plain = retrain(coarse, task, "coarse", recipe)
+    slopes = []
+    for net in (smooth, plain):
+        images = torch.from_numpy(x).requires_grad_()
+        outputs = net(images)
+        (outputs[:, 1] - outputs[:, 0]).sum().backward()
+        slopes.append(images.grad.flatten(1).norm(dim=1).mean().item())
+    assert slopes[0] < 0.7 * slopes[1]
 
 
 FACTORY = """

@@ -42,6 +42,22 @@ class AuditData:
         """The same images with sub-classes found elsewhere."""
         return AuditData(self.x, self.coarse, fine, nested(fine, self.coarse), self.rows)
 
+    def rows_of(self, embedding: ndarray | None, n: int) -> ndarray | None:
+        """Of an embedding of all n given images, the rows of these."""
+        if embedding is None:
+            return None
+        rows = np.asarray(embedding)
+        if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu":
+            shape = f"has shape {rows.shape} and type {rows.dtype}"
+            raise InputError(
+                "embedding", shape, f"give a row of numbers for each of the {n} images"
+            )
+        if not np.all(np.isfinite(rows)):
+            raise InputError(
+                "embedding", "holds a number that is not finite", "give finite numbers"
+            )
+        return rows if self.rows is None else rows[self.rows]
+
     def sample(self, count: int, seed: int) -> AuditData:
         """At most `count` images, as many of every sub-class (or class) as can be had."""
         if count >= len(self.x):

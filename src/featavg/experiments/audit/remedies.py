@@ -24,6 +24,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.training.heads import HeadRecipe, lost_classes, train_head
 from featavg.training.torch.module import train_module
+from featavg.training.torch.objectives import Objective
 from featavg.training.torch.recipe import ImageRecipe
 
 
@@ -153,6 +154,7 @@ def retrain(
     std: Any = 1.0,
     seed: int = 0,
     progress: Progress | None = None,
+    objective: Objective | None = None,
 ) -> nn.Module:
     """Train a network of the same architecture from the start, on the fine labels of a task.
 
@@ -162,6 +164,8 @@ def retrain(
     Args:
         model: only its architecture counts; it is left as it was.
         task: images with sub-classes, perhaps discovered ones.
+        objective: what to make small instead of cross-entropy alone, to control the gradient:
+            `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
     """
     if not isinstance(model, nn.Module):
         raise InputError("model", f"is a {type(model).__name__}", "give a torch.nn.Module")
@@ -175,7 +179,7 @@ def retrain(
                 reset()
     net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh))
     how = replace(recipe or ImageRecipe(), seed=seed)
-    return train_module(net, task, labels, how, progress=progress).net
+    return train_module(net, task, labels, how, progress=progress, objective=objective).net
 
 
 class _Shift(nn.Module):

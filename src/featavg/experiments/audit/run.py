@@ -105,7 +105,7 @@ def audit(
         seen = passes(subject, decision, data.x, label, progress=part(progress, 0.0, 0.15))
         discovery = None
         if data.fine is None:
-            discovery = _discovered(seen, data, clusters, seed, _embedded(embedding, len(x), data))
+            discovery = _discovered(seen, data, clusters, seed, data.rows_of(embedding, len(x)))
             data = data.with_fine(discovery.labels)
         assert data.fine is not None
         assert data.groups is not None
@@ -187,19 +187,6 @@ def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
     known = f"{classes} classes"
     known += f" and {len(data.groups)} sub-classes" if data.groups is not None else ""
     raise InputError("model", f"has {subject.outputs} outputs", f"the labels have {known}")
-
-
-def _embedded(embedding: ndarray | None, n: int, data: AuditData) -> ndarray | None:
-    """The rows of the audited images."""
-    if embedding is None:
-        return None
-    rows = np.asarray(embedding)
-    if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu":
-        shape = f"has shape {rows.shape} and type {rows.dtype}"
-        raise InputError("embedding", shape, f"give a row of numbers for each of the {n} images")
-    if not np.all(np.isfinite(rows)):
-        raise InputError("embedding", "holds a number that is not finite", "give finite numbers")
-    return rows if data.rows is None else rows[data.rows]
 
 
 def _discovered(

@@ -113,7 +113,8 @@ def remedies(
         )
     if judgement.verdict is not AuditVerdict.DECOUPLED:
         lines.append(
-            "Controlling the gradient (adversarial training, a penalty on input gradients, 1-Lipschitz "
-            "layers) was not measured for this network."
+            "Controlling the gradient was not measured for this network: train it with "
+            "`fa.retrain(..., objective=fa.GradientPenalty(0.3))` or `fa.Adversarial(radius)`, and give the "
+            "result as `twin`."
         )
     return tuple(lines)
