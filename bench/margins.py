@@ -61,9 +61,9 @@ def _our_step() -> Callable[[], None]:
     import torch
 
     from featavg.nets.torch.margin_cnn import MarginCNN
+    from featavg.training.margin_network.epoch import scaled_loss
     from featavg.training.margin_network.network_pass import descend, forward, rows_of, that_matter
     from featavg.training.margin_network.run import tensors
-    from featavg.training.margin_network.scaled_loss import scaled_loss
 
     params = tensors(MarginCNN().initial(0))
     x = torch.rand(100, 28, 28, 1).permute(0, 3, 1, 2)

@@ -66,7 +66,7 @@ def test_ctrl_c_is_one_line(
     monkeypatch.setattr("featavg.experiments.simulation.run.simulate", interrupted)
     assert main(["simulate", *SMALL]) == 130
     assert capsys.readouterr().err.startswith("Interrupted before the first checkpoint")
-    monkeypatch.setattr("featavg.report.reproduce.reproduce", interrupted)
+    monkeypatch.setattr("featavg.report.reproduction.reproduce", interrupted)
     assert main(["reproduce"]) == 130
     assert capsys.readouterr().err == "Interrupted.\n"
 
@@ -77,7 +77,7 @@ def test_no_memory_is_one_sentence(
     def too_much(*args: object, **kwargs: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("featavg.report.reproduce.reproduce", too_much)
+    monkeypatch.setattr("featavg.report.reproduction.reproduce", too_much)
     assert main(["reproduce"]) == 2
     assert capsys.readouterr().err.startswith("The memory of this machine does not suffice")
 
@@ -98,8 +98,10 @@ def test_reproduce_passes_its_options_on(
 ) -> None:
     given: dict[str, object] = {}
     monkeypatch.delenv("FEATAVG_DATA", raising=False)
-    monkeypatch.setattr("featavg.report.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
-    monkeypatch.setattr("featavg.report.reproduce.exit_code", lambda outcomes: 1)
+    monkeypatch.setattr(
+        "featavg.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
+    )
+    monkeypatch.setattr("featavg.report.reproduction.exit_code", lambda outcomes: 1)
     assert main(["reproduce", *command.split()]) == 1
     assert given == given | expected
 
@@ -107,8 +109,10 @@ def test_reproduce_passes_its_options_on(
 def test_data_dir_has_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
     monkeypatch.setenv("FEATAVG_DATA", "/somewhere")
-    monkeypatch.setattr("featavg.report.reproduce.reproduce", lambda **kwargs: given.update(kwargs))
-    monkeypatch.setattr("featavg.report.reproduce.exit_code", lambda outcomes: 0)
+    monkeypatch.setattr(
+        "featavg.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
+    )
+    monkeypatch.setattr("featavg.report.reproduction.exit_code", lambda outcomes: 0)
     assert main(["reproduce"]) == 0
     assert given["data_dir"] == Path("/somewhere")
 
@@ -260,7 +264,7 @@ def test_an_error_of_our_own_is_one_sentence_and_code_70(
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("featavg.report.reproduce.reproduce", broken)
+    monkeypatch.setattr("featavg.report.reproduction.reproduce", broken)
     assert main(["reproduce"]) == 70
     told = capsys.readouterr().err
     assert told.count("\n") == 1
@@ -287,7 +291,7 @@ def test_warnings_and_log_lines_follow_the_options(
         logger.warning("take care")
         return []
 
-    monkeypatch.setattr("featavg.report.reproduce.reproduce", talking)
+    monkeypatch.setattr("featavg.report.reproduction.reproduce", talking)
     expected = {
         "": ["warning: take care"],
         "--quiet": [],
@@ -333,7 +337,7 @@ def test_claims_sees_what_reproduce_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     makefile = (Path(__file__).parents[1] / "Makefile").read_text()
-    from featavg.report.reproduce import DEFAULT_OUT
+    from featavg.report.reproduction import DEFAULT_OUT
 
     assert f"OUT    ?= {DEFAULT_OUT}\n" in makefile
     monkeypatch.chdir(tmp_path)

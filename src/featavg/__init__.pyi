@@ -11,11 +11,11 @@ from featavg.data.compress import draw as draw
 from featavg.data.compress import draw_many as draw_many
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
-from featavg.data.image_sets.published import load_images as load_images
+from featavg.data.image_sets.loading import load_images as load_images
 from featavg.data.user_points import read_labelled as read_labelled
-from featavg.data.lattice import Lattice as Lattice
-from featavg.data.manifold import OnSubspace as OnSubspace
-from featavg.data.slabs import Slabs as Slabs
+from featavg.data.related_work import Lattice as Lattice
+from featavg.data.related_work import OnSubspace as OnSubspace
+from featavg.data.related_work import Slabs as Slabs
 
 # parts that are chosen by name
 from featavg.registry import ACTIVATIONS as ACTIVATIONS
@@ -167,7 +167,7 @@ from featavg.experiments.audit import AuditVerdict as AuditVerdict
 from featavg.experiments.audit import Rehead as Rehead
 from featavg.experiments.audit import rehead as rehead
 from featavg.experiments.audit import retrain as retrain
-from featavg.report.audit_page import write_audit as write_audit
+from featavg.report import write_audit as write_audit
 
 # experiments: margins
 from featavg.experiments.margins import HomogeneousFlow as HomogeneousFlow
@@ -257,12 +257,12 @@ from featavg.claims.ledger import Claim as Claim
 from featavg.claims.ledger import Evidence as Evidence
 from featavg.claims.ledger import ClaimSettings as ClaimSettings
 from featavg.claims.registry import all_claims as all_claims
-from featavg.report.installation import Installation as Installation
-from featavg.report.installation import doctor as doctor
+from featavg.report import Installation as Installation
+from featavg.report import doctor as doctor
 from featavg.claims.statements import all_statements as all_statements
 from featavg.claims.statements import statements_table as statements_table
-from featavg.report.reproduce import rebuild as rebuild
-from featavg.report.reproduce import reproduce as reproduce
+from featavg.report import rebuild as rebuild
+from featavg.report import reproduce as reproduce
 from featavg.playground.page import playground as playground
 
 __version__: str

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from featavg.data.image_sets.published import load_images
+from featavg.data.image_sets.loading import load_images
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from featavg.data.image_sets.published import load_images  # noqa: E402
+from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.audit import hidden_study, label_cell  # noqa: E402
 from featavg.experiments.audit.hidden_study import HiddenStudy, undersampled  # noqa: E402

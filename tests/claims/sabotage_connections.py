@@ -12,7 +12,7 @@ from featavg.claims.connections import (
     published,
     simplicity,
 )
-from featavg.data.lattice import Lattice
+from featavg.data.related_work.lattice import Lattice
 from featavg.experiments.connections import bayes_radius as optimal_radius_experiment
 from featavg.experiments.connections import (
     boundary,

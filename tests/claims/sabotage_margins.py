@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from tests.claims.sabotage import Sabotage
 
-from featavg.claims.margins import homogeneous, kkt, radius, table
+from featavg.claims.margins import homogeneous, kkt, table
 from featavg.experiments.margins import (
     homogeneous_nets,
     kkt_robustness,
@@ -35,12 +35,11 @@ def shallow(monkeypatch):
 def four_clusters(monkeypatch):
     """Four clusters, and the network of the theory alone."""
     plans = {"first layer, small start": ("first", "small")}
-    for module in (kkt, radius):
-        monkeypatch.setattr(module, "K", 4)
-        monkeypatch.setattr(module, "PLANS", plans)
+    monkeypatch.setattr(kkt, "K", 4)
+    monkeypatch.setattr(kkt, "PLANS", plans)
     honest = kkt_robustness.kkt_radius
     monkeypatch.setattr(
-        radius, "kkt_radius", lambda *plan, **options: honest(*plan, clusters=(4,), **options)
+        kkt, "kkt_radius", lambda *plan, **options: honest(*plan, clusters=(4,), **options)
     )
 
 
@@ -132,7 +131,7 @@ _BROKEN = {
     "margin-lipschitz": (
         "the Lipschitz constant is half of what it is",
         lambda m: m.setattr(
-            radius, "lipschitz_radii", lambda *a: 2 * kkt_robustness.lipschitz_radii(*a)
+            kkt, "lipschitz_radii", lambda *a: 2 * kkt_robustness.lipschitz_radii(*a)
         ),
     ),
     "margin-table": ("margins fall from row to row", falling_table),

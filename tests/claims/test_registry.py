@@ -3,7 +3,7 @@
 import pytest
 from tests.claims.synthetic import CLAIMS, claim
 
-from featavg.claims.registry import all_claims, find
+from featavg.claims.registry import all_claims, find_claims
 from featavg.errors import InputError
 
 MORE = (*CLAIMS, claim("theorem-10", pytest.fail))
@@ -21,7 +21,7 @@ MORE = (*CLAIMS, claim("theorem-10", pytest.fail))
     ],
 )
 def test_exact_ids_and_beginnings(only, found):
-    assert [c.id for c in find(only, MORE)] == found
+    assert [c.id for c in find_claims(only, MORE)] == found
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_exact_ids_and_beginnings(only, found):
 )
 def test_an_unknown_id_names_its_neighbours(only, hint):
     with pytest.raises(InputError, match="names no claim") as caught:
-        find(only, MORE)
+        find_claims(only, MORE)
     assert hint in str(caught.value)
 
 

@@ -16,7 +16,7 @@ from featavg.claims import store, terminal
 from featavg.claims.ledger import Check, ClaimSettings, Evidence, NotRun, Verdict
 from featavg.claims.result import judge
 from featavg.errors import InputError
-from featavg.report.reproduce import exit_code, rebuild, reproduce
+from featavg.report.reproduction import exit_code, rebuild, reproduce
 from featavg.storage.places import typed
 from featavg.storage.provenance import provenance
 
@@ -129,7 +129,7 @@ def test_full_tier_is_recorded_and_shown_in_quick_runs(tmp_path, results):
 
 
 def test_a_claim_that_cannot_run_here_shows_its_recorded_result(tmp_path, results):
-    store.record(judge(claim("slow", Counting(), tier="full"), ClaimSettings()), results)
+    store.record_result(judge(claim("slow", Counting(), tier="full"), ClaimSettings()), results)
     here = replace(CLAIMS[3], id="slow", tier="full")
     found = run(tmp_path, here, full=True)[0]
     assert found.recorded
@@ -145,7 +145,7 @@ def test_a_damaged_recorded_result_is_named(tmp_path, results):
 
 def test_nothing_to_record_is_refused(results):
     with pytest.raises(InputError, match="nothing for figure-3-mnist"):
-        store.record(judge(CLAIMS[3], ClaimSettings()))
+        store.record_result(judge(CLAIMS[3], ClaimSettings()))
 
 
 def a_file(tmp_path):
@@ -323,7 +323,7 @@ def test_a_claim_that_was_not_run_is_tried_again(tmp_path):
 
 def test_the_terminal_says_why_a_claim_was_not_run(capsys):
     old = replace(judge(CLAIMS[0], ClaimSettings()), recorded=True, reason="Not run here: no data.")
-    terminal.show([old, judge(CLAIMS[3], ClaimSettings())])
+    terminal.show_results([old, judge(CLAIMS[3], ClaimSettings())])
     shown = " ".join(capsys.readouterr().out.split())
     assert f"{CLAIMS[0].id}: Not run here: no data." in shown
     assert "MNIST is not here" in shown

@@ -10,7 +10,7 @@ import pytest
 from tests.claims.sabotage import Sabotage, forget_results
 
 from featavg.claims.ledger import ClaimSettings, Verdict
-from featavg.claims.registry import MODULES, all_claims, find
+from featavg.claims.registry import MODULES, all_claims, find_claims
 
 # Better first. A claim that could not be run has no place here.
 ORDER = (Verdict.HOLDS, Verdict.IN_PART, Verdict.UNDECIDED, Verdict.FAILS)
@@ -22,7 +22,7 @@ ROWS: tuple[Sabotage, ...] = tuple(
 
 def verdict(row: Sabotage) -> Verdict:
     forget_results()
-    (claim,) = [one for one in find(row.claim) if one.id == row.claim]
+    (claim,) = [one for one in find_claims(row.claim) if one.id == row.claim]
     return claim.run(ClaimSettings(seeds=row.seeds)).verdict
 
 

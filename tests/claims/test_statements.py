@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from featavg.claims.ledger import ClaimSettings, Verdict
-from featavg.claims.registry import all_claims, find
+from featavg.claims.registry import all_claims, find_claims
 from featavg.claims.result import judge, not_run
 from featavg.claims.statement_rows import DOCUMENTS, ROWS
 from featavg.claims.statements import all_statements, statements_table
@@ -66,7 +66,7 @@ def test_theorems_and_lemmas_have_claims() -> None:
 
 
 def test_the_table_shows_verdicts() -> None:
-    (claim,) = find("lemma-3-activation")
+    (claim,) = find_claims("lemma-3-activation")
     result = replace(not_run(claim, ClaimSettings(), ""), verdict=Verdict.IN_PART)
     rows = statements_table([result])
     lemma = next(row for row in rows if row.statement.id == "notes-lemma-3")
@@ -79,7 +79,7 @@ def test_the_table_shows_verdicts() -> None:
 
 
 def test_the_report_has_the_table() -> None:
-    (claim,) = find("lemma-12-epsilon")
+    (claim,) = find_claims("lemma-12-epsilon")
     text = page([judge(claim, ClaimSettings())], {}, {})
     assert "Every statement of the documents" in text
     assert '<a href="#lemma-12-epsilon">lemma-12-epsilon</a>' in text

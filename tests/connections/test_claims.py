@@ -15,7 +15,7 @@ from featavg.claims.connections import (
 )
 from featavg.claims.connections.published import CLAIMS as LONG
 from featavg.claims.ledger import ClaimSettings, NotRun
-from featavg.claims.registry import find
+from featavg.claims.registry import find_claims
 
 FOUND = {
     "connections-min-vidal-limits": (min_vidal, "holds"),
@@ -44,7 +44,7 @@ def test_a_claim_finds_what_it_found(name):
 
 
 def test_all_are_registered():
-    registered = {claim.id for claim in find("connections")}
+    registered = {claim.id for claim in find_claims("connections")}
     assert registered == set(FOUND) | {claim.id for claim in LONG} | {
         "connections-simplicity-mnist-cifar",
         "connections-min-vidal-descent",

@@ -6,8 +6,8 @@ import pytest
 
 from featavg.cli import main
 from featavg.errors import InputError
-from featavg.figures.animation import animate
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.matplotlib_figure import animate
 
 RUNS = [
     ("features", ["--k", "4", "--d", "400", "--n", "500"]),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from featavg.data.clusters import MultiCluster
-from featavg.data.lattice import Lattice
-from featavg.data.manifold import OnSubspace
+from featavg.data.related_work.lattice import Lattice
+from featavg.data.related_work.manifold import OnSubspace
 from featavg.errors import InputError
 from featavg.experiments.connections.on_manifold import split
 from featavg.experiments.connections.plane_view import Shown, through

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from featavg.data.slabs import Slabs, lms, ms
+from featavg.data.related_work.slabs import Slabs, lms, ms
 from featavg.errors import InputError
 from featavg.measures.block_shuffle import auc, shuffled_auc
 from featavg.training.numpy_sgd import Minibatch, _step, train_minibatch

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from featavg.commands.data import register as register_data  # noqa: E402
 from featavg.commands.images import register as register_images  # noqa: E402
-from featavg.data.image_sets.published import load  # noqa: E402
+from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.images import curves  # noqa: E402
 from featavg.experiments.images.curves import (  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.data.image_sets.published import load  # noqa: E402
+from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
 from featavg.nets.torch.inference import frozen  # noqa: E402
@@ -170,7 +170,7 @@ def test_weights_of_another_network_are_refused(tmp_path):
 
 
 def test_weights_under_the_public_names_are_loaded(tmp_path):
-    from featavg.nets.torch.resnet import cifar_resnet
+    from featavg.nets.torch.image_nets import cifar_resnet
 
     net = cifar_resnet(20)
     renamed = {

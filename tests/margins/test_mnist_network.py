@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from featavg.cli import main  # noqa: E402
-from featavg.data.image_sets.published import load  # noqa: E402
+from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.margins.mnist_margins import attack_radii  # noqa: E402
@@ -26,6 +26,7 @@ from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outp
 from featavg.training.controllers.constant import Constant  # noqa: E402
 from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402
 from featavg.training.margin_network import network_pass as margin_pass  # noqa: E402
+from featavg.training.margin_network.epoch import margins, scaled_loss  # noqa: E402
 from featavg.training.margin_network.fit import (  # noqa: E402
     CHECKPOINT,
     advance,
@@ -41,7 +42,6 @@ from featavg.training.margin_network.run import (  # noqa: E402
     tensors,
     write_run,
 )
-from featavg.training.margin_network.scaled_loss import margins, scaled_loss  # noqa: E402
 from featavg.training.margin_network.settings import MarginSettings, SupportRule  # noqa: E402
 from featavg.training.margin_network.support import play_round, support_of  # noqa: E402
 from featavg.training.trajectory import Outcome  # noqa: E402

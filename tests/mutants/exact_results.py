@@ -64,7 +64,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/pieces.py",
+        "robustness/exact/piece_search.py",
         (
             "product((1.0, 0.0), repeat=len(chosen))",
             "product((1.0,), repeat=len(chosen))",

@@ -10,7 +10,7 @@ from tests.claims.test_figure import PANELS
 
 from featavg.figures import matplotlib_figure as figures
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
-from featavg.figures.legend import legend
+from featavg.figures.plotly_figure import legend
 from featavg.report.page import _small
 
 EMPTY = {

@@ -9,9 +9,8 @@ import pytest
 from featavg.figures import kinds
 from featavg.figures.figure import Figure
 from featavg.figures.kinds import Label, Row, add_panel
-from featavg.figures.legend import legend
 from featavg.figures.matplotlib_figure import draw, render
-from featavg.figures.plotly_figure import plotly_panels
+from featavg.figures.plotly_figure import legend, plotly_panels
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from featavg.robustness.exact.domination import _holds
 from featavg.robustness.exact.farkas import _empty, _Exact, _null_vector, never_flips
 from featavg.robustness.exact.flipped_set import Family, flipped, kinks
 from featavg.robustness.exact.linf_tree import OFF, ON, UNDECIDED, Program, linf_search
-from featavg.robustness.exact.piece_search import PieceSearch
-from featavg.robustness.exact.pieces import count_pieces, list_leaves
+from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
 from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.relaxation import Affine, Box, Price, chord

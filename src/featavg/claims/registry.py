@@ -28,7 +28,6 @@ MODULES: tuple[str, ...] = (
     "margins.linear",
     "margins.homogeneous",
     "margins.kkt",
-    "margins.radius",
     "margins.table",
     "margins.rate",
     "connections.min_vidal",
@@ -71,7 +70,9 @@ def all_claims() -> tuple[Claim, ...]:
     return claims
 
 
-def find(ids: str | Iterable[str] | None, claims: Iterable[Claim] | None = None) -> list[Claim]:
+def find_claims(
+    ids: str | Iterable[str] | None, claims: Iterable[Claim] | None = None
+) -> list[Claim]:
     """The claims with these ids, or whose id begins with one of them; all of them for None.
 
     `theorem-1` finds `theorem-1` and `theorem-1-averaging`, not `theorem-10`. Commas separate ids

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from featavg.claims.ledger import ClaimSettings, NotRun
-from featavg.data.image_sets.published import data_folder, load
+from featavg.data.image_sets.loading import data_folder, load
 from featavg.errors import InputError
 from featavg.storage.places import install_command
 

@@ -68,7 +68,7 @@ class ClaimResult:
                 "headlines": [asdict(headline) for headline in self.evidence.headlines],
                 "figures": [figure.to_json() for figure in self.evidence.figures],
             }
-        plain = strict(described | {"verdict": self.verdict.value, "evidence": evidence})
+        plain = strict_json(described | {"verdict": self.verdict.value, "evidence": evidence})
         assert isinstance(plain, dict)
         return plain
 
@@ -179,20 +179,20 @@ def command_for(claim: Claim, settings: ClaimSettings) -> str:
     return f"featavg reproduce --only {claim.id}{full}{seeds}"
 
 
-def strict(value: object) -> object:
+def strict_json(value: object) -> object:
     """`value` with NumPy's types made plain and non-finite numbers made strings.
 
     >>> strict({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
     {'a': 'nan', 'b': [3, '-inf']}
     """
     if isinstance(value, Mapping):
-        return {str(key): strict(item) for key, item in value.items()}
+        return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, range)):
-        return [strict(item) for item in value]
+        return [strict_json(item) for item in value]
     if isinstance(value, np.ndarray):
-        return strict(value.tolist())
+        return strict_json(value.tolist())
     if isinstance(value, np.generic):
-        return strict(value.item())
+        return strict_json(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)

@@ -11,7 +11,7 @@ from featavg.claims.ledger import Claim, ClaimSettings, Verdict
 from featavg.claims.result import ClaimResult, judge, too_long
 
 
-def run(
+def run_claims(
     chosen: Sequence[Claim],
     settings: ClaimSettings,
     folder: Path,

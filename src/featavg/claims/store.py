@@ -25,7 +25,7 @@ PACKAGE = Path(featavg.__file__).parent
 RESULTS = PACKAGE / "results"
 
 
-def record(outcome: ClaimResult, folder: Path | None = None) -> Path:
+def record_result(outcome: ClaimResult, folder: Path | None = None) -> Path:
     """Keep the outcome of a full-tier claim in the package, for the reports of others."""
     if outcome.verdict is Verdict.NOT_RUN:
         raise InputError("record", f"has nothing for {outcome.id}", "record claims that were run")
@@ -34,7 +34,7 @@ def record(outcome: ClaimResult, folder: Path | None = None) -> Path:
     return write((folder or RESULTS) / f"{outcome.id}.json", _compact(described), "record")
 
 
-def recorded(claim_id: str, folder: Path | None = None) -> ClaimResult | None:
+def recorded_result(claim_id: str, folder: Path | None = None) -> ClaimResult | None:
     """The recorded outcome of a claim, or None if there is none."""
     path = (folder or RESULTS) / f"{claim_id}.json"
     if not path.exists():
@@ -63,7 +63,7 @@ def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> ClaimR
         return None
 
 
-def last(out: Path, claim_id: str) -> ClaimResult | None:
+def last_result(out: Path, claim_id: str) -> ClaimResult | None:
     """The last result of a claim in a report's folder, whatever it was made with; None if none."""
     try:
         described = read_json(out / "outcomes" / f"{claim_id}.json")

@@ -105,7 +105,7 @@ def summary(outcomes: Sequence[ClaimResult]) -> str:
     return f"{len(outcomes)} claims: {', '.join(told)}" if told else "no claims"
 
 
-def show(outcomes: Sequence[ClaimResult]) -> None:
+def show_results(outcomes: Sequence[ClaimResult]) -> None:
     """Print the table and the count."""
     from rich.console import Console
 

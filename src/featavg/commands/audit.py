@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from featavg.commands.torch_threads import Threads, use_torch
 from featavg.data.image_sets.registry import named
 
 
@@ -54,14 +55,13 @@ def _audit(
     radii: Annotated[int, typer.Option(help="Images whose radius is looked for.")] = 200,
     gradients: Annotated[int, typer.Option(help="Per image, for the attack.")] = 60,
     seed: Annotated[int, typer.Option(help="Of the sample of images.")] = 0,
-    threads: Annotated[int, typer.Option(help="Threads of torch; 0 leaves its own choice.")] = 0,
+    threads: Threads = 0,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
     ] = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
     from featavg import load_images
-    from featavg.commands.images import use_torch
     from featavg.commands.parse import one_or_list
     from featavg.commands.tables import console
     from featavg.errors import one_of
@@ -72,7 +72,7 @@ def _audit(
     use_torch(threads)
     from featavg import audit, write_audit
     from featavg.experiments.audit import load_model
-    from featavg.report.audit_page import pictures_of
+    from featavg.report import pictures_of
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
     one_of("readout", readout, ("probability", "max"))

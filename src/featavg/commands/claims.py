@@ -49,7 +49,7 @@ def _reproduce(
     record: Record = False,
 ) -> None:
     """Run the claims of the documents: a table of verdicts and one HTML report."""
-    from featavg.report.reproduce import exit_code, reproduce
+    from featavg.report import exit_code, reproduce
 
     outcomes = reproduce(
         only=",".join(only) if only else None,
@@ -70,8 +70,8 @@ def _claims(
     out: Out = None,
 ) -> None:
     """List the claims: id, tier, what they say, and their last verdict if one was recorded."""
-    from featavg.claims.registry import find
-    from featavg.report.reproduce import DEFAULT_OUT
+    from featavg.claims.registry import find_claims
+    from featavg.report import DEFAULT_OUT
 
     rows = [
         {
@@ -83,7 +83,7 @@ def _claims(
             "minutes": float(claim.minutes),
             "verdict": last_verdict(claim.id, out or DEFAULT_OUT),
         }
-        for claim in find(",".join(only) if only else None)
+        for claim in find_claims(",".join(only) if only else None)
     ]
     if json:
         from json import dumps
@@ -95,13 +95,13 @@ def _claims(
 
 def last_verdict(claim_id: str, out: Path) -> str | None:
     """The verdict in the report folder `out`, else the one recorded in the package, else None."""
-    from featavg.claims import store
+    from featavg.claims.store import recorded_result
     from featavg.storage.reading import read_json
 
     try:
         return str(read_json(out / "outcomes" / f"{claim_id}.json")["verdict"])
     except (ValueError, KeyError, TypeError):  # InputError is a ValueError
-        recorded = store.recorded(claim_id)
+        recorded = recorded_result(claim_id)
         return recorded.verdict.value if recorded else None
 
 

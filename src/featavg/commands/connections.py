@@ -151,7 +151,7 @@ def _picture(
 ) -> None:
     """The line and the zigzag, with clusters, exact perturbations and their balls."""
     from featavg.experiments.connections import boundary_picture, film
-    from featavg.figures.animation import animate as write
+    from featavg.figures.matplotlib_figure import animate as write
     from featavg.progress import ProgressBar
 
     folder = _run("picture", boundary_picture, out, k, d, n, seed, more=("attack_figure",))

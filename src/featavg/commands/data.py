@@ -38,7 +38,7 @@ def _list(data_dir: Path | None) -> None:
 
     from featavg.commands.tables import console, table
     from featavg.data.image_sets.archives import state
-    from featavg.data.image_sets.published import data_folder
+    from featavg.data.image_sets.loading import data_folder
     from featavg.data.image_sets.registry import image_sets
 
     folder = data_folder(data_dir)
@@ -56,7 +56,7 @@ def _list(data_dir: Path | None) -> None:
 
 def _get(name: str, data_dir: Path | None) -> None:
     from featavg.data.image_sets.archives import download
-    from featavg.data.image_sets.published import data_folder
+    from featavg.data.image_sets.loading import data_folder
 
     for path in download(name, data_folder(data_dir)):
         typer.echo(f"{path}: whole")

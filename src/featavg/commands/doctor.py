@@ -21,7 +21,7 @@ def _doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what is installed, what this machine has and which data are found."""
-    from featavg.report.installation import doctor
+    from featavg.report import doctor
 
     installation = doctor(data_dir, out)
     if json:

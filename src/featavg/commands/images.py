@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from featavg.commands.torch_threads import Threads, use_torch
 from featavg.data.image_sets.registry import named
 from featavg.storage.places import results_folder
 
@@ -18,9 +19,6 @@ Groups = Annotated[
     typer.Option(help="Coarse classes: parity, halves, or fine classes as 0,1,2/3,4,5."),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for the networks and results.")]
-Threads = Annotated[
-    int, typer.Option(help="Threads of torch; 0 leaves its own choice. The last bits depend on it.")
-]
 PresetName = Annotated[
     str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")
 ]
@@ -40,19 +38,6 @@ def register(app: typer.Typer) -> None:
     ):
         group.command(name)(command)
     app.add_typer(group, name="images")
-
-
-def use_torch(threads: int) -> None:
-    """Say how to get torch if it is missing, and set its threads."""
-    from featavg.errors import InputError, torch_needed
-
-    if threads < 0:
-        raise InputError("threads", f"is {threads}", "give a number, or 0 for torch's own choice")
-    torch_needed()
-    if threads:
-        import torch
-
-        torch.set_num_threads(threads)
 
 
 def _presets() -> None:
@@ -84,7 +69,7 @@ def _train(
 ) -> None:
     """Train a network; after a kill the same command goes on where it was."""
     from featavg.commands import Interrupted
-    from featavg.data.image_sets.published import load_images
+    from featavg.data.image_sets.loading import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
     from featavg.training.torch.recipe import image_preset, preset_for
@@ -130,7 +115,7 @@ def _heads(
     import numpy as np
 
     from featavg.commands.tables import console, table
-    from featavg.data.image_sets.published import load_images
+    from featavg.data.image_sets.loading import load_images
     from featavg.errors import InputError
     from featavg.experiments.images import embed, head_radii, study_heads
 
@@ -174,7 +159,7 @@ def _curve(
 ) -> None:
     """Robust accuracy of two trained networks, by PGD on their own losses and adaptively (Figure 3)."""
     from featavg.commands.tables import console, table
-    from featavg.data.image_sets.published import load_images
+    from featavg.data.image_sets.loading import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
 
@@ -248,7 +233,7 @@ def _report(
 ) -> None:
     """The claims on real data as one HTML page, from recorded results unless --full."""
     from featavg.claims.registry import all_claims
-    from featavg.report.reproduce import exit_code, reproduce
+    from featavg.report import exit_code, reproduce
 
     claims = tuple(claim for claim in all_claims() if claim.theme == "Real data")
     raise typer.Exit(exit_code(reproduce(claims=claims, full=full, out=out, data_dir=data_dir)))

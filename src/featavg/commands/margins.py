@@ -66,7 +66,7 @@ def _train(
     goes on to the same bits when the same command is given again.
     """
     from featavg.commands.parse import listed
-    from featavg.data.image_sets.published import load
+    from featavg.data.image_sets.loading import load
     from featavg.errors import InputError, one_of
     from featavg.nets.torch.margin_cnn import MarginCNN
     from featavg.training.controllers.constant import Constant

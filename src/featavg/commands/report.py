@@ -26,6 +26,6 @@ def _report(
     ] = None,
 ) -> None:
     """Write the report and the tables of verdicts from results that are there."""
-    from featavg.report.reproduce import rebuild
+    from featavg.report import rebuild
 
     rebuild(folder, ",".join(only) if only else None)

@@ -48,7 +48,7 @@ def _sweep(
     from featavg.commands.tables import console, table
     from featavg.experiments.sweep import MEASURES, sweep
     from featavg.progress import ProgressBar
-    from featavg.report.sweep_page import write_sweep
+    from featavg.report import write_sweep
     from featavg.storage.files import dumps, write
 
     terminal = console()

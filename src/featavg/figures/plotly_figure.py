@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from featavg.figures.figure import Figure
 from featavg.figures.kinds import PLOTLY, Json, Panel
 from featavg.figures.marks import Axis, Bar, Points, Series
-from featavg.figures.palette import DIVERGING
+from featavg.figures.palette import DIVERGING, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.plotly_parts import (
     across,
@@ -250,3 +251,26 @@ def _cloud(cloud: Points) -> Json:
 
 
 PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """A label and how its swatch looks: `look` is a line style, "block" or "dot"."""
+
+    label: str
+    role: str
+    percent: int
+    look: str
+
+
+def legend(figure: Figure) -> list[LegendEntry]:
+    """The legend that all panels share, which the page draws as HTML.
+
+    Entries are in order of appearance; the first panel that has a label decides its look.
+    """
+    entries: dict[str, LegendEntry] = {}
+    for panel in figure.panels:
+        for text, role, shade, look in panel.labels():
+            percent = round(100 * strength(shade))
+            entries.setdefault(text, LegendEntry(text, role, percent, look.replace("+", "-")))
+    return list(entries.values())

@@ -97,7 +97,7 @@ def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Install
     True
     """
     from featavg.data.image_sets.archives import state
-    from featavg.data.image_sets.published import data_folder
+    from featavg.data.image_sets.loading import data_folder
     from featavg.data.image_sets.registry import image_sets
     from featavg.data.memory import available_bytes
 

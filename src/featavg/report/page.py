@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Headline, Verdict
-from featavg.claims.result import ClaimResult, strict
+from featavg.claims.result import ClaimResult, strict_json
 from featavg.claims.statements import StatementRow, statements_table
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
 from featavg.figures.figure import Figure, without_tags
-from featavg.figures.legend import Entry, legend
-from featavg.figures.plotly_figure import plotly_panels
+from featavg.figures.plotly_figure import LegendEntry, legend, plotly_panels
 from featavg.playground.page import playground
 from featavg.progress import duration
 from featavg.report.verdict_table import latex, markdown
@@ -54,7 +53,7 @@ class Picture:
 
     key: str
     figure: Figure
-    legend: list[Entry]
+    legend: list[LegendEntry]
     panels: str
     twin: str
     csv: str
@@ -278,7 +277,7 @@ def _scalars(outcome: ClaimResult) -> dict[str, str]:
     """The claim's numbers that fit on a line; all of them are in the JSON file."""
     assert outcome.evidence is not None
     shown: dict[str, str] = {}
-    numbers = strict(outcome.evidence.numbers)
+    numbers = strict_json(outcome.evidence.numbers)
     assert isinstance(numbers, dict)
     for name, value in numbers.items():
         if isinstance(value, (bool, str)):

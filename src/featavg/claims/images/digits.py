@@ -6,7 +6,7 @@ import numpy as np
 
 from featavg import FeatureSet, HeadStudy, study_heads
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.data.image_sets.published import load_images
+from featavg.data.image_sets.loading import load_images
 from featavg.experiments.images import pixels_of
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role, Style

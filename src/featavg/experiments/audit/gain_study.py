@@ -178,7 +178,7 @@ def feature_spaces(
         seeds: of the networks on digits.
         weights: a folder with weights of public ResNets; None leaves them out.
     """
-    from featavg.data.image_sets.published import load_images
+    from featavg.data.image_sets.loading import load_images
     from featavg.training.torch.image_network import train_images
     from featavg.training.torch.recipe import image_preset
 

@@ -263,7 +263,7 @@ def label_table(
         seeds: how many per data set, counted from 0; see `SEEDS`.
         folder: one small JSON file per cell.
     """
-    from featavg.data.image_sets.published import load_images
+    from featavg.data.image_sets.loading import load_images
 
     counts = SEEDS | dict(seeds or {})
     names = [one_of("data", name, PROTOCOLS) for name in data]

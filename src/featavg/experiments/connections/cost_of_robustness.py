@@ -13,7 +13,7 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.data.clusters import MultiCluster
-from featavg.data.lattice import Lattice
+from featavg.data.related_work import Lattice
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Circle, Contour, Figure, Lines, Plane, Points, Series
 from featavg.figures.result import Result

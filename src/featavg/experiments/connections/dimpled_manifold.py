@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.data.manifold import OnSubspace
+from featavg.data.related_work import OnSubspace
 from featavg.experiments.connections.on_manifold import Split, split
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
 from featavg.figures.marks import Role

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.data.image_sets.published import load
+from featavg.data.image_sets.loading import load
 from featavg.data.images import Images
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule

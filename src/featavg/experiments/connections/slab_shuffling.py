@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.data.slabs import Slabs, lms, ms
+from featavg.data.related_work import Slabs, lms, ms
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.result import Result

@@ -84,7 +84,7 @@ def embed(
         folder: keep the features there, and take them from there if they are the same.
         train: at most so many training images, the first ones.
 
-    >>> from featavg.data.image_sets.published import load_images
+    >>> from featavg.data.image_sets.loading import load_images
     >>> embed("pixels", load_images("digits"))
     pixels of digits: 64 features of 1258 training and 539 test images, 10 fine classes
     """

@@ -119,7 +119,7 @@ def study_heads(
 ) -> HeadStudy:
     """Train a head with each seed and measure what it points at.
 
-    >>> from featavg.data.image_sets.published import load_images
+    >>> from featavg.data.image_sets.loading import load_images
     >>> from featavg.experiments.images.features import embed
     >>> digits = embed("pixels", load_images("digits"))
     >>> print(study_heads(digits, "coarse", seeds=(0,)))

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.data.image_sets.published import load
+from featavg.data.image_sets.loading import load
 from featavg.data.images import Images
 from featavg.data.streams import stream
 from featavg.errors import InputError

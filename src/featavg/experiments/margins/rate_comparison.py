@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from featavg.data.image_sets.published import load
+from featavg.data.image_sets.loading import load
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
 from featavg.nets.torch.margin_cnn import MarginCNN

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +17,6 @@ from featavg.data.memory import require
 from featavg.data.user_points import own_points, read_matrix
 from featavg.errors import InputError, finite, one_of
 from featavg.experiments.simulation import toml
-from featavg.experiments.simulation.validation_messages import in_one_sentence
 from featavg.nets.readouts import NAMES as READOUT_NAMES
 from featavg.nets.readouts.registry import READOUTS
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
@@ -123,7 +124,7 @@ class Setting(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise in_one_sentence(error, values, type(self).model_fields) from None
+            raise _in_one_sentence(error, values, type(self).model_fields) from None
         self._check()
 
     @field_validator("gram", mode="before")
@@ -228,3 +229,47 @@ class Setting(BaseModel):
 
 def _row(row: Any) -> Any:
     return row if isinstance(row, list | tuple) else ()
+
+
+def _in_one_sentence(
+    error: ValidationError, values: Mapping[str, Any], known: Iterable[str]
+) -> InputError:
+    """What pydantic has to say, in one sentence of ours: the first thing wrong with `values`.
+
+    Args:
+        error: what pydantic found.
+        values: what was given.
+        known: the keys there are.
+    """
+    first = error.errors()[0]
+    told = first.get("ctx", {}).get("error")
+    if isinstance(told, InputError):
+        return told
+    name = str(first["loc"][0]) if first["loc"] else "setting"
+    if first["type"] == "extra_forbidden":
+        return _unknown_key(name, list(known))
+    return InputError(name, f"is {repr(values.get(name))[:60]}", _expected(first))
+
+
+def _unknown_key(name: str, known: list[str]) -> InputError:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    remedy = f"did you mean {near[0]}" if near else f"choose from {', '.join(known)}"
+    return InputError(name, "is not a setting", remedy)
+
+
+def _expected(error: Any) -> str:
+    """What pydantic would have liked, in the words of a user."""
+    kind = error["type"]
+    if kind == "literal_error":
+        return (
+            f"choose one of {error['ctx']['expected'].replace(' or ', ', ').replace(chr(39), '')}"
+        )
+    for beginning, remedy in (
+        ("int", "give a whole number"),
+        ("float", "give a number"),
+        ("tuple", "give a list"),
+        ("string", "give a text"),
+    ):
+        if kind.startswith(beginning):
+            return remedy
+    return str(error["msg"]).replace("Input should be ", "give ").split(",", maxsplit=1)[0]

@@ -48,8 +48,7 @@ class Architecture:
         """The network with the random weights of `seed`."""
         import torch
 
-        from featavg.nets.torch.convnet import ConvNet, two_layer_net
-        from featavg.nets.torch.resnet import cifar_resnet, resnet18
+        from featavg.nets.torch.image_nets import ConvNet, cifar_resnet, resnet18, two_layer_net
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

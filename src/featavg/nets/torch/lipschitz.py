@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrize
 
-from featavg.nets.torch.resnet import Normalise
+from featavg.nets.torch.image_nets import Normalise
 
 # Iterations when a layer is first seen, per step of training after that, and to measure a norm.
 FIRST, PER_STEP, MEASURED = 30, 1, 200

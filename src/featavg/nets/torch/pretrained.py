@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from featavg.errors import InputError
-from featavg.nets.torch.resnet import ResNet, cifar_resnet
+from featavg.nets.torch.image_nets import ResNet, cifar_resnet
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -14,8 +14,8 @@ from featavg.robustness.exact.flipped_set import output_pieces as output_pieces
 from featavg.robustness.exact.linf_tree import Program as Program
 from featavg.robustness.exact.linf_tree import linf_search as linf_search
 from featavg.robustness.exact.piece_search import PieceSearch as PieceSearch
-from featavg.robustness.exact.pieces import count_pieces as count_pieces
-from featavg.robustness.exact.pieces import list_leaves as list_leaves
+from featavg.robustness.exact.piece_search import count_pieces as count_pieces
+from featavg.robustness.exact.piece_search import list_leaves as list_leaves
 from featavg.robustness.exact.probability_relaxation import (
     ProbabilityRelaxation as ProbabilityRelaxation,
 )

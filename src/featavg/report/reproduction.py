@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from featavg.claims import store, terminal
 from featavg.claims.ledger import Claim, ClaimSettings, Verdict
-from featavg.claims.registry import find
-from featavg.claims.result import ClaimResult, not_run, strict
-from featavg.claims.run import run
+from featavg.claims.registry import find_claims
+from featavg.claims.result import ClaimResult, not_run, strict_json
+from featavg.claims.run import run_claims
+from featavg.claims.store import any_kept, last_result, record_result, recorded_result
+from featavg.claims.terminal import show_results
 from featavg.errors import InputError
 from featavg.report.page import write_report
 from featavg.storage.files import dumps, usable_folder, write
@@ -54,22 +55,24 @@ def reproduce(
     """
     if seeds < 1:
         raise InputError("seeds", f"is {seeds}", "give at least one")
-    chosen = find(only, claims)
+    chosen = find_claims(only, claims)
     if json is not None:
         usable_folder(Path(json).absolute().parent, "json")
     folder = usable_folder(Path(out) if out is not None else DEFAULT_OUT)
     settings = ClaimSettings(
         seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
     )
-    earlier = {claim.id: store.recorded(claim.id) for claim in chosen if claim.tier == "full"}
-    outcomes = run(chosen, settings, folder, earlier, full if resume is None else resume, quiet)
+    earlier = {claim.id: recorded_result(claim.id) for claim in chosen if claim.tier == "full"}
+    outcomes = run_claims(
+        chosen, settings, folder, earlier, full if resume is None else resume, quiet
+    )
     if record:
         for outcome in outcomes:
             fresh = not outcome.recorded and outcome.verdict is not Verdict.NOT_RUN
             if outcome.tier == "full" and fresh:
-                store.record(outcome)
+                record_result(outcome)
     if not quiet:
-        terminal.show(outcomes)
+        show_results(outcomes)
     _write(outcomes, folder, Path(json) if json is not None else None, quiet)
     return outcomes
 
@@ -82,18 +85,18 @@ def rebuild(
     A claim that has no result there shows the one that was recorded with the package, if any.
     """
     out = Path(folder) if folder is not None else DEFAULT_OUT
-    if not store.any_kept(out):
+    if not any_kept(out):
         remedy = f"run `{typed('featavg reproduce')}` first"
         raise InputError(str(out), "holds no results of `featavg reproduce`", remedy)
     settings = ClaimSettings()
     results = [
-        store.last(out, claim.id)
-        or store.recorded(claim.id)
+        last_result(out, claim.id)
+        or recorded_result(claim.id)
         or not_run(claim, settings, f"There is no result of it in {out}.")
-        for claim in find(only)
+        for claim in find_claims(only)
     ]
     if not quiet:
-        terminal.show(results)
+        show_results(results)
     _write(results, usable_folder(out), None, quiet)
     return results
 
@@ -108,6 +111,6 @@ def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: 
     page = write_report(outcomes, folder, about)
     if json is not None:
         described = {"provenance": about, "outcomes": [outcome.to_json() for outcome in outcomes]}
-        write(json, dumps(strict(described)), "json")
+        write(json, dumps(strict_json(described)), "json")
     if not quiet:
         print(f"Report: {page}")
