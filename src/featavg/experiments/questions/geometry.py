@@ -155,14 +155,22 @@ class GeometryStudy(Result):
 
     @property
     def gain(self) -> Float[ndarray, "g s"]:
-        """Decoupled over averaged radius."""
-        return self.column("decoupled") / self.column("averaged")
+        """Decoupled over averaged radius; NaN where a centre is misclassified with class labels."""
+        averaged = self.column("averaged")
+        nothing = np.full(averaged.shape, np.nan)
+        return np.divide(self.column("decoupled"), averaged, out=nothing, where=averaged > 0)
+
+    def off(self, network: str) -> dict[str, float]:
+        """Median |measured / predicted - 1| over the seeds, for each geometry."""
+        median = np.median(np.abs(self.ratio(network) - 1.0), axis=1)
+        return dict(zip(self.geometries, median.tolist(), strict=True))
 
     def figure(self) -> Figure:
         """Radii and gains, measured beside predicted."""
 
         def bar(label: str, values: ndarray, role: Any, shade: float) -> Bar:
-            low, middle, high = values.min(axis=1), np.median(values, axis=1), values.max(axis=1)
+            low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
+            middle = np.nanmedian(values, axis=1)
             return Bar(label, middle, role, low, high, shade)
 
         radii = (
@@ -204,7 +212,7 @@ class GeometryStudy(Result):
             self.column("index"),
         )
         for i, name in enumerate(self.geometries):
-            values = "".join(f"{np.median(column[i]):9.2f}" for column in columns)
+            values = "".join(f"{np.nanmedian(column[i]):9.2f}" for column in columns)
             lines.append(f"  {name:<20}{values}")
         return "\n".join(lines)
 
