@@ -4,7 +4,7 @@
 
 After every kill the sweep is started again. It must end with the table of a sweep that nobody disturbed,
 to the bit; every run that was in the index stays as it was; no run that was in the index is computed
-again; and what has to be computed again is no more than what was in flight.
+again, so that nothing is lost but what was in flight.
 """
 
 import argparse
@@ -20,45 +20,9 @@ import tempfile
 import time
 from pathlib import Path
 
-SETTINGS, SEEDS = 80, 1
-# Jobs that joblib may have in flight: three batches of up to so many for each of two workers.
-IN_FLIGHT = 60
+SETTINGS = 80
 KINDS = ("driver", "worker", "dask worker", "dask scheduler")
 PATIENCE = 90.0
-
-DRIVER = """
-import json, sys
-import featavg as fa
-from featavg.errors import InputError
-from featavg.experiments.sweep.engines import Dask, Processes
-
-class Logged:
-    "An engine that writes down what it hands over, one line per job, as soon as it does."
-    def __init__(self, inner, path):
-        self.inner, self.path = inner, path
-    def run(self, jobs):
-        with open(self.path, "a", buffering=1) as log:
-            log.write(f"asked {len(jobs)}\\n")
-            for rows in self.inner.run(jobs):
-                log.write(rows[0].id + "\\n")
-                yield rows
-
-if __name__ == "__main__":
-    store, log, engine, out = sys.argv[1:5]
-    if engine == "processes":
-        inner = Processes(2)
-    else:
-        inner = Dask(None if engine == "dask" else engine, 2, patience=20.0)
-    vary = {"cosine": [i / 100 for i in range(%d)]}
-    try:
-        table = fa.sweep(vary, store, measures="loss,cosines", seeds=%d, engine=Logged(inner, log),
-                         k=4, d=200, n=60, steps=60, lr=5e-3)
-    except InputError as error:
-        sys.exit(str(error))
-    columns = {n: c.tolist() for n, c in table.columns.items() if n != "seconds"}
-    columns["matrices"] = [m.tolist() for m in table.array("cosine_matrix_coarse")]
-    json.dump(columns, open(out, "w"))
-""" % (SETTINGS, SEEDS)
 
 
 class Cluster:
@@ -101,7 +65,8 @@ def wait_for(condition, patience=PATIENCE):
 
 
 def start(store, log, engine, out):
-    command = [sys.executable, "-c", DRIVER, str(store), str(log), engine, str(out)]
+    program = Path(__file__).with_name("driver.py")
+    command = [sys.executable, program, store, log, engine, out, str(SETTINGS)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=store.parent)
 
 

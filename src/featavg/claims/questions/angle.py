@@ -87,6 +87,7 @@ def geometries(settings: ClaimSettings) -> Evidence:
     study = geometry_study(settings.seeds, progress=settings.progress)
     relative = np.nanmedian(study.gain, axis=1) / math.sqrt(K / 2)
     by_name = dict(zip(study.geometries, relative, strict=True))
+    averaged, decoupled = study.off("averaged"), study.off("decoupled")
 
     def worst(network: str) -> list[float]:
         return [float(v) for v in np.abs(study.ratio(network) - 1.0).max(axis=0)]
@@ -135,9 +136,9 @@ def geometries(settings: ClaimSettings) -> Evidence:
         figures=(study.figure(),),
         numbers=study.to_json(),
         finding=(
-            f"The averaged radius is the SVM's margin to 15% with {_listed(study.off('averaged'), True)}, not "
-            f"with {_listed(study.off('averaged'), False)}; the decoupled one is the pairs' with "
-            f"{_listed(study.off('decoupled'), True)}, not with {_listed(study.off('decoupled'), False)}. The "
+            f"The averaged radius is the SVM's margin to 15% with {_listed(averaged, True)}, not "
+            f"with {_listed(averaged, False)}; the decoupled one is the pairs' with "
+            f"{_listed(decoupled, True)}, not with {_listed(decoupled, False)}. The "
             f"gain is {by_name['class closer']:.2f}·√(k/2) if features are nearer to their own class, "
             f"{by_name['classes mixed']:.2f}·√(k/2) if nearer to the other. Early weights follow the "
             "clusters' sizes (cosine at least "
