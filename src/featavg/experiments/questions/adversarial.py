@@ -33,7 +33,7 @@ from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.train import Recipe, objective_of, train
 
-K, D, N, SIGMA, NEURONS, RATE, STEPS = 10, 1000, 200, 0.5, 5, 0.01, 1000
+K, D, N, SIGMA, NEURONS, RATE, STEPS = 10, 1000, 200, 0.5, 5, 0.01, 500
 TEST_POINTS, CHECKED = 20, 20
 # In units of sqrt(d/2), what the decoupled network stands; averaging stands sqrt(2/k) = 0.45 of it.
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)

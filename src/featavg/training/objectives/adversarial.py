@@ -64,43 +64,48 @@ def worst_case(
 
     >>> from featavg.nets.two_layer import binary
     >>> net = binary(np.eye(2))
-    >>> found = worst_case(net, net.preactivations(np.array([[3.0, 1.0]])), np.array([1.0]), 1.0)
+    >>> found = worst_case(net, net.preactivations(np.array([[3.0, 1.0]])), np.array([1.0]), 0.5)
     >>> found.margins.round(6), found.stable
-    (array([0.585786]), array([ True]))
+    (array([1.292893]), array([ True]))
     """
     gram = net.weights @ np.swapaxes(net.weights, -1, -2)
     head = net.head  # (*s, 1, M)
     lengths = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))[..., None, :]
     stable = (np.abs(z) > radius * lengths).all(axis=-1)
-    steps, moved = np.zeros_like(z), z
-    margins = y * (np.maximum(z, 0.0) * head).sum(axis=-1)
-    for pattern in _patterns(z, y, head) if radius > 0 else ():
-        active = pattern
-        for _ in range(REPEATS):
-            slopes = -y[..., None] * head * active
-            pulled = slopes @ gram
-            square = np.maximum((slopes * pulled).sum(axis=-1, keepdims=True), 0.0)
-            scale = np.divide(radius, np.sqrt(square), out=np.zeros_like(square), where=square > 0)
-            reached = z + scale * pulled
-            margin = y * (np.maximum(reached, 0.0) * head).sum(axis=-1)
-            better = (margin < margins)[..., None]
-            margins = np.minimum(margin, margins)
-            steps = np.where(better, scale * slopes, steps)
-            moved = np.where(better, reached, moved)
-            active = reached >= 0.0
-    return WorstCase(steps, moved, margins, stable)
+    if radius == 0:
+        return WorstCase(np.zeros_like(z), z, y * (np.maximum(z, 0.0) * head).sum(axis=-1), stable)
+    active = _patterns(z, y, head)
+    # Against the gradient of y f, whose share in neuron r is y a_r where r is active.
+    push = -y[..., None] * head
+    # The point itself is the first candidate; then all patterns at once, step by step.
+    tried = [(np.zeros_like(z)[None], z[None])]
+    for _ in range(REPEATS):
+        slopes = push * active
+        pulled = slopes @ gram
+        square = np.maximum((slopes * pulled).sum(axis=-1, keepdims=True), 0.0)
+        scale = np.divide(radius, np.sqrt(square), out=np.zeros_like(square), where=square > 0)
+        reached = z + scale * pulled
+        tried.append((scale * slopes, reached))
+        active = reached >= 0.0
+    steps = np.concatenate([step for step, _ in tried])
+    places = np.concatenate([place for _, place in tried])
+    margins = y * (np.maximum(places, 0.0) * head).sum(axis=-1)
+    best = margins.argmin(axis=0)[None]
+    return WorstCase(
+        np.take_along_axis(steps, best[..., None], 0)[0],
+        np.take_along_axis(places, best[..., None], 0)[0],
+        np.take_along_axis(margins, best, 0)[0],
+        stable,
+    )
 
 
-def _patterns(z: ndarray, y: ndarray, head: ndarray) -> list[Bool[ndarray, "*s n M"]]:
+def _patterns(z: ndarray, y: ndarray, head: ndarray) -> Bool[ndarray, "p *s n M"]:
     """Where to begin: own pattern, all neurons, and the own class with one neuron of the other."""
     own = (head > 0) == (y[..., None] > 0)
-    now, none = z >= 0.0, np.zeros(z.shape, dtype=bool)
-    patterns = [now, ~none]
-    for neuron in range(z.shape[-1]):
-        single = none.copy()
-        single[..., neuron] = True
-        patterns.append((now & own) | (single & ~own))
-    return patterns
+    now = z >= 0.0
+    # A neuron of the own class is active already or is left alone; the same patterns then come twice.
+    single = np.eye(z.shape[-1], dtype=bool).reshape(-1, *([1] * (z.ndim - 1)), z.shape[-1])
+    return np.concatenate([now[None], np.ones_like(now)[None], (now & own) | (single & ~own)])
 
 
 @dataclass(frozen=True, eq=False)
