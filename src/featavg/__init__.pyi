@@ -9,6 +9,7 @@ from featavg.data.clusters import Sample as Sample
 from featavg.data.compress import TrainingSet as TrainingSet
 from featavg.data.compress import draw as draw
 from featavg.data.compress import draw_many as draw_many
+from featavg.data.packed import draw_packed as draw_packed
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
 from featavg.data.image_sets.loading import load_images as load_images
@@ -215,11 +216,25 @@ from featavg.experiments.sweep import Sweep as Sweep
 from featavg.experiments.sweep import MEASURES as MEASURES
 from featavg.experiments.sweep import Engine as Engine
 
+# open questions
+from featavg.experiments.questions.angle import EqualAngles as EqualAngles
+from featavg.experiments.questions.angle import equal_angles as equal_angles
+from featavg.experiments.questions.geometry import GeometryStudy as GeometryStudy
+from featavg.experiments.questions.geometry import geometry_study as geometry_study
+from featavg.experiments.questions.optimizers import OptimizerStudy as OptimizerStudy
+from featavg.experiments.questions.optimizers import optimizer_study as optimizer_study
+from featavg.experiments.questions.adversarial import AdversarialStudy as AdversarialStudy
+from featavg.experiments.questions.adversarial import adversarial_study as adversarial_study
+from featavg.experiments.questions.borders import BorderMap as BorderMap
+from featavg.experiments.questions.borders import border_map as border_map
+
 # experiments: the paper
 from featavg.experiments.paper import TheoremRun as TheoremRun
 from featavg.experiments.paper import theorem_run as theorem_run
 from featavg.experiments.paper import TheoremSweep as TheoremSweep
 from featavg.experiments.paper import theorem_sweep as theorem_sweep
+from featavg.experiments.paper import TheoremScale as TheoremScale
+from featavg.experiments.paper import theorem_scale as theorem_scale
 from featavg.experiments.paper import PaperRun as PaperRun
 from featavg.experiments.paper import paper_run as paper_run
 from featavg.experiments.paper import CosineMatrices as CosineMatrices

@@ -18,6 +18,7 @@ from featavg.errors import InputError
 MODULES: tuple[str, ...] = (
     "paper.figure2",
     "paper.theorems",
+    "paper.theorem_scale",
     "paper.lemmas",
     "paper.decoupling",
     "paper.talks",

@@ -1,4 +1,9 @@
-"""Does adversarial training on class labels decouple? The tolerances were written before the first run."""
+"""Does adversarial training on class labels decouple? The tolerances were written before the first run.
+
+That run attacked the inner problem and showed that training finds what such an attack misses: of five
+seeds two ended with points that could be flipped and were not found. The inner problem was then solved
+exactly; the tolerances stayed.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +43,18 @@ def adversarial(settings: ClaimSettings) -> Evidence:
                 values=radius / fine,
             ),
             Check(
-                "share of the training points that can be flipped which the inner attack flips",
+                "share of the training points that can be flipped which the inner problem flips",
                 float(study.column("found").min()),
                 ">=",
                 0.95,
                 note="of 20 points, against their exact radii; the worst run",
+                role="note",
+            ),
+            Check(
+                "gap of the inner problem in units of the largest margin, the worst run",
+                float(study.column("gap").max()),
+                "<=",
+                0.01,
                 role="note",
             ),
             Check(

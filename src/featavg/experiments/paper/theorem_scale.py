@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import resource
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
@@ -72,7 +72,7 @@ class ScaleRun:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TheoremScale(Result):
-    """Runs at growing k in single precision, the largest k also in double precision but one.
+    """Runs at growing k in single precision, and one of them in double precision beside it.
 
     Attributes:
         runs: in single precision, one for each k.
@@ -231,13 +231,3 @@ def packed_coefficients(net: TwoLayer, initial: TwoLayer, data: PackedSet) -> Fl
     rest = moved[:, : task.k] - tail @ noise
     lambdas: ndarray = np.linalg.solve(task.features.T, rest.T).T * np.diag(task.gram_matrix)
     return lambdas
-
-
-def scale_from_json(described: dict[str, Any]) -> TheoremScale:
-    """The inverse of `to_json`, for runs that were made one by one."""
-    known = {field.name for field in fields(ScaleRun)}
-
-    def one(values: dict[str, Any]) -> ScaleRun:
-        return ScaleRun(**{name: value for name, value in values.items() if name in known})
-
-    return TheoremScale(tuple(map(one, described["runs"])), one(described["twin"]))

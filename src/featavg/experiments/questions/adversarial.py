@@ -3,8 +3,8 @@
 Gradient descent on the worst-case loss within a radius r (`training.objectives.adversarial`), with
 class labels only, against gradient descent on the plain loss with cluster labels on the same points. The
 averaged network stands sqrt(d/k), the decoupled one sqrt(d/2): radii between the two cannot be stood
-by averaging. The inner problem is exact where no neuron can switch within the ball and attacked
-elsewhere; how good that attack was is measured in the end by exact radii of the training points.
+by averaging. With five neurons per class the inner problem is solved exactly, up to a gap that is
+measured; that the worst points are the worst is checked once more by exact radii in the end.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.train import Recipe, objective_of, train
 
-K, D, N, SIGMA, NEURONS, RATE, STEPS = 10, 1000, 200, 0.5, 5, 0.01, 500
+K, D, N, SIGMA, NEURONS, RATE, STEPS = 10, 1000, 120, 0.5, 5, 0.01, 400
 TEST_POINTS, CHECKED = 20, 20
 # In units of sqrt(d/2), what the decoupled network stands; averaging stands sqrt(2/k) = 0.45 of it.
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.9)
-COLUMNS = ("index", "radius", "robust", "accuracy", "seconds", "found", "stable")
+COLUMNS = ("index", "radius", "robust", "accuracy", "seconds", "found", "gap")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +49,7 @@ class AdversarialStudy(Result):
         table: radius x seed x `COLUMNS`: averaging index; median exact radius of fresh points; their
             share that no perturbation of the training radius flips, exactly; clean accuracy; seconds
             of training; share of the training points that can be flipped within the radius which the
-            inner attack flips; share of the training points whose inner problem is exact.
+            inner problem's solution flips; its largest relative gap in the end.
         fine: seed x (median exact radius by `max`, seconds) of plain training on cluster labels.
         fine_robust: share of fresh points it keeps at each radius, radius x seed.
     """
@@ -174,7 +174,7 @@ def _trained_at(task: MultiCluster, seed: int, length: float) -> list[float]:
     fresh = task.sample(TEST_POINTS, seed)
     exact = radii(net, fresh, jobs=1)
     right = exact.certified > 0
-    found, stable = _inner_strength(net, data.x, data.y, length)
+    found, gap = _inner_strength(net, data.x, data.y, length)
     return [
         float(averaging_index(net, task).value),
         exact.median[1],
@@ -182,18 +182,18 @@ def _trained_at(task: MultiCluster, seed: int, length: float) -> list[float]:
         float(right.mean()),
         seconds,
         found,
-        stable,
+        gap,
     ]
 
 
 def _inner_strength(
     net: TwoLayer, x: Float[ndarray, "n N"], y: ndarray, length: float
 ) -> tuple[float, float]:
-    """How many of the training points that can be flipped the inner attack flips, and how many of all
-    have an exact inner problem; the first few points stand for all."""
+    """How many of the training points that can be flipped the inner problem's solution flips, and its
+    largest gap in units of the largest margin; the first few points stand for all."""
     x, y = x[:CHECKED], y[:CHECKED]
-    worst = worst_case(net, net.preactivations(x), y.astype(float), length)
+    signs = y.astype(float)
+    worst = worst_case(net, net.preactivations(x), signs, length)
+    gap = float((worst.margins - worst.bounds).max() / np.abs(signs * net(x)[:, 0]).max())
     possible = radii(net, x, y=y, jobs=1).attack <= length
-    if not possible.any():
-        return 1.0, float(worst.stable.mean())
-    return float((worst.margins[possible] <= 0).mean()), float(worst.stable.mean())
+    return (float((worst.margins[possible] <= 0).mean()) if possible.any() else 1.0), gap

@@ -158,10 +158,19 @@ def equal_angles(
     for i, cosine in enumerate(cosines):
         progress(i / len(cosines), f"cosine {cosine:.2f}")
         steps = round(TIME / RATE / (1.0 - cosine))
-        given = {"k": K, "d": D, "n": N, "sigma": SIGMA, "cosine": cosine, "lr": RATE}
+        given: dict[str, Any] = {
+            "k": K,
+            "d": D,
+            "n": N,
+            "sigma": SIGMA,
+            "cosine": cosine,
+            "lr": RATE,
+        }
         setting = Setting(**given, h=GROUP, steps=steps, seeds=seeds)
         points, runs = trained(setting)
-        alone, single = trained(Setting(**given, labels="fine", steps=steps, seeds=seeds))
+        # A neuron alone is GROUP times as fast as one of GROUP: the same steps of the outputs.
+        slower = given | {"lr": RATE / GROUP}
+        alone, single = trained(Setting(**slower, labels="fine", steps=steps, seeds=seeds))
         cells = []
         for index in range(len(seeds)):
             coarse, fine = net_of(runs["coarse"], index), net_of(runs["fine"], index)

@@ -3,12 +3,17 @@ r"""The worst-case loss: every point where a perturbation of length r hurts most
     L_r(theta) = mean_i max_{|delta| <= r} loss(y_i f(x_i + delta)).
 
 By Danskin's theorem its gradient is that of the loss at the worst points. The loss falls with the
-margin, so the inner problem is to minimise y f over a ball: y f = P - N is a difference of convex
-functions, linear on every pattern of active neurons, where the best step is r against the gradient.
-Where the pattern cannot change within the ball that step is exact. Elsewhere the inner problem is
-attacked: from several patterns (the point's own; all neurons; those of the own class with one of the
-other class) the step is repeated on the pattern it leads to, and the best of all is kept. Dead
-neurons do not hide from it, because patterns are tried that have them active.
+margin, so the inner problem is to minimise y f over a ball, and y f = P - N with P and N sums of the
+ReLUs of the own and of the other class. N is the largest of the linear N_S over sets S of neurons of the
+other class, so the minimum is that over S of convex problems; each of them is its dual
+
+    min_{|delta| <= r} P - N_S = max_{0 <= theta <= 1} <v, z> - r |W^T v|,
+    v_j = a theta_j for the own class, v_q = -a for q in S, 0 for the rest of the other class,
+
+concave in one theta for each neuron of the own class and solved by exact steps in one of them after the
+other. With up to `EXACT` neurons per class all S are tried and the inner problem is exact up to the gap
+between the two sides, which is returned. With more it is attacked, by steps of length r against the
+gradient on several patterns of active neurons, repeated on the pattern they lead to.
 
 Only the span of the weights matters: with delta = W^T c everything is a product with the M x M Gram
 matrix of the weights, whatever the dimension is.
@@ -19,9 +24,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError, finite
@@ -30,7 +36,11 @@ from featavg.shapes import PerSeed
 from featavg.training.losses import LossValue
 from featavg.training.objectives.objective import Params, TwoLayerObjective
 
-# The pattern of a worst point is usually found at the second step; more than this changes nothing.
+# 2^6 convex problems for each point; beyond that it is attacked.
+EXACT = 6
+# Times that every theta is set; the gap that is left is returned.
+SWEEPS = 4
+# Steps on the pattern that the last one led to, where the inner problem is attacked.
 REPEATS = 4
 
 
@@ -42,19 +52,19 @@ class WorstCase:
         steps: c_i with delta_i = W^T c_i.
         preactivations: of the neurons at x_i + delta_i.
         margins: y_i f(x_i + delta_i).
-        stable: whether the neurons active at x_i are the same in the whole ball: then it is exact.
+        bounds: what no margin within the radius is below; minus infinity where it was attacked.
     """
 
     steps: Float[ndarray, "*s n M"]
     preactivations: Float[ndarray, "*s n M"]
     margins: Float[ndarray, "*s n"]
-    stable: Bool[ndarray, "*s n"]
+    bounds: Float[ndarray, "*s n"]
 
 
 def worst_case(
     net: TwoLayer, z: Float[ndarray, "*s n M"], y: Float[ndarray, "*s n"], radius: float
 ) -> WorstCase:
-    """Attack the margins y f of a network with one output within an l2 ball around each point.
+    """The smallest margins y f of a network with one output within an l2 ball around each point.
 
     Args:
         net: the network, or a batch.
@@ -65,47 +75,88 @@ def worst_case(
     >>> from featavg.nets.two_layer import binary
     >>> net = binary(np.eye(2))
     >>> found = worst_case(net, net.preactivations(np.array([[3.0, 1.0]])), np.array([1.0]), 0.5)
-    >>> found.margins.round(6), found.stable
-    (array([1.292893]), array([ True]))
+    >>> found.margins.round(6), found.bounds.round(6)
+    (array([1.292893]), array([1.292893]))
     """
-    gram = net.weights @ np.swapaxes(net.weights, -1, -2)
-    head = net.head  # (*s, 1, M)
-    lengths = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))[..., None, :]
-    stable = (np.abs(z) > radius * lengths).all(axis=-1)
+    if net.batch:
+        each = [worst_case(net[i], z[i], y[i], radius) for i in range(net.batch[0])]
+        names = ("steps", "preactivations", "margins", "bounds")
+        return WorstCase(*(np.stack([getattr(one, name) for one in each]) for name in names))
+    gram, head = net.weights @ net.weights.T, net.head[0]
     if radius == 0:
-        return WorstCase(np.zeros_like(z), z, y * (np.maximum(z, 0.0) * head).sum(axis=-1), stable)
-    active = _patterns(z, y, head)
-    # Against the gradient of y f, whose share in neuron r is y a_r where r is active.
-    push = -y[..., None] * head
-    # The point itself is the first candidate; then all patterns at once, step by step.
+        margins = y * (np.maximum(z, 0.0) @ head)
+        return WorstCase(np.zeros_like(z), z, margins, margins)
+    if max((head > 0).sum(), (head < 0).sum()) > EXACT:
+        return _attacked(gram, head, z, y, radius)
+    steps, bounds = np.zeros_like(z), np.zeros(len(z))
+    for sign in (1.0, -1.0):
+        mine = y == sign
+        steps[mine], bounds[mine] = _solved(gram, sign * head, z[mine], radius)
+    moved = z + steps @ gram
+    margins = y * (np.maximum(moved, 0.0) @ head)
+    return WorstCase(steps, moved, margins, np.minimum(bounds, margins))
+
+
+def _solved(
+    gram: Float[ndarray, "M M"], head: Float[ndarray, " M"], z: Float[ndarray, "n M"], radius: float
+) -> tuple[Float[ndarray, "n M"], Float[ndarray, " n"]]:
+    """Steps and lower bounds for points whose own class is that of the neurons with positive head."""
+    own, other = np.flatnonzero(head > 0), np.flatnonzero(head < 0)
+    sets = np.array(list(product((0.0, 1.0), repeat=len(other)))).reshape(-1, len(other))
+    # v_r = a_r theta_r on the own class, a_q (negative) on S: the gradient of P - N_S is W^T v.
+    # Neurons come first here, so that a step in one of them is one contiguous piece of memory.
+    v = np.zeros((len(head), len(sets), len(z)))
+    v[other] = (sets * head[other]).T[:, :, None]
+    v[own] = (head[own, None] * (z[:, own].T > 0))[:, None]
+    u = np.tensordot(gram[own], v, 1)
+    square = np.einsum("rsn,rsn->sn", v, np.tensordot(gram, v, 1))
+    for place, neuron in list(enumerate(own)) * SWEEPS:
+        alpha, pull, now = gram[neuron, neuron], z[:, neuron], v[neuron]
+        if alpha <= 0:
+            continue
+        # |W^T v|^2 = alpha t^2 + 2 beta t + gamma in t = v_neuron; its least value over t is `rest`.
+        beta = u[place] - alpha * now
+        rest = np.maximum(square - u[place] ** 2 / alpha, 0.0)
+        slack = radius**2 - pull**2 / alpha
+        inner = np.sqrt(rest / np.where(slack > 0, slack, 1.0)) * pull
+        # Where |z| >= r |w| the neuron cannot switch within the ball.
+        best = np.where(slack > 0, (inner - beta) / alpha, np.where(pull > 0, np.inf, -np.inf))
+        change = np.clip(best, 0.0, head[neuron]) - now
+        square += change * (2.0 * u[place] + alpha * change)
+        u += gram[own, neuron][:, None, None] * change
+        v[neuron] += change
+    whole = np.tensordot(gram, v, 1)
+    lengths = np.sqrt(np.maximum(np.einsum("rsn,rsn->sn", v, whole), 0.0))
+    dual = np.einsum("rsn,nr->sn", v, z) - radius * lengths
+    scale = np.divide(radius, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    primal = np.tensordot(head, np.maximum(z.T[:, None] - scale * whole, 0.0), 1)
+    best, points = primal.argmin(axis=0), np.arange(len(z))
+    return -(scale * v)[:, best, points].T, dual.min(axis=0)
+
+
+def _attacked(
+    gram: Float[ndarray, "M M"], head: Float[ndarray, " M"], z: ndarray, y: ndarray, radius: float
+) -> WorstCase:
+    """Steps on the own pattern, on that of all neurons, on the own class with one of the other."""
+    own = (head > 0) == (y[:, None] > 0)
+    now = z >= 0.0
+    # A neuron of the own class is active already or is left alone; the same patterns then come twice.
+    single = np.eye(len(head), dtype=bool)[:, None]
+    active = np.concatenate([now[None], np.ones_like(now)[None], (now & own) | (single & ~own)])
+    push = -y[:, None] * head
     tried = [(np.zeros_like(z)[None], z[None])]
     for _ in range(REPEATS):
         slopes = push * active
         pulled = slopes @ gram
         square = np.maximum((slopes * pulled).sum(axis=-1, keepdims=True), 0.0)
         scale = np.divide(radius, np.sqrt(square), out=np.zeros_like(square), where=square > 0)
-        reached = z + scale * pulled
-        tried.append((scale * slopes, reached))
-        active = reached >= 0.0
-    steps = np.concatenate([step for step, _ in tried])
-    places = np.concatenate([place for _, place in tried])
-    margins = y * (np.maximum(places, 0.0) * head).sum(axis=-1)
-    best = margins.argmin(axis=0)[None]
-    return WorstCase(
-        np.take_along_axis(steps, best[..., None], 0)[0],
-        np.take_along_axis(places, best[..., None], 0)[0],
-        np.take_along_axis(margins, best, 0)[0],
-        stable,
-    )
-
-
-def _patterns(z: ndarray, y: ndarray, head: ndarray) -> Bool[ndarray, "p *s n M"]:
-    """Where to begin: own pattern, all neurons, and the own class with one neuron of the other."""
-    own = (head > 0) == (y[..., None] > 0)
-    now = z >= 0.0
-    # A neuron of the own class is active already or is left alone; the same patterns then come twice.
-    single = np.eye(z.shape[-1], dtype=bool).reshape(-1, *([1] * (z.ndim - 1)), z.shape[-1])
-    return np.concatenate([now[None], np.ones_like(now)[None], (now & own) | (single & ~own)])
+        tried.append((scale * slopes, z + scale * pulled))
+        active = tried[-1][1] >= 0.0
+    steps, places = (np.concatenate(parts) for parts in zip(*tried, strict=True))
+    margins = y * (np.maximum(places, 0.0) @ head)
+    best, points = margins.argmin(axis=0), np.arange(len(z))
+    nothing = np.full(len(z), -np.inf)
+    return WorstCase(steps[best, points], places[best, points], margins[best, points], nothing)
 
 
 @dataclass(frozen=True, eq=False)

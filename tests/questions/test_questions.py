@@ -1,0 +1,165 @@
+"""The open questions: small runs of every study, its theory against slow twins, and its texts."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from featavg.claims.questions import borders as border_claims
+from featavg.data.clusters import MultiCluster
+from featavg.errors import InputError
+from featavg.experiments.questions import adversarial, angle, borders, geometry, optimizers
+from featavg.experiments.questions.adversarial import adversarial_study
+from featavg.experiments.questions.angle import equal_angles
+from featavg.experiments.questions.borders import BorderMap, border_map, lazy_border, signal_share
+from featavg.experiments.questions.geometry import averaged_margin, decoupled_margin, fields_of
+from featavg.experiments.questions.optimizers import optimizer_study
+from featavg.experiments.sweep.engines import Serial
+from featavg.nets.ideal import feature_averaging, feature_decoupling
+from featavg.robustness.radii import radii
+
+
+def whole(result):
+    """Every result has a figure, JSON that Python's own module takes, and a text for a screen."""
+    assert result.figure().panels
+    json.dumps(result.to_json(), allow_nan=False)
+    assert all(len(line) < 120 for line in repr(result).splitlines())
+
+
+@pytest.mark.parametrize("cosine", [-1 / 9, -0.05, 0.0, 0.3, 0.9])
+def test_equal_angles_are_those_of_the_ideal_networks(cosine):
+    task = MultiCluster(k=10, d=1000, cosine=cosine)
+    margin, alpha = averaged_margin(task)
+    assert margin == pytest.approx(np.sqrt(1000 * (1 - cosine) / 10))
+    assert alpha == pytest.approx(np.full(10, alpha.mean()))
+    assert decoupled_margin(task) == pytest.approx(np.sqrt(1000 * (1 - cosine) / 2))
+    centres, y = task.features, task.cluster_labels
+    ideal = radii(feature_averaging(task), task.features_in(10), y=y, jobs=1)
+    assert np.allclose(ideal.attack, margin, rtol=1e-6)
+    if cosine == 0.0:
+        apart = radii(feature_decoupling(task), centres, y=y, readout="max", positive=y > 0, jobs=1)
+        assert np.allclose(apart.attack, decoupled_margin(task), rtol=1e-6)
+
+
+def test_equal_angles_follow_the_formulas(monkeypatch):
+    monkeypatch.setattr(angle, "N", 60)
+    study = equal_angles((0,), (0.0, 0.5))
+    whole(study)
+    assert study.averaged[:, 0] == pytest.approx(study.theory["averaged"], rel=0.25)
+    assert study.worst("gain").shape == (1,)
+    assert study.dead.max() <= 1
+
+
+def test_the_margins_of_a_geometry_by_brute_force():
+    task = MultiCluster(k=10, d=1000, **fields_of("classes mixed", 0))
+    rows = task.cluster_labels[:, None] * task.features
+    directions = np.random.default_rng(0).standard_normal((4000, 10))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    margin, multipliers = averaged_margin(task)
+    w = multipliers @ rows
+    assert (rows @ w).min() / np.linalg.norm(w) == pytest.approx(margin)
+    assert (directions @ rows.T).min(axis=1).max() <= margin * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", geometry.GEOMETRIES)
+def test_every_geometry_is_a_task(name):
+    task = MultiCluster(k=geometry.K, d=geometry.D, **fields_of(name, 3))
+    assert averaged_margin(task)[0] > 0
+
+
+def test_a_geometry_is_measured(monkeypatch):
+    monkeypatch.setattr(geometry, "N", 80)
+    study = geometry.geometry_study((0,), ("orthogonal", "class closer"))
+    whole(study)
+    assert study.ratio("averaged")[0, 0] == pytest.approx(1.0, abs=0.25)
+    assert study.predicted_gain[1, 0] < study.predicted_gain[0, 0]
+
+
+def test_adam_along_the_axes_learns_noise(monkeypatch):
+    monkeypatch.setattr(optimizers, "D", 200)
+    monkeypatch.setattr(optimizers, "N", 60)
+    study = optimizer_study((0,), ("gradient descent", "label smoothing", "sign descent"))
+    whole(study)
+    index, share = study.column("index"), study.column("share")
+    assert index[0, 0, 0] > 0.5 > index[0, 2, 0]
+    assert share[0, 2, 0] < 0.2 < share[1, 2, 0]
+    assert study.of(index, True).shape == (2, 1, 1)
+
+
+def test_adversarial_training_decouples(monkeypatch):
+    monkeypatch.setattr(adversarial, "STEPS", 150)
+    monkeypatch.setattr(adversarial, "TEST_POINTS", 6)
+    study = adversarial_study((0,), (0.0, 0.6))
+    whole(study)
+    assert study.at("index", 0.0) > 0.8
+    assert study.at("index", 0.6) < 0.4
+    assert study.at("radius", 0.6) > 1.3 * study.at("radius", 0.0)
+
+
+def small_map(monkeypatch, name):
+    full = borders.DIAGRAMS[name]
+    ends = replace(
+        full,
+        rows=(full.rows[0], full.rows[1][:: len(full.rows[1]) - 1]),
+        columns=(full.columns[0], full.columns[1][:: len(full.columns[1]) - 1]),
+    )
+    monkeypatch.setitem(borders.DIAGRAMS, name, ends)
+
+
+def test_a_map_is_made_of_sweeps(monkeypatch, tmp_path):
+    small_map(monkeypatch, "noise")
+    found = border_map("noise", (0, 1), tmp_path)
+    whole(found)
+    assert found.index.shape == (2, 2, 2)
+    assert (found.middle(found.index)[:, 0] > 0.5).all()
+    assert (found.middle(found.index)[:, -1] < 0.5).all()
+    assert found.crossing() == pytest.approx(found.crossing())
+
+    class Never(Serial):
+        def run(self, jobs):
+            assert not jobs, "computed again"
+            return iter(())
+
+    again = border_map("noise", (0, 1), tmp_path, engine=Never())
+    assert np.array_equal(again.index, found.index)
+    with pytest.raises(InputError, match="name"):
+        border_map("colour")
+
+
+def invented(index, share=None, gain=None, name="noise"):
+    rows, columns = (
+        len(axis[1]) for axis in (borders.DIAGRAMS[name].rows, borders.DIAGRAMS[name].columns)
+    )
+    index = np.broadcast_to(index, (rows, columns))[..., None]
+    share = index if share is None else np.broadcast_to(share, (rows, columns))[..., None]
+    gain = np.sqrt(5) if gain is None else gain
+    gains = np.broadcast_to(gain, (rows, columns))[..., None]
+    return BorderMap(name, (0,), index, share, gains, 0)
+
+
+def test_the_border_of_noise_can_be_missed():
+    blank = invented(np.zeros(20))
+    right = invented(blank.predicted_share, gain=np.sqrt(blank.field("k") / 2))
+    assert all(check.passed for check in border_claims._noise_checks(right))
+    wrong = invented(1.0 - blank.predicted_share)
+    assert not border_claims._noise_checks(wrong)[0].passed
+
+
+def test_the_lazy_border_is_read_off_between_the_columns():
+    columns = np.array(borders.DIAGRAMS["initialisation"].columns[1])
+    found = invented(1 / (1 + (columns / lazy_border()) ** 2), name="initialisation", gain=0.5)
+    assert found.crossing() == pytest.approx(np.full(20, lazy_border()), rel=0.05)
+    assert border_claims._lazy_checks(found)[0].passed
+    assert np.isnan(invented(np.ones(20), name="initialisation").crossing()).all()
+
+
+def test_the_share_of_noise_is_that_of_a_sum_of_samples():
+    """The formula against sums of drawn samples, which is what it speaks of."""
+    task, n, sigma = MultiCluster(k=10, d=2000, sigma=2.0), 100, 2.0
+    rng = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(10), n // 10)
+    x = task.features_in(2000)[clusters] + sigma * rng.standard_normal((n, 2000))
+    total = x[clusters < 5].sum(axis=0)
+    inside = task.features_in(2000) @ total / np.linalg.norm(task.features, axis=1)
+    assert (inside**2).sum() / (total @ total) == pytest.approx(signal_share(10, sigma, n), rel=0.1)
