@@ -1,14 +1,12 @@
 """Sweeps: plans, engines that agree to the bit, a store that survives, and what is refused."""
 
 import os
-import signal
+import socket
 import sqlite3
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
+from tests.sweep.kills import campaign
 
 import featavg as fa
 from featavg.errors import InputError
@@ -16,7 +14,7 @@ from featavg.experiments.sweep import run as run_module
 from featavg.experiments.sweep.engines import Serial, engine_named
 from featavg.experiments.sweep.measures import MEASURES
 from featavg.experiments.sweep.plan import Axis, Plan
-from featavg.experiments.sweep.work import Job, described, work
+from featavg.experiments.sweep.work import Job, described, failed_rows, work
 from featavg.report.sweep_page import write_sweep
 from featavg.storage.index import VERSION, RunIndex
 
@@ -138,38 +136,89 @@ def test_an_interrupted_sweep_keeps_what_it_has(tmp_path):
     assert len(rest.jobs) == 1
 
 
-KILLED = """
-import featavg as fa
-if __name__ == "__main__":
-    fa.sweep({"cosine": [i / 100 for i in range(60)]}, %r, measures="loss", seeds=1,
-             engine="serial", k=4, d=60, n=16, steps=40, lr=5e-3)
-"""
+def test_a_killed_sweep_goes_on_to_the_same_table():
+    """A driver and a worker; `python -m tests.sweep.kills 30` kills Dask's parts too."""
+    assert campaign(2, seed=1, kinds=("driver", "worker")) == []
 
 
-def test_a_killed_sweep_goes_on(tmp_path):
-    store = tmp_path / "killed"
-    running = subprocess.Popen([sys.executable, "-c", KILLED % str(store)])
-    index = store / "runs.sqlite"
-    deadline = time.monotonic() + 60
-    rows = 0
-    while time.monotonic() < deadline and running.poll() is None and not rows:
-        time.sleep(0.05)
-        if index.exists():
-            # Readable while it is written.
-            with sqlite3.connect(f"file:{index}?mode=ro", uri=True) as base:
-                try:
-                    [(rows,)] = base.execute("SELECT count(*) FROM runs")
-                except sqlite3.OperationalError:
-                    rows = 0
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    engine = Counting()
-    vary = {"cosine": [i / 100 for i in range(60)]}
-    given = {"measures": "loss", "seeds": 1, "steps": 40}
-    after = small(store, vary=vary, engine=engine, **given)
-    assert rows > 0
-    assert len(engine.jobs) <= 60 - rows
-    assert same(after, small(tmp_path / "fresh", vary=vary, **given))
+def test_the_index_is_readable_while_it_is_written(tmp_path):
+    counts = []
+
+    class Watched(Serial):
+        def run(self, jobs):
+            for rows in super().run(jobs):
+                yield rows
+                with sqlite3.connect(f"file:{tmp_path}/runs.sqlite?mode=ro", uri=True) as base:
+                    [(count,)] = base.execute("SELECT count(*) FROM runs")
+                counts.append(count)
+
+    small(tmp_path, engine=Watched())
+    # Two seeds and two measures: every job is there as soon as it is done.
+    assert counts == [4, 8, 12, 16]
+
+
+def test_arrays_are_files_beside_the_index(tmp_path):
+    table = small(tmp_path, measures="cosines,coefficients,curve,loss")
+    matrices = table.array("cosine_matrix_fine")
+    assert len(matrices) == len(table) == 8
+    assert [float(np.diag(m).mean()) for m in matrices] == pytest.approx(
+        table.columns["own_cosine_fine"].tolist()
+    )
+    curve = table.array("curve_coarse")[0]
+    assert (np.diff(curve) >= 0).all()
+    assert curve.mean() == pytest.approx(table.columns["mean_radius_coarse"][0])
+    assert table.array("coefficients_coarse")[0].shape == (4, 4)
+    with pytest.raises(InputError, match="cosine_matrix_coarse"):
+        table.array("cosine_matrix")
+    again = small(tmp_path, measures="cosines", engine=Counting())
+    assert np.array_equal(again.array("cosine_matrix_fine"), matrices)
+    for path in tmp_path.glob("arrays/*/*.safetensors"):
+        path.write_bytes(b"no tensors")
+    with pytest.raises(InputError, match="damaged"):
+        table.array("cosine_matrix_fine")
+
+
+class Client:
+    """A Dask client as far as the engine looks at it."""
+
+    def __init__(self, versions=(), workers=True):
+        self.versions, self.workers = versions, workers
+
+    def wait_for_workers(self, count, timeout):
+        if not self.workers:
+            raise TimeoutError
+
+    def run(self, function):
+        return dict(enumerate(self.versions))
+
+
+def test_a_cluster_that_does_not_fit_is_refused():
+    engine = engine_named("dask")
+    with pytest.raises(InputError, match=r"0\.0\.1"):
+        engine._same_version(Client([fa.__version__, "0.0.1"]))
+    engine._same_version(Client([fa.__version__]))
+    with pytest.raises(InputError, match="no workers"):
+        engine._any_worker(Client(workers=False))
+
+
+def test_a_scheduler_that_is_there_and_does_not_answer(tmp_path):
+    pytest.importorskip("distributed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        engine = engine_named(f"dask://127.0.0.1:{server.getsockname()[1]}")
+        engine.patience = 0.5
+        with pytest.raises(InputError, match="no scheduler"):
+            small(tmp_path / "store", engine=engine)
+
+
+def test_a_run_that_no_worker_survives_is_a_row(tmp_path):
+    class Deadly(Serial):
+        def run(self, jobs):
+            for job in jobs:
+                yield failed_rows(job, "The run broke: every worker that tried it was lost.")
+
+    table = small(tmp_path, engine=Deadly())
+    assert (table.columns["error"] != "").all()
+    assert len(small(tmp_path)) == 8
 
 
 def test_a_broken_run_is_a_row_and_is_tried_again(tmp_path, monkeypatch):
@@ -284,8 +333,17 @@ def test_figures_and_files(tmp_path):
     assert table.figure("index_coarse").panels[0].rows == ("0.4", "0")
     line = small(tmp_path, vary={"cosine": [0.0, 0.4]}, measures="radii").figure("radius_coarse")
     assert [series.label for series in line.panels[0].series] == ["radius_coarse", "√(d(1−c)/k)"]
-    frame = pytest.importorskip("pandas").DataFrame(table.columns)
+
+
+def test_the_table_is_a_data_frame(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table = small(tmp_path)
+    frame = table.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
     assert frame.shape == (8, len(table.columns))
+    pytest.importorskip("pyarrow")
+    kept = pandas.read_parquet(table.to_parquet(tmp_path / "table.parquet"))
+    assert kept["index_coarse"].tolist() == frame["index_coarse"].tolist()
 
 
 def test_the_command_writes_the_page(tmp_path, capsys):

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import featavg
 from featavg.errors import InputError
-from featavg.experiments.sweep.work import Job, work, work_on
+from featavg.experiments.sweep.work import Job, failed_rows, work, work_on
 from featavg.storage.index import Row
 from featavg.storage.places import install_command
 
@@ -66,8 +66,14 @@ class Processes:
                     done.add(number)
                     yield from rows
             except Exception as error:
-                if type(error).__name__ != "TerminatedWorkerError" or restart == RESTARTS:
+                if type(error).__name__ != "TerminatedWorkerError":
                     raise
+                if restart == RESTARTS:
+                    raise InputError(
+                        "engine",
+                        f"lost its workers {RESTARTS} times",
+                        "use fewer workers if memory is short, or --engine serial to see why",
+                    ) from error
             left = [job for i, chunk in enumerate(chunks) if i not in done for job in chunk]
             if not left:
                 return
@@ -122,12 +128,18 @@ class Dask:
     def _submitted(self, left: dict[int, Job]) -> Iterator[tuple[int, list[Row]]]:
         distributed = _distributed()
         with self._client(distributed) as client:
+            self._any_worker(client)
             self._same_version(client)
             futures = {client.submit(work, job, pure=False): n for n, job in left.items()}
             for future in distributed.as_completed(list(futures)):
                 if future.status in ("lost", "cancelled"):
                     raise RuntimeError("the scheduler lost a job")
-                yield futures[future], future.result()
+                number = futures[future]
+                if future.status == "error" and _kills_workers(future.exception()):
+                    sentence = "The run broke: every worker that tried it was lost."
+                    yield number, failed_rows(left[number], sentence)
+                else:
+                    yield number, future.result()
 
     def _client(self, distributed: Any) -> Any:
         try:
@@ -146,6 +158,15 @@ class Dask:
                 "start one with `dask scheduler`, or use --engine processes",
             ) from error
 
+    def _any_worker(self, client: Any) -> None:
+        """A scheduler without workers would let us wait for ever; a cluster's may take a minute."""
+        try:
+            client.wait_for_workers(1, timeout=6 * self.patience)
+        except TimeoutError as error:
+            raise InputError(
+                "engine", "has no workers", "start one with `dask worker ADDRESS`"
+            ) from error
+
     def _same_version(self, client: Any) -> None:
         versions = set(client.run(_version).values())
         if versions - {featavg.__version__}:
@@ -154,6 +175,11 @@ class Dask:
                 f"has workers with featavg {', '.join(sorted(versions))}",
                 f"install {featavg.__version__} on them",
             )
+
+
+def _kills_workers(error: BaseException | None) -> bool:
+    """Dask gives a job up that several workers did not survive."""
+    return type(error).__name__ == "KilledWorker"
 
 
 def _version() -> str:

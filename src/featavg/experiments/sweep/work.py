@@ -72,7 +72,15 @@ def work(job: Job) -> list[Row]:
         except (MemoryError, FloatingPointError, ArithmeticError, ValueError) as error:
             sentence = f"The run broke: {type(error).__name__}: {error}"
             measured = {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}
-    seconds = (perf_counter() - start) / max(len(measured), 1)
+    return _rows(job, measured, (perf_counter() - start) / max(len(measured), 1))
+
+
+def failed_rows(job: Job, sentence: str) -> list[Row]:
+    """The rows of a job that could not be done at all."""
+    return _rows(job, {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}, 0.0)
+
+
+def _rows(job: Job, measured: Mapping[tuple[int, str], _Found], seconds: float) -> list[Row]:
     return [
         Row(
             run_id(job.values, seed, MEASURES[name]),
