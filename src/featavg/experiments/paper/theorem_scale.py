@@ -10,6 +10,7 @@ import math
 import resource
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+import featavg
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import readable
 from featavg.data.packed import PackedSet, Precision, draw_packed, packed_bytes
@@ -28,6 +30,8 @@ from featavg.measures.accuracy import accuracy
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.progress import Progress, silent
+from featavg.storage.files import dumps, write
+from featavg.storage.reading import read_json
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.packed import PackedObjective
@@ -132,37 +136,59 @@ class TheoremScale(Result):
 
 
 def theorem_scale(
-    clusters: tuple[int, ...] = (3, 4, 5), seed: int = 0, progress: Progress = silent
+    clusters: tuple[int, ...] = (3, 4, 5),
+    seed: int = 0,
+    store: str | Path | None = None,
+    progress: Progress = silent,
 ) -> TheoremScale:
-    """Run Theorem 1 at each k in single precision, and the last k but one in double precision too."""
+    """Run Theorem 1 at each k in single precision, and the last k but one in double precision too.
+
+    Args:
+        clusters: values of k, growing; k = 5 takes 12 GB and a quarter of an hour.
+        seed: of the sample and the initialisation.
+        store: folder for finished runs, which are then not done again.
+    """
+    doubled = clusters[max(len(clusters) - 2, 0)]
     runs, twin = [], None
     for i, k in enumerate(clusters):
-        progress(i / (len(clusters) + 1), f"k = {k}")
-        data, expected, seconds = drawn(k, seed)
-        progress(i / (len(clusters) + 1), f"k = {k}: drawn, {readable(data.x.nbytes)}")
-        runs.append(scale_run(data, expected, seconds, progress))
-        if twin is None and (k == clusters[-2] if len(clusters) > 1 else True):
-            double = PackedSet(
-                data.task, seed, data.x.astype("float64"), data.clusters, data.unit_weights
-            )
-            twin = scale_run(double, expected, seconds, progress)
-            del double
-        del data
+        progress(i / len(clusters), f"k = {k}")
+        runs.append(_kept_or_run(k, seed, "float32", store, progress))
+        if k == doubled:
+            twin = _kept_or_run(k, seed, "float64", store, progress)
     assert twin is not None
     return TheoremScale(tuple(runs), twin)
 
 
-def drawn(k: int, seed: int, precision: Precision = "float32") -> tuple[PackedSet, int, float]:
+def _kept_or_run(
+    k: int, seed: int, precision: Precision, store: str | Path | None, progress: Progress
+) -> ScaleRun:
+    """A run, or what an earlier one of the same version left."""
+    name = f"theorem-scale-{featavg.__version__}-k{k}-seed{seed}-{precision}.json"
+    path = None if store is None else Path(store) / name
+    if path is not None and path.exists():
+        return ScaleRun(**read_json(path))
+    data, expected, seconds = drawn(k, seed)
+    progress(0.0, f"k = {k}: {readable(data.x.nbytes)} drawn in {seconds:.0f} s")
+    if precision == "float64":  # the same numbers, so that only the arithmetic differs
+        x = data.x.astype("float64")
+        data = PackedSet(data.task, seed, x, data.clusters, data.unit_weights)
+    done = scale_run(data, expected, seconds, progress)
+    if path is not None:
+        write(path, dumps(asdict(done)))
+    return done
+
+
+def drawn(k: int, seed: int) -> tuple[PackedSet, int, float]:
     """The training set of the regime at k, the bytes that training will take, seconds of drawing.
 
     The bytes are said before anything is drawn, on the standard error stream.
     """
     task, n, neurons = MultiCluster(k=k, d=k**10), k**SAMPLES_POWER, 2 * k
-    expected = packed_bytes(task, n, neurons, precision)
+    expected = packed_bytes(task, n, neurons)
     if expected > 1e9:
         print(f"k = {k}: n = {n:,}, up to {readable(expected)} of memory.", file=sys.stderr)
     start = perf_counter()
-    return draw_packed(task, n, neurons, seed, precision), expected, perf_counter() - start
+    return draw_packed(task, n, neurons, seed), expected, perf_counter() - start
 
 
 def scale_run(
