@@ -217,16 +217,16 @@ from featavg.experiments.sweep import MEASURES as MEASURES
 from featavg.experiments.sweep import Engine as Engine
 
 # open questions
-from featavg.experiments.questions.angle import EqualAngles as EqualAngles
-from featavg.experiments.questions.angle import equal_angles as equal_angles
-from featavg.experiments.questions.geometry import GeometryStudy as GeometryStudy
-from featavg.experiments.questions.geometry import geometry_study as geometry_study
-from featavg.experiments.questions.optimizers import OptimizerStudy as OptimizerStudy
-from featavg.experiments.questions.optimizers import optimizer_study as optimizer_study
-from featavg.experiments.questions.adversarial import AdversarialStudy as AdversarialStudy
-from featavg.experiments.questions.adversarial import adversarial_study as adversarial_study
-from featavg.experiments.questions.borders import BorderMap as BorderMap
-from featavg.experiments.questions.borders import border_map as border_map
+from featavg.experiments.questions import EqualAngles as EqualAngles
+from featavg.experiments.questions import equal_angles as equal_angles
+from featavg.experiments.questions import GeometryStudy as GeometryStudy
+from featavg.experiments.questions import geometry_study as geometry_study
+from featavg.experiments.questions import OptimizerStudy as OptimizerStudy
+from featavg.experiments.questions import optimizer_study as optimizer_study
+from featavg.experiments.questions import AdversarialStudy as AdversarialStudy
+from featavg.experiments.questions import adversarial_study as adversarial_study
+from featavg.experiments.questions import BorderMap as BorderMap
+from featavg.experiments.questions import border_map as border_map
 
 # experiments: the paper
 from featavg.experiments.paper import TheoremRun as TheoremRun

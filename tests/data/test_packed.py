@@ -8,7 +8,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.data.packed import PackedSet, PackedTriangle, draw_packed, packed_bytes
 from featavg.errors import InputError
-from featavg.experiments.paper.theorem_scale import packed_coefficients, scale_run, theorem_scale
+from featavg.experiments.paper.packed_runs import packed_coefficients, scale_run, theorem_scale
 from featavg.measures.decomposition import projected_coefficients
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.requirements import run_folder
 from featavg.data.memory import available_bytes, readable
-from featavg.experiments.paper.theorem_scale import theorem_scale
+from featavg.experiments.paper import theorem_scale
 
 
 def largest(settings: ClaimSettings) -> Evidence:

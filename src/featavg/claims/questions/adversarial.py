@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.questions.adversarial import adversarial_study
+from featavg.experiments.questions import adversarial_study
 
 SHARE = 0.75  # of sqrt(d/2): more than averaging can stand, less than decoupling does
 

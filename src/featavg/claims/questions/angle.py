@@ -9,13 +9,10 @@ classes mixed, unequal norms) had been seen when their tolerances were written.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
-from featavg.experiments.questions.angle import K, equal_angles
-from featavg.experiments.questions.geometry import geometry_study
+from featavg.experiments.questions import equal_angles, geometry_study
 
 
 def equal(settings: ClaimSettings) -> Evidence:
@@ -72,7 +69,7 @@ def equal(settings: ClaimSettings) -> Evidence:
             f"From c = −1/(k−1) to {study.cosines[-1]:g} both radii follow √(1−c), the averaged one to "
             f"{study.worst('averaged').max():.1%} and the decoupled one to "
             f"{study.worst('decoupled').max():.1%}; cluster labels gain {gain.min():.2f} to "
-            f"{gain.max():.2f} (√(k/2) = {math.sqrt(K / 2):.2f}). That takes several neurons per group: of "
+            f"{gain.max():.2f} (√(k/2) = {study.theory_gain:.2f}). That takes several neurons per group: of "
             f"groups of one {study.dead[-1].mean():.0%} see nothing at c = {study.cosines[-1]:g} and never "
             "learn."
         ),
@@ -85,7 +82,7 @@ def equal(settings: ClaimSettings) -> Evidence:
 def geometries(settings: ClaimSettings) -> Evidence:
     """Random, hierarchical, unequal: margins, gains and weights."""
     study = geometry_study(settings.seeds, progress=settings.progress)
-    relative = np.nanmedian(study.gain, axis=1) / math.sqrt(K / 2)
+    relative = np.nanmedian(study.gain, axis=1) / study.theory_gain
     by_name = dict(zip(study.geometries, relative, strict=True))
     averaged, decoupled = study.off("averaged"), study.off("decoupled")
 

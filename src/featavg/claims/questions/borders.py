@@ -14,7 +14,7 @@ import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.requirements import run_folder
-from featavg.experiments.questions.borders import BorderMap, border_map, lazy_border
+from featavg.experiments.questions import BorderMap, border_map, lazy_border
 
 
 def _judged(

@@ -6,19 +6,17 @@ arXiv 2505.24022 reports of three clusters in the plane; nobody has reported rad
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.questions.optimizers import COORDINATE_WISE, K, optimizer_study
+from featavg.experiments.questions import COORDINATE_WISE, optimizer_study
 
 
 def optimizers(settings: ClaimSettings) -> Evidence:
     """The claim."""
     study = optimizer_study(settings.seeds, progress=settings.progress)
     index, radius = study.column("index"), study.column("averaged")
-    relative = study.gain / math.sqrt(K / 2)
+    relative = study.gain / study.theory_gain
     plain, wise = study.of(index, False), study.of(index, True)
     more = study.of(radius, True) / radius[:, :1]
     typical = {

@@ -27,6 +27,9 @@ from featavg.experiments.paper.linf import LINF_CLUSTERS as LINF_CLUSTERS
 from featavg.experiments.paper.linf import LINF_DIMENSIONS as LINF_DIMENSIONS
 from featavg.experiments.paper.linf import LinfRadii as LinfRadii
 from featavg.experiments.paper.linf import linf_study as linf_study
+from featavg.experiments.paper.packed_runs import ScaleRun as ScaleRun
+from featavg.experiments.paper.packed_runs import TheoremScale as TheoremScale
+from featavg.experiments.paper.packed_runs import theorem_scale as theorem_scale
 from featavg.experiments.paper.paper_runs import PaperRun as PaperRun
 from featavg.experiments.paper.paper_runs import paper_run as paper_run
 from featavg.experiments.paper.radius_runs import RADIUS_CLUSTERS as RADIUS_CLUSTERS

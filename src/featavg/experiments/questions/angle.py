@@ -84,6 +84,11 @@ class EqualAngles(Result):
         return {"averaged": np.sqrt(signal / K), "decoupled": np.sqrt(signal / 2)}
 
     @property
+    def theory_gain(self) -> float:
+        """sqrt(k/2), the gain of equal angles."""
+        return math.sqrt(K / 2)
+
+    @property
     def gain(self) -> PerCosine:
         """Decoupled over averaged radius."""
         return self.decoupled / self.averaged
@@ -91,7 +96,7 @@ class EqualAngles(Result):
     def worst(self, name: str) -> Float[ndarray, " s"]:
         """Largest |measured / theory - 1| over the cosines, for each seed."""
         measured = getattr(self, name)
-        ratio = np.full(len(self.cosines), math.sqrt(K / 2))
+        ratio = np.full(len(self.cosines), self.theory_gain)
         theory = ratio if name == "gain" else self.theory[name]
         return np.abs(measured / theory[:, None] - 1.0).max(axis=0)
 

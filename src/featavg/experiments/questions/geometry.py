@@ -149,6 +149,11 @@ class GeometryStudy(Result):
         return self.column(network) / self.column(f"{network}_theory")
 
     @property
+    def theory_gain(self) -> float:
+        """sqrt(k/2), the gain of equal angles."""
+        return math.sqrt(K / 2)
+
+    @property
     def predicted_gain(self) -> Float[ndarray, "g s"]:
         """Decoupled over averaged margin."""
         return self.column("decoupled_theory") / self.column("averaged_theory")

@@ -69,6 +69,11 @@ class OptimizerStudy(Result):
         return self.table[..., COLUMNS.index(name)]
 
     @property
+    def theory_gain(self) -> float:
+        """sqrt(k/2), the gain of equal angles."""
+        return math.sqrt(K / 2)
+
+    @property
     def gain(self) -> Float[ndarray, "o p s"]:
         """Decoupled over averaged radius."""
         return self.column("decoupled") / self.column("averaged")
