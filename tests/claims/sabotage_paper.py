@@ -332,7 +332,7 @@ ROWS = (
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
-        _patch(steepness, ideal_network=lambda kind, task: feature_decoupling(task)),
+        _patch(steepness, biased_robust=feature_decoupling),
         small_radii,
     ),
     Sabotage(

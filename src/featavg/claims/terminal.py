@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from featavg.claims.check import measured_text, tolerance_text
 from featavg.claims.ledger import Claim, Verdict
 from featavg.claims.result import ClaimResult
-from featavg.figures.figure import without_tags
+from featavg.figures.typeset import without_tags
 from featavg.progress import ProgressBar, Stream, duration
 
 if TYPE_CHECKING:

@@ -201,8 +201,8 @@ def _run(
 
 
 def _show(name: str, result: Result, folder: Path, *more: Figure) -> None:
-    from featavg.figures.figure import without_tags
     from featavg.figures.matplotlib_figure import save
+    from featavg.figures.typeset import without_tags
     from featavg.storage.files import dumps, write
 
     summary = without_tags(result.summary())

@@ -48,6 +48,7 @@ from featavg.figures.marks import (
     Series,
 )
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
+from featavg.figures.typeset import html, without_tags
 
 __all__ = [
     "Arrow",
@@ -67,7 +68,6 @@ __all__ = [
     "Role",
     "Rule",
     "Series",
-    "without_tags",
 ]
 
 PARTS.update(
@@ -110,7 +110,6 @@ class Figure:
 
     def _repr_html_(self) -> str:
         from featavg.figures.matplotlib_figure import render
-        from featavg.figures.typeset import html
 
         svg = render(self)["svg"].decode()
         # A page takes the element itself, not the XML declaration before it.
@@ -153,15 +152,6 @@ class Figure:
         writer.writerow(columns)
         writer.writerows([_cell(row.get(name, "")) for name in columns] for row in rows)
         return text.getvalue()
-
-
-def without_tags(text: str) -> str:
-    """`text` without its `<sub>`, `<sup>`, `<i>`, `<b>` tags, for terminals and tables.
-
-    >>> without_tags("w<sub>j</sub> < 10<sup>-9</sup>")
-    'wj < 10^-9'
-    """
-    return re.sub(r"</?(sub|sup|i|b)>", "", text.replace("<sup>", "^"))
 
 
 def _cell(value: object) -> str:

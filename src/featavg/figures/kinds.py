@@ -52,6 +52,18 @@ class Panel(Protocol):
         """Its entries in the legend."""
 
 
+@runtime_checkable
+class Drawable(Protocol):
+    """What a renderer asks of a figure; so `Figure` may use the renderers to show itself."""
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Left to right, top to bottom."""
+
+    def csv(self) -> str:
+        """Its numbers."""
+
+
 # Draws a panel on matplotlib's axes and returns the legend's entries by label.
 OnPaper: TypeAlias = Callable[[Any, Any], dict[str, Any]]
 # The panel as plotly's `{data, layout, aspect}`.

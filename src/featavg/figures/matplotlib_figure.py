@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from featavg.errors import InputError
-from featavg.figures.figure import Figure
+from featavg.figures.kinds import Drawable
 from featavg.figures.palette import LIGHT
 from featavg.progress import Progress
 from featavg.storage.files import write
@@ -64,7 +64,7 @@ _STYLE: Any = {  # matplotlib types the keys one by one
 }
 
 
-def draw(figure: Figure) -> Drawing:
+def draw(figure: Drawable) -> Drawing:
     """The figure as a matplotlib figure, not attached to any window."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -98,7 +98,7 @@ def draw(figure: Figure) -> Drawing:
     return drawing
 
 
-def render(figure: Figure) -> dict[str, bytes]:
+def render(figure: Drawable) -> dict[str, bytes]:
     """The figure in every format, by extension."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -125,7 +125,7 @@ def render(figure: Figure) -> dict[str, bytes]:
     return rendered
 
 
-def save(figure: Figure, folder: Path, stem: str) -> dict[str, Path]:
+def save(figure: Drawable, folder: Path, stem: str) -> dict[str, Path]:
     """Write the figure as `folder/stem.{pdf,svg,png,csv}`."""
     return {
         extension: write(folder / f"{stem}.{extension}", content)
@@ -138,14 +138,14 @@ def _grid(count: int) -> tuple[int, int]:
     return columns, -(-count // columns)
 
 
-def _size(figure: Figure, columns: int, rows: int) -> tuple[float, float]:
+def _size(figure: Drawable, columns: int, rows: int) -> tuple[float, float]:
     tall = any(panel.square for panel in figure.panels)
     width = {1: 4.8, 2: 7.6, 3: 10.6}[columns]
     return width, rows * (0.92 if tall else 0.72) * (width / columns) + 0.45
 
 
 def animate(
-    frames: Sequence[Figure],
+    frames: Sequence[Drawable],
     path: Path,
     *,
     milliseconds: int = 160,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from featavg.figures.figure import without_tags
 from featavg.figures.kinds import Json
 from featavg.figures.marks import Axis, Note, Number, Numbers, Pair, Rule
 from featavg.figures.number_format import number
 from featavg.figures.palette import strength
+from featavg.figures.typeset import without_tags
 
 
 def draw_circle(center: Pair, radius: Number, role: str) -> Json:

@@ -38,3 +38,12 @@ def html(text: str) -> str:
     """
     safe = re.sub(r"&lt;(/?(?:sub|sup|i|b))&gt;", r"<\1>", escape(text, quote=True))
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
+
+
+def without_tags(text: str) -> str:
+    """`text` without its `<sub>`, `<sup>`, `<i>`, `<b>` tags, for terminals and tables.
+
+    >>> without_tags("w<sub>j</sub> < 10<sup>-9</sup>")
+    'wj < 10^-9'
+    """
+    return re.sub(r"</?(sub|sup|i|b)>", "", text.replace("<sup>", "^"))

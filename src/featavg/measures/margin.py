@@ -83,3 +83,12 @@ def margins(
     smoothed = -logsumexp(log_losses, axis=-1) / scale
     slack = np.log(outputs.shape[-2]) / scale
     return Margins(q, norm, order, q / scale, np.asarray(smoothed), slack)
+
+
+def deepest_fall(values: Float[ndarray, "t s"], fitted: ndarray) -> float:
+    """The deepest fall below an earlier value after the fit, relative to the last value."""
+    worst = 0.0
+    for seed in range(values.shape[1]):
+        line = values[fitted[:, seed], seed]
+        worst = max(worst, float(((np.maximum.accumulate(line) - line) / line[-1]).max()))
+    return worst

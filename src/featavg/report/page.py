@@ -26,8 +26,9 @@ from featavg.claims.result import ClaimResult, strict_json
 from featavg.claims.statements import StatementRow, statements_table
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
-from featavg.figures.figure import Figure, without_tags
+from featavg.figures.figure import Figure
 from featavg.figures.plotly_figure import LegendEntry, legend, plotly_panels
+from featavg.figures.typeset import without_tags
 from featavg.playground.page import playground
 from featavg.progress import duration
 from featavg.report.verdict_table import latex, markdown

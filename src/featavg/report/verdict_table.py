@@ -9,7 +9,7 @@ from itertools import groupby
 from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Verdict
 from featavg.claims.result import ClaimResult
-from featavg.figures.figure import without_tags
+from featavg.figures.typeset import without_tags
 
 _COLUMNS = ("Claim", "Verdict", "What decided")
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

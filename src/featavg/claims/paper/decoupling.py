@@ -7,6 +7,7 @@ import numpy as np
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.experiments.paper import (
     DecouplingLemmas,
+    clusters_of_tier,
     dead_neurons_study,
     decoupling_lemmas,
     epsilon_exponent,
@@ -21,7 +22,7 @@ ALLOWED = 1.0
 
 
 def _lemmas(settings: ClaimSettings) -> DecouplingLemmas:
-    clusters = (2, 3, 4) if settings.full else (2, 3)
+    clusters = clusters_of_tier(settings.full)
     return decoupling_lemmas(settings.seeds[:SEEDS], clusters, settings.progress)
 
 

@@ -7,8 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.claims.paper.theorems import swept
-from featavg.experiments.paper import TheoremRun, paper_run
+from featavg.experiments.paper import TheoremRun, clusters_of_tier, paper_run, theorem_sweep
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.number_format import number
 from featavg.measures.power_law import power_law_exponent
@@ -36,7 +35,8 @@ def rebuild(settings: ClaimSettings) -> Evidence:
 def activity(settings: ClaimSettings) -> Evidence:
     """Count active pairs of neuron and own-class sample: the paper's run, and the whole regime."""
     run = paper_run("coarse", settings.seeds)
-    sweep = swept("coarse", settings)
+    clusters = clusters_of_tier(settings.full)
+    sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     regime = [one for row in sweep.by_k for one in row]
     # The theorem speaks from eta T = 1 on; the lemma is used up to its end.
     whole = [float(one.own_active[_late(one)].min()) for one in regime]
@@ -114,7 +114,9 @@ def updates(settings: ClaimSettings) -> Evidence:
 
 def balance(settings: ClaimSettings) -> Evidence:
     """Lemma 5, both halves: the ratio of loss derivatives, and the pull of whole clusters."""
-    coarse, fine = swept("coarse", settings), swept("fine", settings)
+    tier = clusters_of_tier(settings.full)
+    coarse = theorem_sweep("coarse", settings.seeds, tier, settings.progress)
+    fine = theorem_sweep("fine", settings.seeds, tier, settings.progress)
 
     def excess(run: TheoremRun) -> float:
         return float(run.balance.max()) - 1.0
@@ -193,7 +195,8 @@ def balance(settings: ClaimSettings) -> Evidence:
 
 def contraction(settings: ClaimSettings) -> Evidence:
     """Step 3: coefficients of one class become equal, followed through time."""
-    sweep = swept("coarse", settings)
+    clusters = clusters_of_tier(settings.full)
+    sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     last, k = sweep.by_k[-1], sweep.clusters[-1]
     relative = [run.difference / run.lam for run in last]
     late = [run.log_times >= 0.0 for run in last]

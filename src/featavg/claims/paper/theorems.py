@@ -15,18 +15,13 @@ from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.experiments.paper import (
     TheoremRun,
     TheoremSweep,
+    clusters_of_tier,
     descent_against_flow,
     relative_deviation,
     theorem_sweep,
 )
 from featavg.figures.figure import Figure
 from featavg.measures.power_law import power_law_exponent
-
-
-def swept(labels: str, settings: ClaimSettings) -> TheoremSweep:
-    """The sweep of a claim; k = 4 is for the full tier."""
-    clusters = (2, 3, 4) if settings.full else (2, 3)
-    return theorem_sweep(labels, settings.seeds, clusters, settings.progress)
 
 
 def _worst_deviation(run: TheoremRun) -> float:
@@ -95,7 +90,8 @@ def _accuracy_checks(sweep: TheoremSweep, fine: bool) -> tuple[Check, ...]:
 
 def averaging(settings: ClaimSettings) -> Evidence:
     """Theorem 1, parts 1 and 2."""
-    sweep = swept("coarse", settings)
+    clusters = clusters_of_tier(settings.full)
+    sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     last = sweep.by_k[-1]
     k, d = sweep.clusters[-1], last[0].d
     early = [float(run.lam[np.flatnonzero(run.log_times >= 0)[0]]) for run in last]
@@ -141,7 +137,8 @@ def averaging(settings: ClaimSettings) -> Evidence:
 
 def decoupling(settings: ClaimSettings) -> Evidence:
     """Theorem 4, parts 1 and 2, with Lemma 10's bounds on lambda."""
-    sweep = swept("fine", settings)
+    clusters = clusters_of_tier(settings.full)
+    sweep = theorem_sweep("fine", settings.seeds, clusters, settings.progress)
     last, k = sweep.by_k[-1], sweep.clusters[-1]
     below, above = [], []
     for run in (run for row in sweep.by_k for run in row):
@@ -176,7 +173,8 @@ def _within(run: TheoremRun) -> float:
 
 def coefficients(settings: ClaimSettings) -> Evidence:
     """The talks' form of the theorem: ratios inside a class, size across classes."""
-    sweep = swept("coarse", settings)
+    clusters = clusters_of_tier(settings.full)
+    sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     excess = sweep.table(sweep.by_n, lambda run: _within(run) - 1.0)
     in_n = [power_law_exponent(sweep.sizes, column) for column in excess.T]
     across = sweep.table(sweep.by_d, lambda run: float(run.across[-1]))

@@ -14,7 +14,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
-from featavg.measures.margin import Margins, margins, parameter_norm
+from featavg.measures.margin import Margins, deepest_fall, margins, parameter_norm
 from featavg.nets.deep import Deep, two_sided
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
@@ -194,12 +194,3 @@ def homogeneous_flow(
     # Lyu and Li's t_0: from here on the total loss is below one.
     fitted = np.logical_and.accumulate((log_total < 0.0)[::-1], axis=0)[::-1]
     return HomogeneousFlow(depth, ran.log_times, evaluated.log_loss, margin, fitted, weights, x, y)
-
-
-def deepest_fall(values: Float[ndarray, "t s"], fitted: ndarray) -> float:
-    """The deepest fall below an earlier value after the fit, relative to the last value."""
-    worst = 0.0
-    for seed in range(values.shape[1]):
-        line = values[fitted[:, seed], seed]
-        worst = max(worst, float(((np.maximum.accumulate(line) - line) / line[-1]).max()))
-    return worst

@@ -20,11 +20,11 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import one_of
-from featavg.experiments.margins.homogeneous_nets import deepest_fall
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.measures.kkt import KKT, kkt
+from featavg.measures.margin import deepest_fall
 from featavg.measures.svm import angle
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head

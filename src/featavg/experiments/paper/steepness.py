@@ -18,11 +18,11 @@ from featavg.experiments.paper.radius_runs import (
     fresh,
     networks,
 )
-from featavg.experiments.paper.radius_scaling import ideal_network
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.measures.power_law import power_law_exponent
+from featavg.nets.ideal import biased_robust
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
 
@@ -111,7 +111,7 @@ def slopes(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
     for i, k in enumerate(RADIUS_CLUSTERS):
         progress(i / len(RADIUS_CLUSTERS), f"k = {k}")
         case = RadiusCase("coarse", k=k, d=RADIUS_CLUSTERS_D, paper=False)
-        robust = ideal_network("biased", case.task)
+        robust = biased_robust(case.task)
         nets = {"averaged": networks(case, seeds), "biased": (robust,) * len(seeds)}
         for name, row in nets.items():
             pairs = [_at_points(case.task, net, seed) for net, seed in zip(row, seeds, strict=True)]

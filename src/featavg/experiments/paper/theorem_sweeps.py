@@ -130,6 +130,11 @@ class TheoremSweep(Result):
         return "\n".join(lines)
 
 
+def clusters_of_tier(full: bool) -> tuple[int, ...]:
+    """k of the runs in the theorems' regime: k = 4 takes gigabytes and minutes."""
+    return (2, 3, 4) if full else (2, 3)
+
+
 def theorem_sweep(
     labels: str,
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
