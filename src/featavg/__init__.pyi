@@ -166,6 +166,7 @@ from featavg.experiments.audit import LabelTable as LabelTable
 from featavg.experiments.audit import label_table as label_table
 from featavg.experiments.audit import AuditVerdict as AuditVerdict
 from featavg.experiments.audit import Rehead as Rehead
+from featavg.experiments.audit import discover_labels as discover_labels
 from featavg.experiments.audit import rehead as rehead
 from featavg.experiments.audit import retrain as retrain
 from featavg.report import write_audit as write_audit

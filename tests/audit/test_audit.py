@@ -344,6 +344,18 @@ def test_training_again_gives_the_architecture_other_labels(digits):
     assert slopes[0] < 0.7 * slopes[1]
 
 
+def test_discovered_labels_are_a_task_to_train_on(trained):
+    task = fa.load_images("digits")
+    found = fa.discover_labels(trained, task, clusters=3)
+    for part, given in ((found.train, task.train), (found.test, task.test)):
+        assert np.array_equal(found.targets(part, "coarse"), task.targets(given, "coarse"))
+    assert 2 < found.fine <= 6
+    again = retrain(network(2), found, recipe=fa.ImageRecipe(epochs=1, batch=64, crop=0))
+    assert again(torch.from_numpy(task.test.unit[:3])).shape == (3, found.fine)
+    with pytest.raises(InputError, match="clusters is 1"):
+        fa.discover_labels(trained, task, clusters=1)
+
+
 FACTORY = """
 from torch import nn
 def net():

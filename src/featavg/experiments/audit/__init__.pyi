@@ -4,6 +4,7 @@ from featavg.experiments.audit.gain_study import compare_gains as compare_gains
 from featavg.experiments.audit.gain_study import feature_spaces as feature_spaces
 from featavg.experiments.audit.module_from_name import load_model as load_model
 from featavg.experiments.audit.remedies import Rehead as Rehead
+from featavg.experiments.audit.remedies import discover_labels as discover_labels
 from featavg.experiments.audit.remedies import rehead as rehead
 from featavg.experiments.audit.remedies import retrain as retrain
 from featavg.experiments.audit.result import Audit as Audit

@@ -12,9 +12,10 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.data.images import ImageTask
+from featavg.data.images import Images, ImageTask
 from featavg.errors import InputError
 from featavg.experiments.audit.classifier import Classifier, classifier, from_two_layer
+from featavg.experiments.audit.discovery import clustered, merged
 from featavg.experiments.audit.gain import FeatureGain, measured_gain
 from featavg.experiments.audit.labels import audit_data
 from featavg.nets.torch.inference import unchanged
@@ -143,6 +144,43 @@ def frozen_features(
             if progress is not None:
                 progress(min(1.0, (start + batch) / len(x)), "features before the last layer")
     return np.concatenate(rows)
+
+
+def discover_labels(
+    model: Any,
+    task: ImageTask,
+    clusters: int,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    seed: int = 0,
+) -> ImageTask:
+    """The images of a task under sub-classes found by clustering a network's features in each class.
+
+    `retrain(model, discover_labels(model, task, clusters=5))` trains with them. Test images belong to
+    the nearest centre of their class.
+
+    Args:
+        model, mean, std: as in `audit`.
+        clusters: per class; clusters that are too small to be measured are merged.
+    """
+    subject = classifier(model, task.train.unit[:4], (0.0, 1.0), mean, std)
+    coarse = task.targets(task.train, "coarse")
+    if clusters < 2:
+        raise InputError("clusters", f"is {clusters}", "give two or more per class")
+    features, seen = (frozen_features(subject, part.unit) for part in (task.train, task.test))
+    labels = merged(features, coarse, clustered(features, coarse, clusters, seed)[0])
+    groups = np.zeros(int(labels.max()) + 1, dtype=int)
+    groups[labels] = coarse
+    centres = np.stack([features[labels == j].mean(axis=0) for j in range(len(groups))])
+    apart = (centres**2).sum(axis=1) - 2.0 * seen @ centres.T
+    apart[groups[None, :] != task.targets(task.test, "coarse")[:, None]] = np.inf
+    return replace(
+        task,
+        train=Images(task.train.pixels, labels),
+        test=Images(task.test.pixels, apart.argmin(axis=1)),
+        groups=groups,
+        fine_names=tuple(f"cluster {j}" for j in range(len(groups))),
+    )
 
 
 def retrain(
