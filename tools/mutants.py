@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ def main(words: list[str]) -> int:
     start = time.perf_counter()
     if waiting:
         _import_heavy(waiting)
-        _must_pass(waiting)
+        _must_pass(waiting, options.workers)
         for mutant, report in _run(waiting, options.workers):
             verdicts[mutant] = report["verdict"]
             kept[_key(mutant)] = report
@@ -102,7 +103,9 @@ def _summary(
             print(f"{verdicts[mutant]}: [{name}] {_described(mutant)}: {mutant.why}")
     # An unsound certificate is worth more than any other mistake: none may survive there.
     sound = all(verdicts[m] in KILLED for _, m in mutants if m.file.startswith("robustness/exact"))
-    return 0 if share >= ENOUGH and sound and "broken" not in verdicts.values() else 1
+    return (
+        0 if share >= ENOUGH and sound and not {"broken", "unmet"} & set(verdicts.values()) else 1
+    )
 
 
 def _described(mutant: Mutant) -> str:
@@ -165,31 +168,28 @@ def _import_heavy(mutants: list[Mutant]) -> None:
             print("Without torch, mutants whose tests need it survive.")
 
 
-def _must_pass(mutants: list[Mutant]) -> None:
+def _must_pass(mutants: list[Mutant], workers: int) -> None:
     """A test that fails without a mutant notices none."""
-    tests = tuple(dict.fromkeys(test for mutant in mutants for test in mutant.tests))
-    for _, report in _run([_Unchanged(tests)], 1):
+    tests: dict[str, dict[str, None]] = {}
+    for mutant in mutants:
+        for address in mutant.tests:
+            tests.setdefault(address.partition("::")[0], {})[address] = None
+    unchanged = [type(mutants[0])("", "", "", "", tuple(of_file)) for of_file in tests.values()]
+    for code_as_it_is, report in _run(unchanged, workers):
         if report["verdict"] != "SURVIVED":
-            raise SystemExit(
-                f"Without any mutant, the tests are {report['verdict']}: {report['by']}"
-            )
+            told = f"{report['verdict']} ({report['by'] or code_as_it_is.tests[0]})"
+            raise SystemExit(f"Tests fail without any mutant, so they can notice none: {told}")
 
 
-class _Unchanged:
-    """The code as it is, in the place of a mutant."""
-
-    def __init__(self, tests: tuple[str, ...]) -> None:
-        self.file, self.tests = None, tests
-
-
-def _run(mutants: list[Any], workers: int) -> Any:
+def _run(mutants: list[Mutant], workers: int) -> Iterator[tuple[Mutant, dict[str, Any]]]:
     """Yield each mutant with its report, as they end."""
-    waiting, running = list(reversed(mutants)), {}
+    waiting = list(reversed(mutants))
+    running: dict[int, tuple[Mutant, Path, float]] = {}
     with tempfile.TemporaryDirectory(prefix="featavg-mutants-") as folder:
         while waiting or running:
             while waiting and len(running) < workers:
                 mutant, out = waiting.pop(), Path(folder) / f"{len(waiting)}.json"
-                longest = LONGEST if mutant.file else 20 * LONGEST
+                longest = LONGEST if mutant.file else 10 * LONGEST
                 running[_fork(mutant, out)] = (mutant, out, time.monotonic() + longest)
             for child, (mutant, out, deadline) in list(running.items()):
                 done, _ = os.waitpid(child, os.WNOHANG)
@@ -212,7 +212,7 @@ def _report(out: Path, hung: bool) -> dict[str, Any]:
     return report
 
 
-def _fork(mutant: Any, out: Path) -> int:
+def _fork(mutant: Mutant, out: Path) -> int:
     child = os.fork()
     if child:
         return child
@@ -221,18 +221,23 @@ def _fork(mutant: Any, out: Path) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        if mutant.file:
-            sys.meta_path.insert(0, _Changed(mutant))
-        report = _tested(mutant.tests, first_only=bool(mutant.file))
+        report = _tested(mutant)
         out.write_text(json.dumps(report), encoding="utf-8")
     finally:
         os._exit(0)
 
 
-def _tested(tests: tuple[str, ...], first_only: bool) -> dict[str, Any]:
+def _tested(mutant: Mutant) -> dict[str, Any]:
     """Run the tests here; what happened, and which files were read."""
     import pytest
 
+    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
+    # Without the shape checker, which costs most of the time and notices other things.
+    arguments += ["-o", "addopts=--import-mode=importlib", *mutant.tests]
+    changed = _Changed(mutant) if mutant.file else None
+    if changed:
+        sys.meta_path.insert(0, changed)
+        arguments.append("-x")
     failed: list[str] = []
 
     class Failures:
@@ -240,16 +245,15 @@ def _tested(tests: tuple[str, ...], first_only: bool) -> dict[str, Any]:
             if report.failed:
                 failed.append(report.nodeid.removeprefix("tests/"))
 
-    # Without the shape checker, which costs most of the time and notices other things.
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", "-o"]
-    arguments += ["addopts=--import-mode=importlib", *(["-x"] if first_only else []), *tests]
     code = int(pytest.main(arguments, plugins=[Failures()]))
     names = {0: "SURVIVED", 1: "killed"}
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     inside = [Path(file) for file in loaded if file and Path(file).is_relative_to(ROOT)]
     files = sorted(str(f.relative_to(ROOT)) for f in inside if ".venv" not in f.parts)
-    # Exit codes above 1: nothing could be collected, which says nothing about the tests.
+    # Other exit codes: nothing could be collected, which says nothing about the tests.
     verdict = names.get(code, "broken")
+    if changed and changed.name not in sys.modules:
+        verdict = "unmet"  # none of its tests imports the module
     return {"verdict": verdict, "by": " ".join(failed), "files": {f: _hash(f) for f in files}}
 
 
