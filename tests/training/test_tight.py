@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import Controller, Judgement
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.controllers.loss_based import LossBased
@@ -151,7 +153,7 @@ class Watching:
         pass
 
 
-def _attempt(accepted, elapsed=0.0, stop=None, outcomes=None, log_time=None):
+def _attempt(accepted, elapsed=0.0, stop=None, outcomes=None, log_time=None, cap=None):
     objective = Linear(lambda theta: -theta)
     params = (np.zeros((2, 1, 1)),)
     evaluation = objective.evaluate(params)
@@ -161,6 +163,8 @@ def _attempt(accepted, elapsed=0.0, stop=None, outcomes=None, log_time=None):
         state.outcomes = np.array(outcomes, dtype="U20")
     if log_time is not None:
         state.log_time = np.array(log_time)
+    if cap is not None:
+        state.cap = np.array(cap)
     seen = Watching()
     stop = stop or Stop(9)
     after = _advance(state, objective, evaluation, stepper, controller, stop, [seen])
@@ -193,6 +197,13 @@ def test_a_step_past_the_end_of_time_is_taken_back_and_capped():
     assert state.cap[0] < 0.0
     assert state.cap[1] == np.inf
     np.testing.assert_array_equal(state.rate, [0.0, 0.5])
+
+
+def test_a_cap_holds_for_the_seed_that_has_it():
+    state, _, seen = _attempt([True, True], cap=[-1.0, np.inf])
+    np.testing.assert_array_equal(state.log_rate[0], [-1.0, 0.0])
+    np.testing.assert_allclose(seen.views[0].factor, [math.exp(-1.0), 1.0])
+    np.testing.assert_array_equal(state.cap, [np.inf, np.inf])
 
 
 def test_the_landing_rate_is_where_the_time_ends():
@@ -284,3 +295,43 @@ def test_a_run_that_is_done_takes_no_step():
     )  # fmt: skip
     assert set(ended.outcomes) == {Outcome.TARGET_LOSS}
     assert len(ended.log_rate) == 0
+
+
+def _growing(steps=4, rate=0.1, number=0.0, **options):
+    """theta <- theta + rate L theta with L = exp(-theta), on data that is one number."""
+    objective = Linear(lambda theta: -theta)
+    objective.data = (np.full(1, number),)
+    rule = f"constant:rate={rate}"
+    return run(
+        objective, (np.ones((1, 1)),), stepper="gd", controller=rule, stop=Stop(steps), **options
+    )
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    def die(share, note):
+        if share >= 0.5:
+            raise KeyboardInterrupt
+
+    whole = _growing()
+    with pytest.raises(KeyboardInterrupt):
+        _growing(checkpoint=Checkpoint(tmp_path / "state", 0.0), progress=die)
+    resumed = _growing(checkpoint=Checkpoint(tmp_path / "state", 0.0))
+    np.testing.assert_array_equal(resumed.log_loss, whole.log_loss)
+    np.testing.assert_array_equal(resumed.net.weights, whole.net.weights)
+
+
+@pytest.mark.parametrize("change", [{"rate": 0.2}, {"number": 1.0}, {"steps": 5}], ids=str)
+def test_a_checkpoint_belongs_to_its_rules_and_its_data(tmp_path, change):
+    _growing(checkpoint=Checkpoint(tmp_path / "state", 0.0))
+    with pytest.raises(InputError, match="checkpoint of another run"):
+        _growing(**change, checkpoint=Checkpoint(tmp_path / "state", 0.0))
+
+
+def test_a_fingerprint_sees_shapes_values_and_words():
+    names = [
+        fingerprint([np.zeros((2, 3))], "word"),
+        fingerprint([np.zeros((3, 2))], "word"),
+        fingerprint([np.ones((2, 3))], "word"),
+        fingerprint([np.zeros((2, 3))], "other"),
+    ]
+    assert len(set(names)) == 4

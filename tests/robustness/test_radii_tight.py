@@ -1,0 +1,125 @@
+"""From a search to an answer: what is claimed for a point, whatever a search says."""
+
+import math
+
+import numpy as np
+import pytest
+
+from featavg.nets.readouts.probability import Probability
+from featavg.nets.readouts.sum import Sum
+from featavg.nets.two_layer import TwoLayer, binary
+from featavg.robustness import linf
+from featavg.robustness import radii as radii_module
+from featavg.robustness.exact.budget import Budget, Candidate, Search
+from featavg.robustness.exact.linf_tree import TreeResult
+from featavg.robustness.exact.piece_search import PieceSearch
+from featavg.robustness.exact.result import RadiusStatus
+from featavg.robustness.exact.subspace import reduce
+from featavg.robustness.models.model import network_model
+from featavg.robustness.radii import _Solver, _Task, radii
+
+NET, X, Y = binary(np.eye(2)), np.array([[3.0, 1.0]]), np.array([1])
+ROOT = math.sqrt(2.0)  # the nearest flip of X is (2, 2)
+
+
+def _solver(net=NET, readout=None, positive=(True,), gap=0.01):
+    return _Solver(_Task(net, readout or Sum(), np.array(positive), Budget(), gap))
+
+
+def test_nothing_is_certified_beyond_the_witness(monkeypatch):
+    step = reduce(NET).basis.T @ np.array([-1.0, 1.0])
+    found = Search(5.0, [Candidate(ROOT, step, step[None])])
+    monkeypatch.setattr(PieceSearch, "at", lambda self, *arguments: found)
+    answer = radii(NET, X, Y, jobs=1)
+    assert answer.attack[0] == pytest.approx(ROOT, rel=1e-6)
+    assert answer.certified[0] == answer.attack[0]
+
+
+def test_the_floor_of_probability_has_the_slack_of_its_rivals():
+    """log sum exp of two rivals is up to log 2 above their maximum."""
+    net = TwoLayer(np.eye(3), np.zeros(3), np.eye(3))
+    solver = _solver(net, Probability(), (True, False, False))
+    np.testing.assert_allclose(solver.floor[1].shift, [[-math.log(2.0)]] * 2)
+    np.testing.assert_allclose(solver.floor[-1].shift, [[0.0, 0.0]])
+
+
+def test_a_score_of_zero_is_flipped():
+    found = radii(NET, np.array([[1.0, 1.0]]), Y, jobs=1)
+    assert found.outcomes == [RadiusStatus.MISCLASSIFIED]
+    assert (found.certified[0], found.attack[0]) == (0.0, 0.0)
+
+
+def _without_witness(monkeypatch):
+    nowhere = lambda net, space, x, *rest: (math.inf, np.full_like(x, np.nan))  # noqa: E731
+    monkeypatch.setattr(radii_module, "checked", nowhere)
+
+
+def test_where_no_candidate_flips_an_attack_is_asked(monkeypatch):
+    _without_witness(monkeypatch)
+    found = radii(NET, X, Y, jobs=1)
+    assert found.attack[0] == pytest.approx(ROOT, rel=1e-6)
+    assert NET(found.witness)[0, 0] <= 0.0
+
+
+def test_nothing_found_is_not_never(monkeypatch):
+    _without_witness(monkeypatch)
+    nothing = lambda self, x, y: (math.inf, np.full_like(x, np.nan))  # noqa: E731
+    monkeypatch.setattr(_Solver, "_attacked", nothing)
+    found = radii(NET, X, Y, jobs=1)
+    assert found.outcomes == [RadiusStatus.OPEN]
+    assert found.certified[0] == pytest.approx(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("certified", "finished", "status"),
+    [
+        (1.0 - 1e-8, False, RadiusStatus.EXACT),
+        (0.991, False, RadiusStatus.BRACKET),
+        (0.989, False, RadiusStatus.BUDGET),
+        (0.989, True, RadiusStatus.OPEN),
+    ],
+)
+def test_how_a_search_ended(certified, finished, status):
+    assert _solver()._status(certified, 1.0, Search(finished=finished)) is status
+    far = RadiusStatus.OPEN if finished else RadiusStatus.BUDGET
+    assert _solver()._status(certified, math.inf, Search(finished=finished)) is far
+
+
+# l_inf.
+
+
+def _linf(monkeypatch, result, start=None, probed=()):
+    """One point with a search that says `result`, after probing some steps."""
+    lengths = []
+
+    def search(programs, guess, probe, clock):
+        lengths.extend(probe(np.array(step)) for step in probed)
+        return result(guess)
+
+    monkeypatch.setattr(linf, "search", search)
+    model = network_model(NET)
+    start = None if start is None else np.array(start)
+    answer = linf._one(model, reduce(NET), np.ones(1, bool), X[0], 1, start, False, None)
+    return answer, lengths
+
+
+def test_linf_claims_no_more_than_its_witness_and_its_ball(monkeypatch):
+    far = lambda guess: TreeResult(1e30, guess, 1, finished=True)  # noqa: E731
+    (certified, attack, *_, status), _ = _linf(monkeypatch, far, start=[1.0, 3.0])
+    assert (certified, attack, status) == (2.0, 2.0, RadiusStatus.EXACT.code)
+    (certified, attack, witness, _, status), _ = _linf(monkeypatch, far)
+    assert attack == math.inf
+    assert np.isnan(witness).all()
+    # Ten times what moves every neuron through zero, three times a thousand further out.
+    assert certified == pytest.approx(10 * 3.0 * 1e9)
+    assert status == RadiusStatus.OPEN.code
+
+
+def test_linf_probes_steps_that_flip_only(monkeypatch):
+    near = lambda guess: TreeResult(0.5, guess, 1, finished=False)  # noqa: E731
+    steps = ([-0.5, 0.5], [-1.5, 1.5])
+    (certified, attack, witness, _, status), lengths = _linf(monkeypatch, near, probed=steps)
+    assert lengths[0] == math.inf
+    assert lengths[1] == attack == pytest.approx(1.5)
+    assert NET(witness[None])[0, 0] <= 0.0
+    assert (certified, status) == (0.5, RadiusStatus.BUDGET.code)
