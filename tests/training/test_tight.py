@@ -10,6 +10,7 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.training import heads
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import Controller, Judgement
 from featavg.training.controllers.error import ErrorControl
@@ -335,3 +336,20 @@ def test_a_fingerprint_sees_shapes_values_and_words():
         fingerprint([np.zeros((2, 3))], "other"),
     ]
     assert len(set(names)) == 4
+
+
+@pytest.mark.parametrize(("labels", "neurons"), [("coarse", 5), ("fine", 2)])
+def test_the_rate_of_a_head_undoes_its_second_layer(monkeypatch, labels, neurons):
+    """rate * m (or h) / mean |x|^2, here 0.5 * neurons / 2.5."""
+    rates = []
+
+    def look(objective, params, *, controller, **rest):
+        rates.append(controller.rate)
+        raise InterruptedError
+
+    monkeypatch.setattr(heads, "run", look)
+    x, classes = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([0, 1])
+    recipe = heads.HeadRecipe(m=5, h=2, rate=0.5)
+    with pytest.raises(InterruptedError):
+        heads.train_head(x, classes, np.array([0, 1]), labels, recipe, seed=0)
+    assert rates == [pytest.approx(0.5 * neurons / 2.5)]
