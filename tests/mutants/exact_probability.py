@@ -162,10 +162,28 @@ MUTANTS = [
             EXACT_EDGES("test_what_flips_somewhere_is_not_called_never"),
         ),
         (
+            "        if slope[r] * biases[r] > raised:\n            return False\n",
+            "",
+            "biases may lift a rival above its mixture",
+            EXACT_TIGHT("test_a_mixture_is_checked_in_fractions"),
+        ),
+        (
+            "if exact is None or any(v < 0 for v in exact):",
+            "if exact is None:",
+            "negative mixtures dominate anything",
+            EXACT_TIGHT("test_a_mixture_is_checked_in_fractions"),
+        ),
+        (
             "all(sum(table[o, v] for v in rivals) <= 1 for o in outputs)",
             "True",
             "an own output is used more than once",
             EXACT_EDGES("test_equal_shares_are_no_proof_but_a_full_row_is"),
+        ),
+        (
+            "columns_fit = all(sum(table[o, v] for o in outputs) <= 1 for v in rivals)",
+            "columns_fit = True",
+            "a mixture of more than everything",
+            EXACT_TIGHT("test_a_mixture_is_checked_in_fractions"),
         ),
         (
             "    if any(row[size] != 0 for row in rows[len(pivots) :]):\n        return None\n",

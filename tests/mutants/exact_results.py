@@ -120,6 +120,12 @@ MUTANTS = [
             EXACT_TIGHT("test_the_linf_bound_clips_multipliers_that_prove_nothing"),
         ),
         (
+            "own = np.maximum(multipliers[: len(constant)], 0.0)",
+            "own = multipliers[: len(constant)]",
+            "negative multipliers count",
+            EXACT_TIGHT("test_the_linf_bound_clips_multipliers_that_prove_nothing"),
+        ),
+        (
             "        gap -= 1e-13 * float(own @ np.abs(constant) + beta @ np.abs(self.at_x))\n",
             "",
             "the bound ignores rounding of its depth",
@@ -194,6 +200,12 @@ MUTANTS = [
             "attacks are not written into their places",
             EXACT_TIGHT("test_put_and_blank"),
         ),
+        (
+            "return cls(**joined, witness=np.concatenate(witnesses), norm=parts[0].norm)",
+            "return cls(**joined, witness=np.concatenate(witnesses))",
+            "l_inf radii become l2 when joined",
+            EXACT_TIGHT("test_joined_radii_keep_their_norm"),
+        ),
     ),
     *mutants_of(
         "robustness/exact/budget.py",
@@ -209,6 +221,12 @@ MUTANTS = [
             "a deadline is never met",
             EXACT_TIGHT("test_a_budget_is_spent_at_its_last_node"),
         ),
+        (
+            "np.linalg.lstsq(rows, -lengths)",
+            "np.linalg.lstsq(rows, lengths)",
+            "witnesses are nudged outwards, back over the boundary",
+            EXACT_TIGHT("test_inwards_is_away_from_every_constraint"),
+        ),
     ),
     *mutants_of(
         "robustness/exact/witness.py",
@@ -216,6 +234,12 @@ MUTANTS = [
             "alone = decision_margins(net, points[:1], label[:1], positive, readout)[0] <= 0",
             "alone = True",
             "a step that does not flip is a witness",
+            EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
+        ),
+        (
+            "for candidate in sorted(found.candidates, key=lambda one: one.length):",
+            "for candidate in found.candidates:",
+            "the first candidate is taken for the nearest",
             EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
         ),
         (
