@@ -16,8 +16,9 @@ from featavg.training.margin_network import attempt as attempts  # noqa: E402
 from featavg.training.margin_network import epoch, support  # noqa: E402
 from featavg.training.margin_network.epoch import Images, Measured  # noqa: E402
 from featavg.training.margin_network.network_pass import ROUND_OFF, Activations  # noqa: E402
-from featavg.training.margin_network.run import MarginRun, MarginSettings  # noqa: E402
-from featavg.training.margin_network.support import SupportRule, support_of  # noqa: E402
+from featavg.training.margin_network.run import MarginRun  # noqa: E402
+from featavg.training.margin_network.settings import MarginSettings, SupportRule  # noqa: E402
+from featavg.training.margin_network.support import support_of  # noqa: E402
 
 SETTINGS = MarginSettings(
     network=MarginCNN(size=8, channels=(1, 1), hidden=2), support=SupportRule()

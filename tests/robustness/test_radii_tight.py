@@ -51,7 +51,7 @@ def test_a_score_of_zero_is_flipped():
 
 def _without_witness(monkeypatch):
     nowhere = lambda net, space, x, *rest: (math.inf, np.full_like(x, np.nan))  # noqa: E731
-    monkeypatch.setattr(radii_module, "checked", nowhere)
+    monkeypatch.setattr(radii_module, "checked_witness", nowhere)
 
 
 def test_where_no_candidate_flips_an_attack_is_asked(monkeypatch):
@@ -96,7 +96,7 @@ def _linf(monkeypatch, result, start=None, probed=()):
         lengths.extend(probe(np.array(step)) for step in probed)
         return result(guess)
 
-    monkeypatch.setattr(linf, "search", search)
+    monkeypatch.setattr(linf, "linf_search", search)
     model = network_model(NET)
     start = None if start is None else np.array(start)
     answer = linf._one(model, reduce(NET), np.ones(1, bool), X[0], 1, start, False, None)
