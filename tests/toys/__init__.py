@@ -1,0 +1,1 @@
+"""One toy of everything that can be added by adding a file; `tests/test_adding.py` adds them."""
