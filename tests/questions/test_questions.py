@@ -32,7 +32,8 @@ def test_equal_angles_are_those_of_the_ideal_networks(cosine):
     task = MultiCluster(k=10, d=1000, cosine=cosine)
     margin, alpha = averaged_margin(task)
     assert margin == pytest.approx(np.sqrt(1000 * (1 - cosine) / 10))
-    assert alpha == pytest.approx(np.full(10, alpha.mean()))
+    if cosine > -1 / 9:  # features that sum to zero leave the multipliers a choice
+        assert alpha == pytest.approx(np.full(10, alpha.mean()))
     assert decoupled_margin(task) == pytest.approx(np.sqrt(1000 * (1 - cosine) / 2))
     centres, y = task.features, task.cluster_labels
     ideal = radii(feature_averaging(task), task.features_in(10), y=y, jobs=1)
