@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -51,9 +52,13 @@ class Registry(Generic[P]):
 
     def names(self) -> list[str]:
         """All of them, in alphabetical order."""
+        return sorted(self._listed | set(self._added))
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        """The names of the files, read once: a sweep builds thousands of settings."""
         files = (path.stem for path in (_PACKAGE / self.folder).glob("*.py"))
-        listed = {name.replace("_", "-") for name in files if not name.startswith("_")}
-        return sorted(listed | set(self._added))
+        return frozenset(name.replace("_", "-") for name in files if not name.startswith("_"))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

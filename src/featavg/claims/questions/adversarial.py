@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
+from featavg.claims.requirements import run_folder
 from featavg.experiments.questions import adversarial_study
 
 SHARE = 0.75  # of sqrt(d/2): more than averaging can stand, less than decoupling does
@@ -17,7 +18,8 @@ SHARE = 0.75  # of sqrt(d/2): more than averaging can stand, less than decouplin
 
 def adversarial(settings: ClaimSettings) -> Evidence:
     """The claim."""
-    study = adversarial_study(settings.seeds, progress=settings.progress)
+    store = run_folder(settings) / "questions"
+    study = adversarial_study(settings.seeds, store=store, progress=settings.progress)
     radius, index = study.at("radius", SHARE), study.at("index", SHARE)
     fine, plain = study.fine[:, 0], study.at("radius", 0.0)
     best = study.column("radius").max(axis=0)

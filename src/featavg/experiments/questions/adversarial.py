@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+import featavg
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
@@ -26,6 +28,8 @@ from featavg.measures.averaging import averaging_index
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
 from featavg.robustness.radii import radii
+from featavg.storage.files import dumps, write
+from featavg.storage.reading import read_json
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.objectives.adversarial import AdversarialObjective, worst_case
@@ -133,9 +137,16 @@ class AdversarialStudy(Result):
 def adversarial_study(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     shares: tuple[float, ...] = SHARES,
+    store: str | Path | None = None,
     progress: Progress = silent,
 ) -> AdversarialStudy:
-    """Train at every radius with class labels, once with cluster labels, and measure exactly."""
+    """Train at every radius with class labels, once with cluster labels, and measure exactly.
+
+    Args:
+        seeds: one sample and one initialisation each.
+        shares: training radii in units of sqrt(d/2).
+        store: folder for finished runs, which are then not done again.
+    """
     table = np.zeros((len(shares), len(seeds), len(COLUMNS)))
     fine, fine_robust = np.zeros((len(seeds), 2)), np.zeros((len(shares), len(seeds)))
     lengths = np.array(shares) * math.sqrt(D / 2)
@@ -149,8 +160,24 @@ def adversarial_study(
         fine_robust[:, j] = [(found.certified > length).mean() for length in lengths]
         for i, length in enumerate(lengths):
             progress((j + i / len(shares)) / len(seeds), f"seed {seed}, radius {length:.1f}")
-            table[i, j] = _trained_at(task, seed, float(length))
+            table[i, j] = _kept_or_trained(task, seed, float(length), store)
     return AdversarialStudy(tuple(shares), table, fine, fine_robust)
+
+
+def _kept_or_trained(
+    task: MultiCluster, seed: int, length: float, store: str | Path | None
+) -> list[float]:
+    """A row of `COLUMNS`, or the one that an earlier run of the same version left."""
+    if store is None:
+        return _trained_at(task, seed, length)
+    name = f"adversarial-{featavg.__version__}-n{N}-steps{STEPS}-seed{seed}-{length:.6g}.json"
+    path = Path(store) / name
+    if path.exists():
+        row: list[float] = read_json(path)
+        return row
+    row = _trained_at(task, seed, length)
+    write(path, dumps(row))
+    return row
 
 
 def _trained_at(task: MultiCluster, seed: int, length: float) -> list[float]:
