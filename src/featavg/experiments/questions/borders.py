@@ -161,7 +161,9 @@ class BorderMap(Result):
         usual = {"k": K, "d": D, "n": N, "m": M, "sigma": 1.0}
         if name == self.diagram.rows[0]:
             return lines
-        return across if name == self.diagram.columns[0] else np.full(lines.shape, usual[name])
+        return (
+            across if name == self.diagram.columns[0] else np.full(lines.shape, float(usual[name]))
+        )
 
     @property
     def relative_gain(self) -> Float[ndarray, "r c"]:

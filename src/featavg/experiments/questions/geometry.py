@@ -15,7 +15,6 @@ classes. For equal norms, cosines and clusters these are sqrt(d(1-c)/k) and sqrt
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +38,8 @@ from featavg.progress import Progress, silent
 K, D, N, SIGMA, GROUP = 10, 1000, 200, 0.2, 8
 # The paper's training at d = 1000, for a tenth of the time in which a cluster is learned; and until
 # the loss is far below one, where the margin rules.
-EARLY: Mapping[str, Any] = {"lr": 1e-3, "steps": 20}
-LATE: Mapping[str, Any] = {
+EARLY: dict[str, Any] = {"lr": 1e-3, "steps": 20}
+LATE: dict[str, Any] = {
     "controller": "loss-based",
     "lr": 1e-5,
     "steps": 3000,
