@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import typer
 
 from featavg import __version__
 from featavg.commands import Interrupted
+from featavg.commands.checked import checked, refuse_empty
 from featavg.errors import InputError
 
 # Names of modules in featavg.commands.
@@ -55,7 +57,18 @@ def make_app() -> typer.Typer:
     app.callback()(_featavg)
     for group in GROUPS:
         import_module(f"featavg.commands.{group}").register(app)
+    _check_all(app)
     return app
+
+
+def _check_all(app: typer.Typer) -> None:
+    """Put the boundary in front of every command."""
+    for command in app.registered_commands:
+        if command.callback is not None:
+            command.callback = checked(command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _check_all(group.typer_instance)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = _options_first(list(sys.argv[1:] if arguments is None else arguments))
     try:
+        refuse_empty(given)
         with _one_line_warnings():
             code = make_app()(given or ["--help"], prog_name="featavg", standalone_mode=False)
     except InputError as error:
@@ -142,16 +156,21 @@ class _ToStandardError(logging.Handler):
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Python's warnings are three lines about source code: for users they are one, if at all."""
+    """Python's warnings are lines about source code: for users they are one, if at all."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         logging.getLogger("featavg").info("%s: %s", category.__name__, message)
 
-    before, warnings.showwarning = warnings.showwarning, show
+    def thread_failed(about: threading.ExceptHookArgs) -> None:
+        # A pool that is torn down by Ctrl-C: its threads' tracebacks are of no use to anyone.
+        logging.getLogger("featavg").debug("in a thread: %r", about.exc_value)
+
+    before = warnings.showwarning, threading.excepthook
+    warnings.showwarning, threading.excepthook = show, thread_failed
     try:
         yield
     finally:
-        warnings.showwarning = before
+        warnings.showwarning, threading.excepthook = before
 
 
 def _options_first(given: list[str]) -> list[str]:

@@ -186,7 +186,7 @@ def test_partitions(text, expected):
 
 @pytest.mark.parametrize("text", ["0,1/2", "0,1/1,2,3", "a/b", "", "0,1,2,3/4"])
 def test_bad_partitions_are_refused(text):
-    with pytest.raises(InputError, match="partition"):
+    with pytest.raises(InputError, match="groups"):
         partition(text, 4)
 
 

@@ -366,3 +366,79 @@ def test_a_support_run_resumes_to_the_same_bits(support_run, tmp_path: Path) -> 
     parts = fit(tmp_path, SUPPORT, digits(100), epochs=60)
     for name, array in support_run.params.items():
         assert array.tobytes() == parts.params[name].tobytes()
+
+
+def test_a_kill_between_the_two_renames_does_not_hide_the_checkpoint(tmp_path: Path) -> None:
+    """`fit` once looked for the folder by name alone and silently began again."""
+    begun = fit(tmp_path, SETTINGS, digits(), epochs=2)
+    (tmp_path / CHECKPOINT).rename(tmp_path / f".{CHECKPOINT}.replaced")
+    resumed = fit(tmp_path, SETTINGS, digits(), epochs=2)
+    assert resumed.seconds == begun.seconds  # nothing was trained again
+    assert resumed.epoch == 2
+
+
+def test_a_folder_is_one_run_at_a_time(tmp_path: Path) -> None:
+    from featavg.storage.locks import locked
+
+    with locked(tmp_path), pytest.raises(InputError, match="in use by another run"):
+        fit(tmp_path, SETTINGS, digits(), epochs=1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ("--passes 0", "passes"),
+        ("--threads 0", "threads"),
+        ("--hidden 0", "hidden"),
+        ("--channels 1.5,2", "channels"),
+        ("--channels 0,2", "channels"),
+        ("--until nan", "until"),
+    ],
+)
+def test_impossible_runs_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: str, word: str
+) -> None:
+    line = ["margins", "train", "digits", "--out", str(tmp_path / "run"), *flags.split()]
+    assert main(line) == 2
+    told = capsys.readouterr().err
+    assert word in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_target_above_a_loss_of_one_is_reached(tmp_path: Path) -> None:
+    run = fit(tmp_path, SETTINGS, digits(), epochs=50, until=0.2)
+    assert run.outcome is Outcome.TARGET_LOSS
+
+
+def test_pictures_in_colour_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from featavg.experiments.margins import margin_table
+
+    class InColour:
+        shape = (3, 32, 32)
+
+    monkeypatch.setattr(margin_table, "load", lambda *given: InColour())
+    with pytest.raises(InputError, match="colour"):
+        margin_table.train_margin_network(tmp_path / "run", "cifar10", SETTINGS)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signal masks")
+def test_ctrl_c_with_two_workers_is_one_line(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "featavg", "margins", "train", "digits", "--workers", "2"]
+    process = subprocess.Popen(
+        [*program, "--out", str(tmp_path / "run"), "--channels", "2,2", "--hidden", "4"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "run" / "about.json").exists() and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.5)  # the workers are importing torch
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.splitlines() == [
+        f"Interrupted: `featavg margins resume {tmp_path / 'run'}` goes on."
+    ]

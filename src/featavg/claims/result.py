@@ -182,7 +182,7 @@ def command_for(claim: Claim, settings: ClaimSettings) -> str:
 def strict_json(value: object) -> object:
     """`value` with NumPy's types made plain and non-finite numbers made strings.
 
-    >>> strict({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
+    >>> strict_json({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
     {'a': 'nan', 'b': [3, '-inf']}
     """
     if isinstance(value, Mapping):

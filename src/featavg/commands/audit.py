@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from featavg.commands.machine import Json, write_json
 from featavg.commands.torch_threads import Threads, use_torch
 from featavg.data.image_sets.registry import named
 
@@ -45,20 +45,23 @@ def _audit(
     mean: Annotated[str, typer.Option(help="Subtracted by channel, commas between.")] = "0",
     std: Annotated[str, typer.Option(help="Divided by channel, commas between.")] = "1",
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
-    clusters: Annotated[int | None, typer.Option(help="Per class, with --no-fine.")] = None,
+    clusters: Annotated[int | None, typer.Option(min=2, help="Per class, with --no-fine.")] = None,
     embedding: Annotated[
         Path | None,
         typer.Option(help="With --no-fine: npy file with a row per test image."),
     ] = None,
     layer: Annotated[str, typer.Option(help="Where the shared gradient is read.")] = "auto",
-    images: Annotated[int, typer.Option(help="For accuracy, gradients and features.")] = 1000,
-    radii: Annotated[int, typer.Option(help="Images whose radius is looked for.")] = 200,
-    gradients: Annotated[int, typer.Option(help="Per image, for the attack.")] = 60,
-    seed: Annotated[int, typer.Option(help="Of the sample of images.")] = 0,
+    images: Annotated[
+        int, typer.Option(min=1, help="For accuracy, gradients and features.")
+    ] = 1000,
+    radii: Annotated[int, typer.Option(min=1, help="Images whose radius is looked for.")] = 200,
+    gradients: Annotated[int, typer.Option(min=1, help="Per image, for the attack.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample of images.")] = 0,
     threads: Threads = 0,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
     ] = None,
+    json: Json = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
     from featavg import load_images
@@ -66,7 +69,7 @@ def _audit(
     from featavg.commands.tables import console
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
-    from featavg.storage.files import usable_folder, write
+    from featavg.storage.files import dumps, usable_folder, write
     from featavg.storage.reading import read_arrays
 
     use_torch(threads)
@@ -77,11 +80,11 @@ def _audit(
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
     one_of("readout", readout, ("probability", "max"))
     shift, scale = one_or_list("mean", mean), one_or_list("std", std)
-    network = load_model(model, weights)
-    other = None if twin is None else load_model(twin, twin_weights)
-    task = load_images(data, groups, data_dir)
     vectors = None if embedding is None else next(iter(read_arrays(embedding).values()))
     usable_folder(out)
+    task = load_images(data, groups, data_dir)
+    network = load_model(model, weights)
+    other = None if twin is None else load_model(twin, twin_weights, "twin")
     with ProgressBar() as progress:
         result = audit(
             network,
@@ -104,7 +107,8 @@ def _audit(
             progress=progress,
             embedding=vectors,
         )
-    write(out / "audit.json", json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n")
+    write(out / "audit.json", dumps(result.to_json()))
     page = write_audit(result, out, pictures_of(result, task.test.pixels))
     console().print(repr(result), markup=False)
     console().print(f"Page: {page}", markup=False)
+    write_json(json, result.to_json())

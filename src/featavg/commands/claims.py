@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from featavg.commands.checked import MOST_SEEDS
+
 Only = Annotated[
     list[str] | None,
     typer.Option(help="A claim, or the beginning of its id; may be repeated.", metavar="ID"),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Run the full tier too: hours, real data.")]
-Seeds = Annotated[int, typer.Option(help="How many seeds, counted from 0.")]
+Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="How many seeds, counted from 0.")]
 Json = Annotated[Path | None, typer.Option(help="Write every number and verdict to this file.")]
 Out = Annotated[
     Path | None, typer.Option(help="Folder of the report.  [default: featavg-results/report]")
@@ -71,8 +73,11 @@ def _claims(
 ) -> None:
     """List the claims: id, tier, what they say, and their last verdict if one was recorded."""
     from featavg.claims.registry import find_claims
+    from featavg.errors import InputError
     from featavg.report import DEFAULT_OUT
 
+    if out is not None and not out.is_dir():
+        raise InputError("out", f"({out}) is not a folder", "give what `featavg reproduce` wrote")
     rows = [
         {
             "id": claim.id,

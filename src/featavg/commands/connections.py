@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from featavg.commands.checked import MOST_NEURONS, MOST_POINTS, MOST_SEEDS
+from featavg.commands.machine import Json, write_json
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
     from featavg.figures.figure import Figure
     from featavg.figures.result import Result
 
-Seeds = Annotated[int, typer.Option(help="How many seeds, counted from 0.")]
+Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="How many seeds, counted from 0.")]
 Out = Annotated[Path, typer.Option(help="Folder for the figures and the numbers.")]
-K = Annotated[int, typer.Option(help="Clusters.")]
-D = Annotated[int, typer.Option(help="Dimension.")]
-N = Annotated[int, typer.Option(help="Training points.")]
+K = Annotated[int, typer.Option(min=2, help="Clusters.")]
+D = Annotated[int, typer.Option(min=1, help="Dimension.")]
+N = Annotated[int, typer.Option(min=1, max=MOST_POINTS, help="Training points.")]
 FOLDER = results_folder("connections")
 
 
@@ -34,24 +36,27 @@ def register(app: typer.Typer) -> None:
 
 def _min_vidal(
     p: Annotated[list[float] | None, typer.Option(help="Power; may be repeated [1 3].")] = None,
-    noise: Annotated[float, typer.Option(help="Length of the noise; features have 1.")] = 0.01,
+    noise: Annotated[
+        float, typer.Option(min=0, help="Length of the noise; features have 1.")
+    ] = 0.01,
     k: K = 10,
-    positive: Annotated[int | None, typer.Option(help="Positive clusters [60%].")] = None,
+    positive: Annotated[int | None, typer.Option(min=1, help="Positive clusters [60%].")] = None,
     d: D = 1000,
     n: N = 300,
-    width: Annotated[int, typer.Option(help="Neurons.")] = 80,
+    width: Annotated[int, typer.Option(min=1, max=MOST_NEURONS, help="Neurons.")] = 80,
     scale: Annotated[float, typer.Option(help="Scale of the first weights.")] = 1e-7,
     time: Annotated[float, typer.Option(help="Gradient-flow time.")] = 16_000.0,
     seeds: Seeds = 1,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """Min and Vidal 2024: relu^p neurons, and which limit they are near."""
     from featavg.experiments.connections import power_relu_run
     from featavg.progress import ProgressBar
     from featavg.storage.files import usable_folder
 
-    plans = [(power, seed) for power in p or [1.0, 3.0] for seed in _seeds(seeds)]
-    folder = usable_folder(out)
+    plans = [(power, seed) for power in p or [1.0, 3.0] for seed in range(seeds)]
+    folder, runs = usable_folder(out), []
     with ProgressBar() as progress:
         for i, (power, seed) in enumerate(plans):
             progress(i / len(plans), f"p = {power:g}, seed {seed}")
@@ -60,6 +65,8 @@ def _min_vidal(
                 time=time,
             )  # fmt: skip
             _show(f"min-vidal-p{power:g}-seed{seed}".replace(".", "-"), run, folder)
+            runs.append({"p": power, "seed": seed, **run.to_json()})
+    write_json(json, runs)
 
 
 def _simplicity(
@@ -68,20 +75,23 @@ def _simplicity(
     ] = "lms-5",
     d: D = 50,
     n: N = 20_000,
-    width: Annotated[list[int] | None, typer.Option(help="Of a hidden layer [100 100].")] = None,
-    steps: Annotated[int, typer.Option(help="SGD steps.")] = 800,
+    width: Annotated[
+        list[int] | None, typer.Option(min=1, max=MOST_NEURONS, help="Of a hidden layer [100 100].")
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="SGD steps.")] = 800,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.3,
     momentum: Annotated[float, typer.Option(help="Momentum.")] = 0.9,
     seeds: Seeds = 1,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """Shah et al. 2020: train on slab data, then shuffle blocks of coordinates."""
     from featavg.experiments.connections import slab_reliance
 
     widths = tuple(width or (100, 100))
     _run(
-        "simplicity", slab_reliance, out, task, d=d, n=n, widths=widths, steps=steps, lr=lr,
-        momentum=momentum, seeds=_seeds(seeds),
+        "simplicity", slab_reliance, out, json, task, d=d, n=n, widths=widths, steps=steps, lr=lr,
+        momentum=momentum, seeds=range(seeds),
     )  # fmt: skip
 
 
@@ -91,70 +101,75 @@ def _margin(
     leak: Annotated[float, typer.Option(help="Slope of the leaky ReLU below 0.")] = 0.1,
     seeds: Seeds = 5,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """Lyu et al. 2021: a line from a small start, and the best margin of any network."""
     from featavg.experiments.connections import hinted_margin
 
-    _run("margin", hinted_margin, out, angle, hint, leak, seeds=_seeds(seeds))
+    _run("margin", hinted_margin, out, json, angle, hint, leak, seeds=range(seeds))
 
 
 def _features(
     k: K = 10,
     d: D = 3072,
-    n: Annotated[int, typer.Option(help="Points to measure on.")] = 20_000,
+    n: Annotated[int, typer.Option(min=1, max=MOST_POINTS, help="Points to measure on.")] = 20_000,
     seeds: Seeds = 5,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """Ilyas et al. 2019: useful and robustly useful features, ideal and learnt."""
     from featavg.experiments.connections import useful_features
 
-    _run("features", useful_features, out, k, d, n, seeds=_seeds(seeds))
+    _run("features", useful_features, out, json, k, d, n, seeds=range(seeds))
 
 
 def _manifold(
     k: K = 10,
     d: D = 3072,
-    r: Annotated[int, typer.Option(help="Dimension of the subspace.")] = 100,
+    r: Annotated[int, typer.Option(min=1, help="Dimension of the subspace.")] = 100,
     seeds: Seeds = 2,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """Shamir et al.: exact minimal perturbations, split along the data's subspace."""
     from featavg.experiments.connections import off_manifold
 
-    _run("manifold", off_manifold, out, k, d, r, seeds=_seeds(seeds), more=("plane_figure",))
+    _run("manifold", off_manifold, out, json, k, d, r, seeds=range(seeds), more=("plane_figure",))
 
 
 def _expressivity(
-    m: Annotated[int, typer.Option(help="Dimension of the cube of vertices.")] = 10,
+    m: Annotated[int, typer.Option(min=1, help="Dimension of the cube of vertices.")] = 10,
     gap: Annotated[float, typer.Option(help="Width of the last coordinate.")] = 0.05,
-    eps: Annotated[float, typer.Option(help="Length of the perturbation.")] = 0.25,
+    eps: Annotated[float, typer.Option(min=1e-9, help="Length of the perturbation.")] = 0.25,
     seeds: Seeds = 5,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """Li et al. 2022: a line that is right and never robust, and what robustness costs."""
     from featavg.experiments.connections import expressivity
 
-    _run("expressivity", expressivity, out, m, gap, eps, seeds=_seeds(seeds))
+    _run("expressivity", expressivity, out, json, m, gap, eps, seeds=range(seeds))
 
 
 def _picture(
     k: K = 10,
     d: D = 3072,
     n: N = 1000,
-    seed: Annotated[int, typer.Option(help="Of the trained networks.")] = 0,
-    steps: Annotated[int, typer.Option(help="Training steps of the film.")] = 100,
-    every: Annotated[int, typer.Option(help="A frame every so many steps.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="Of the trained networks.")] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps of the film.")] = 100,
+    every: Annotated[int, typer.Option(min=1, help="A frame every so many steps.")] = 4,
     animate: Annotated[
         bool, typer.Option("--animate", help="Make a film of the training.")
     ] = False,
     out: Out = FOLDER,
+    json: Json = None,
 ) -> None:
     """The line and the zigzag, with clusters, exact perturbations and their balls."""
     from featavg.experiments.connections import boundary_picture, film
     from featavg.figures.matplotlib_figure import animate as write
     from featavg.progress import ProgressBar
 
-    folder = _run("picture", boundary_picture, out, k, d, n, seed, more=("attack_figure",))
+    folder = _run("picture", boundary_picture, out, json, k, d, n, seed, more=("attack_figure",))
     if animate:
         with ProgressBar() as progress:
             frames = film(k, d, n, seed, steps, every)
@@ -173,18 +188,11 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _seeds(count: int) -> range:
-    from featavg.errors import InputError
-
-    if count < 1:
-        raise InputError("seeds", f"is {count}", "give at least one")
-    return range(count)
-
-
 def _run(
     name: str,
     experiment: Callable[..., Result],
     out: Path,
+    json: Path | None,
     *arguments: object,
     more: tuple[str, ...] = (),
     **options: object,
@@ -197,6 +205,7 @@ def _run(
     with ProgressBar() as progress:
         result = experiment(*arguments, progress=progress, **options)
     _show(name, result, folder, *(getattr(result, figure)() for figure in more))
+    write_json(json, result.to_json())
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 import os
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from featavg.commands import Interrupted
+from featavg.commands.checked import MOST_NEURONS, MOST_WORKERS
+from featavg.commands.machine import Json, write_json
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
@@ -21,9 +22,12 @@ RUN = results_folder("margins")
 
 Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run.")]
-Passes = Annotated[int, typer.Option(help="Stop when so many passes count.")]
+Passes = Annotated[int, typer.Option(min=1, help="Stop when so many passes count.")]
 Workers = Annotated[
-    int, typer.Option(help="Attempts side by side; the numbers do not depend on it.")
+    int,
+    typer.Option(
+        min=1, max=MOST_WORKERS, help="Attempts side by side; the numbers do not depend on it."
+    ),
 ]
 Until = Annotated[
     float | None, typer.Option(help="Stop at this log10 of the training loss, such as -20.07.")
@@ -51,14 +55,20 @@ def _train(
     until: Until = None,
     biases: Annotated[str, typer.Option(help="A bias in the first layer, or in all.")] = "first",
     channels: Annotated[str, typer.Option(help="Of the two convolutions.")] = "32,64",
-    hidden: Annotated[int, typer.Option(help="Width of the full layer.")] = 1024,
-    seed: Annotated[int, typer.Option(help="Of weights and order.")] = 0,
+    hidden: Annotated[
+        int, typer.Option(min=1, max=MOST_NEURONS, help="Width of the full layer.")
+    ] = 1024,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights and order.")] = 0,
     rule: Annotated[
         str, typer.Option(help="loss-based (as published), constant, or support.")
     ] = "loss-based",
     rate: Annotated[float, typer.Option(help="The first rate, or the constant one.")] = 0.1,
-    threads: Annotated[int, typer.Option(help="Threads of torch; part of what makes bits.")] = 1,
+    threads: Annotated[
+        int,
+        typer.Option(min=1, max=MOST_WORKERS, help="Threads of torch; part of what makes bits."),
+    ] = 1,
     workers: Workers = 2,
+    json: Json = None,
 ) -> None:
     """Train with SGD, batches of 100 and the loss-based rate.
 
@@ -75,9 +85,9 @@ def _train(
 
     _torch()
     one_of("rule", rule, ("loss-based", "constant", "support"))
-    widths = [int(width) for width in listed("channels", channels)]
-    if len(widths) != 2 or min(*widths, hidden) < 1:
-        raise InputError("channels", f"are {channels!r}", "give two positive numbers, as 32,64")
+    widths = [int(width) for width in listed("channels", channels) if width == int(width)]
+    if len(widths) != 2:
+        raise InputError("channels", f"are {channels!r}", "give two whole numbers, as 32,64")
     task = load(data, data_dir)
     settings = MarginSettings(
         network=MarginCNN(task.shape[-1], (widths[0], widths[1]), hidden, task.fine, biases),
@@ -86,7 +96,7 @@ def _train(
         controller=Constant(rate) if rule == "constant" else LossBased(rate),
         support=SupportRule(first_rate=rate) if rule == "support" else None,
     )
-    _go(out, data, settings, data_dir, passes, until, workers)
+    _go(out, data, settings, data_dir, passes, until, workers, json)
 
 
 def _resume(
@@ -95,6 +105,7 @@ def _resume(
     passes: Passes = 10_000,
     until: Until = None,
     workers: Workers = 2,
+    json: Json = None,
 ) -> None:
     """Go on with a run, whatever it was started with."""
     from featavg.experiments.margins import data_of_run
@@ -103,7 +114,7 @@ def _resume(
 
     _torch()
     settings = read_run(out / CHECKPOINT).settings
-    _go(out, data_of_run(out), settings, data_dir, passes, until, workers)
+    _go(out, data_of_run(out), settings, data_dir, passes, until, workers, json)
 
 
 def _show(
@@ -112,22 +123,33 @@ def _show(
 ) -> None:
     """The rows that the run has reached, beside the published ones, and where it stands."""
     from featavg.experiments.margins import margin_table
+    from featavg.storage.files import dumps
 
     _torch()
     result = margin_table(out)
-    typer.echo(json.dumps(result.to_json(), indent=1) if as_json else result.summary())
+    typer.echo(dumps(result.to_json()).rstrip() if as_json else result.summary())
 
 
 def _linear(
     data: Annotated[Path, typer.Argument(help="npz file with x (n x d) and y (-1, +1).")],
     log_times: Annotated[str, typer.Option(help="log t at which to look.")] = "10,100,1000,10000",
+    out: Annotated[Path | None, typer.Option(help="Folder for the figure.")] = None,
+    json: Json = None,
 ) -> None:
     """The max-margin direction of your points, and how gradient flow drifts to it."""
     from featavg.commands.parse import listed
     from featavg.data.user_points import read_labelled
     from featavg.experiments.margins import linear_drift
+    from featavg.figures.matplotlib_figure import save
+    from featavg.storage.files import usable_folder
 
-    typer.echo(linear_drift(*read_labelled(data), listed("log-times", log_times)).summary())
+    if out is not None:
+        usable_folder(out)
+    drift = linear_drift(*read_labelled(data), listed("log-times", log_times))
+    typer.echo(drift.summary())
+    if out is not None:
+        save(drift.figure(), out, drift.figure().name)
+    write_json(json, drift.to_json())
 
 
 def _go(
@@ -138,8 +160,9 @@ def _go(
     passes: int,
     until: float | None,
     workers: int,
+    json: Path | None,
 ) -> None:
-    from featavg.experiments.margins import train_margin_network
+    from featavg.experiments.margins import margin_table, train_margin_network
     from featavg.progress import ProgressBar
 
     goal = -math.inf if until is None else until
@@ -153,6 +176,8 @@ def _go(
         raise Interrupted(f"Interrupted: `featavg margins resume {out}` goes on.") from None
     end = f"{run.epoch} passes, log10 loss {run.log10_loss:.2f}, {run.outcome.value}"
     typer.echo(f"{end}: see `featavg margins show {out}`.")
+    if json is not None:
+        write_json(json, margin_table(out).to_json())
 
 
 def _torch() -> None:

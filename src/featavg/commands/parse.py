@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from featavg.errors import InputError
 
 
@@ -12,7 +14,10 @@ def listed(argument: str, text: str) -> list[float]:
     [1.0, 2.5]
     """
     try:
-        return [float(part) for part in text.split(",")]
+        values = [float(part) for part in text.split(",")]
+        if not all(map(math.isfinite, values)):
+            raise ValueError
+        return values
     except ValueError:
         remedy = "give numbers with commas between them, such as 1,2.5"
         raise InputError(argument, f"is {text!r}", remedy) from None

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from featavg.commands.checked import MOST_POINTS
+from featavg.commands.machine import Json
 from featavg.nets.readouts import NAMES
 
 
@@ -17,15 +19,17 @@ def register(app: typer.Typer) -> None:
 
 def _radius(
     result: Annotated[Path, typer.Argument(help="The folder that `featavg simulate` wrote.")],
-    points: Annotated[int, typer.Option(help="How many fresh points.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the points.")] = 1,
+    points: Annotated[
+        int, typer.Option(min=1, max=MOST_POINTS, help="How many fresh points.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the points.")] = 1,
     readout: Annotated[
         str, typer.Option(help=f"How cluster outputs become a class: {', '.join(NAMES)}.")
     ] = "probability",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the curve and the histogram.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="File for everything, for machines.")] = None,
+    json: Json = None,
 ) -> None:
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
     from featavg.commands.tables import console, table
@@ -46,9 +50,9 @@ def _radius(
     for labels, radii in report.radii.items():
         terminal.print(f"{labels} labels, certified radii:")
         terminal.print(_histogram(radii.certified))
-    terminal.print(f"Curve and histogram: {figures}")
+    terminal.print(f"Curve and histogram: {figures}", markup=False)
     if json is not None:
-        terminal.print(f"Everything: {json}")
+        terminal.print(f"Everything: {json}", markup=False)
 
 
 def _histogram(values: object, bins: int = 10, width: int = 50) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from featavg.commands import Interrupted
+from featavg.commands.checked import MOST_SEEDS
+from featavg.commands.machine import write_json
 from featavg.nets.readouts import NAMES
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
 from featavg.storage.places import results_folder
@@ -100,6 +102,7 @@ def _simulate(
     out: Annotated[
         Path | None, _result("Result folder [featavg-results/simulations/NAME].")
     ] = None,
+    json: Annotated[Path | None, _result("File for everything, for machines.")] = None,
     overwrite: Annotated[bool, _result("Replace the result of another setting.")] = False,
     figures: Annotated[bool, _result("Draw the figures.")] = True,
     checkpoint: Annotated[Path | None, _result("Folder of the state [OUT/checkpoint].")] = None,
@@ -134,6 +137,7 @@ def _simulate(
     except KeyboardInterrupt:
         raise Interrupted(_how_to_go_on(checkpoint or folder / "checkpoint")) from None
     _show(done)
+    write_json(json, done.to_json())
 
 
 def _setting(flags: dict[str, Any]) -> Setting:
@@ -149,8 +153,8 @@ def _setting(flags: dict[str, Any]) -> Setting:
     if flags["seed"] and flags["seeds"] is not None:
         raise InputError("seed", "is given beside seeds", "give one of the two")
     if flags["seeds"] is not None:
-        if flags["seeds"] < 1:
-            raise InputError("seeds", f"is {flags['seeds']}", "give at least one")
+        if not 1 <= flags["seeds"] <= MOST_SEEDS:
+            raise InputError("seeds", f"is {flags['seeds']}", f"give from 1 to {MOST_SEEDS}")
         given["seeds"] = range(flags["seeds"])
     if flags["seed"]:
         given["seeds"] = flags["seed"]

@@ -8,6 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from featavg.commands import Interrupted
+from featavg.commands.checked import MOST_SEEDS, MOST_WORKERS
+from featavg.commands.machine import Json, write_json
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -30,17 +34,19 @@ def _sweep(
     measure: Annotated[str, typer.Option(help="What to measure; --list-measures tells all.")] = (
         "index,radii"
     ),
-    seeds: Annotated[int, typer.Option(help="Seeds of every setting.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Seeds of every setting.")] = 5,
     way: Annotated[str, typer.Option(help="grid, random or sobol.")] = "grid",
-    samples: Annotated[int, typer.Option(help="How many random points.")] = 0,
+    samples: Annotated[int, typer.Option(min=0, help="How many random points.")] = 0,
     engine: Annotated[
         str, typer.Option(help="processes, serial, dask, or dask://HOST:PORT.")
     ] = "processes",
-    workers: Annotated[int | None, typer.Option(help="How many processes.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=MOST_WORKERS, help="How many processes.")
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for the index of runs, the table, figures and page.")
     ] = Path("featavg-sweep"),
-    json: Annotated[Path | None, typer.Option(help="File for everything, for machines.")] = None,
+    json: Json = None,
     yes: Annotated[bool, typer.Option(help="Run even a very large sweep.")] = False,
     list_measures: Annotated[bool, typer.Option(help="List what can be measured.")] = False,
 ) -> None:
@@ -49,7 +55,7 @@ def _sweep(
     from featavg.experiments.sweep import MEASURES, sweep
     from featavg.progress import ProgressBar
     from featavg.report import write_sweep
-    from featavg.storage.files import dumps, write
+    from featavg.storage.files import usable_folder
 
     terminal = console()
     if list_measures:
@@ -59,25 +65,29 @@ def _sweep(
         terminal.print(listed)
         return
     base, axes = _asked(config, set_ or [], vary or [])
-    with ProgressBar() as progress:
-        result = sweep(
-            axes,
-            out,
-            measures=measure,
-            seeds=seeds,
-            way=way,
-            samples=samples,
-            engine=engine,
-            workers=workers,
-            yes=yes,
-            progress=progress,
-            **base,
-        )
+    usable_folder(out)
+    try:
+        with ProgressBar() as progress:
+            result = sweep(
+                axes,
+                out,
+                measures=measure,
+                seeds=seeds,
+                way=way,
+                samples=samples,
+                engine=engine,
+                workers=workers,
+                yes=yes,
+                progress=progress,
+                **base,
+            )
+    except KeyboardInterrupt:
+        told = f"Interrupted: finished runs are in {out}, and the same command goes on."
+        raise Interrupted(told) from None
     terminal.print(result.summary(), markup=False)
     command = "featavg " + " ".join(sys.argv[1:])
     terminal.print(f"Table, figures and page: {write_sweep(result, out, command)}", markup=False)
-    if json is not None:
-        write(json, dumps(result.to_json()), "json")
+    write_json(json, result.to_json())
 
 
 def _asked(
@@ -96,9 +106,12 @@ def _asked(
             text = isinstance(values, str)
             axes.append(Axis.parse(f"{name}={values}") if text else Axis(name, tuple(values)))
         base |= given
-    for one in fixed:
-        axis = Axis.parse(one)
+    for text in fixed:
+        try:
+            axis = Axis.parse(text)
+        except InputError as error:
+            raise InputError("set", error.problem, "write field=value") from error
         if len(axis.values) != 1:
-            raise InputError("set", f"is {one!r}", "give one value, or use --vary")
+            raise InputError("set", f"is {text!r}", "give one value, or use --vary")
         base[axis.field] = axis.values[0]
     return base, axes + [Axis.parse(text) for text in vary]

@@ -6,17 +6,22 @@ from typing import Annotated
 
 import typer
 
+from featavg.commands.checked import MOST_WORKERS
+
 Threads = Annotated[
-    int, typer.Option(help="Threads of torch; 0 leaves its own choice. The last bits depend on it.")
+    int,
+    typer.Option(
+        min=0,
+        max=MOST_WORKERS,
+        help="Threads of torch; 0 leaves its own choice. The last bits depend on it.",
+    ),
 ]
 
 
 def use_torch(threads: int) -> None:
     """Say how to get torch if it is missing, and set its threads."""
-    from featavg.errors import InputError, torch_needed
+    from featavg.errors import torch_needed
 
-    if threads < 0:
-        raise InputError("threads", f"is {threads}", "give a number, or 0 for torch's own choice")
     torch_needed()
     if threads:
         import torch

@@ -161,12 +161,12 @@ def partition(text: str, classes: int) -> Int[ndarray, " k"]:
         parts = [[int(word) for word in part.split(",")] for part in text.split("/")]
     except ValueError as error:
         raise InputError(
-            "partition", f"is {text!r}", "write parity, halves, or classes as 0,1,2/3,4,5"
+            "groups", f"is {text!r}", "write parity, halves, or classes as 0,1,2/3,4,5"
         ) from error
     listed = sorted(j for part in parts for j in part)
     if listed != list(range(classes)):
         raise InputError(
-            "partition", f"{text!r} does not name each class once", f"name 0 to {classes - 1}"
+            "groups", f"{text!r} does not name each class once", f"name 0 to {classes - 1}"
         )
     order = reversed(range(len(parts))) if len(parts) == 2 else range(len(parts))
     groups = np.empty(classes, dtype=int)

@@ -13,7 +13,7 @@ from featavg.claims.store import any_kept, last_result, record_result, recorded_
 from featavg.claims.terminal import show_results
 from featavg.errors import InputError
 from featavg.report.page import write_report
-from featavg.storage.files import dumps, usable_folder, write
+from featavg.storage.files import dumps, usable_file, usable_folder, write
 from featavg.storage.places import results_folder, typed
 from featavg.storage.provenance import provenance
 
@@ -57,7 +57,7 @@ def reproduce(
         raise InputError("seeds", f"is {seeds}", "give at least one")
     chosen = find_claims(only, claims)
     if json is not None:
-        usable_folder(Path(json).absolute().parent, "json")
+        usable_file(Path(json), "json")
     folder = usable_folder(Path(out) if out is not None else DEFAULT_OUT)
     settings = ClaimSettings(
         seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
@@ -84,6 +84,7 @@ def rebuild(
 
     A claim that has no result there shows the one that was recorded with the package, if any.
     """
+    chosen = find_claims(only)
     out = Path(folder) if folder is not None else DEFAULT_OUT
     if not any_kept(out):
         remedy = f"run `{typed('featavg reproduce')}` first"
@@ -93,7 +94,7 @@ def rebuild(
         last_result(out, claim.id)
         or recorded_result(claim.id)
         or not_run(claim, settings, f"There is no result of it in {out}.")
-        for claim in find_claims(only)
+        for claim in chosen
     ]
     if not quiet:
         show_results(results)

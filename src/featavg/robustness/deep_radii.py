@@ -12,6 +12,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.robustness.exact import (
     EXACT_WITHIN,
     NUDGES,
@@ -131,6 +132,7 @@ def deep_radii(
     positive: ndarray | None = None,
     budget: Budget | None = None,
     gap: float = 0.01,
+    progress: Progress | None = None,
 ) -> Radii:
     r"""The l2 distance from each point to the nearest one that a deep network decides otherwise.
 
@@ -145,6 +147,7 @@ def deep_radii(
         positive: for a coarse decision of several outputs, a mask of those of class +1.
         budget: what one point may cost.
         gap: for `probability`, 1 - certified / attack at which a search may stop.
+        progress: called with the share done and a note, such as a `ProgressBar`.
 
     >>> net = Deep((np.eye(2), np.eye(2), np.eye(2)))
     >>> deep_radii(net, np.array([[3.0, 1.0]]), np.array([0])).certified.round(6)
@@ -158,6 +161,8 @@ def deep_radii(
         np.zeros(n), np.zeros(n), x.copy(), np.zeros(n, dtype=int), np.zeros(n, dtype=int)
     )
     for i in range(n):
+        if progress is not None:
+            progress(i / n, f"point {i} of {n}")
         label = int(y[i])
         if solver.decision.excess(x[i : i + 1], solver.decision.goals(label))[0] <= 0:
             radii.outcome[i] = RadiusStatus.MISCLASSIFIED.code

@@ -14,6 +14,7 @@ from featavg.errors import InputError, one_of
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact import (
     EXACT_WITHIN,
@@ -44,6 +45,7 @@ def linf_radii(
     readout: str | ReadOut = "sum",
     positive: Sequence[int] | Sequence[bool] | ndarray | None = None,
     budget: Budget | None = None,
+    progress: Progress | None = None,
 ) -> Radii:
     r"""The l_inf distance from each point to the nearest point that the network decides otherwise.
 
@@ -60,6 +62,7 @@ def linf_radii(
         readout: a piecewise linear one: "sum", "max" or your own; for one output there is no choice.
         positive: J+ over the outputs, as a mask or as indices.
         budget: linear programs and seconds a point (2000 programs unless given).
+        progress: called with the share done and a note, such as a `ProgressBar`.
 
     >>> from featavg.nets.two_layer import binary
     >>> found = linf_radii(binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
@@ -78,10 +81,12 @@ def linf_radii(
     wrong = model.margins(x, label) <= 0
     starts = _starts(model, x, labels, wrong)
     space = reduce(network)
-    parts = [
-        _one(model, space, given, x[i], int(labels[i]), starts[i], bool(wrong[i]), budget)
-        for i in range(len(x))
-    ]
+    parts = []
+    for i in range(len(x)):
+        if progress is not None:
+            progress(i / len(x), f"point {i} of {len(x)}")
+        answer = _one(model, space, given, x[i], int(labels[i]), starts[i], bool(wrong[i]), budget)
+        parts.append(answer)
     certified, attack, witness, nodes, outcome = (
         np.array([part[column] for part in parts]) for column in range(5)
     )

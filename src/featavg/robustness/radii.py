@@ -17,6 +17,7 @@ from featavg.nets.readouts.probability import Probability
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import readout_of
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact import (
     EXACT_WITHIN,
@@ -48,6 +49,8 @@ LISTED = 1024
 # Starting processes costs a second or two; work that takes less stays in this one.
 WORTH_A_POOL = 4.0
 TRIAL = 8  # points
+# Parts per process where somebody watches: enough for a bar that moves.
+PARTS = 10
 
 
 def radii(
@@ -59,6 +62,7 @@ def radii(
     budget: Budget | None = None,
     gap: float = 0.01,
     jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> Radii:
     r"""The l2 distance from each point to the nearest point that the network decides otherwise.
 
@@ -77,6 +81,7 @@ def radii(
         budget: what one point may cost.
         gap: for `probability`, 1 - certified / attack at which a search may stop.
         jobs: processes; by default all cores if there is work for some seconds, otherwise none.
+        progress: called with the share done and a note, such as a `ProgressBar`.
 
     >>> from featavg.nets.two_layer import binary
     >>> found = radii(binary(np.eye(2)), np.array([[3.0, 1.0], [1.0, 3.0]]), y=np.array([1, 1]))
@@ -90,17 +95,21 @@ def radii(
         raise InputError("gap", f"is {gap}", "give a share between 0 and 1")
     workers, trial = _workers(jobs, task, x, labels)
     if workers == 1:
-        return _solve(task, x, labels, trial)
+        return _solve(task, x, labels, trial, progress)
     from joblib import Parallel, delayed, parallel_config
 
     # Interleaved, so that hard points, which come in runs of one cluster, spread over the cores.
-    parts = [slice(i, None, workers) for i in range(workers)]
+    count = workers if progress is None else min(workers * PARTS, len(x))
+    parts = [slice(i, None, count) for i in range(count)]
     # One BLAS thread each: the matrices are tiny, and two threads on them would fight.
     with parallel_config(backend="loky", inner_max_num_threads=1):
-        solved = Parallel(n_jobs=workers)(delayed(_solve)(task, x[p], labels[p]) for p in parts)
-    result = Radii.blank(x)
-    for part, radii_of_part in zip(parts, solved, strict=True):
-        result.put(part, radii_of_part)
+        pool = Parallel(n_jobs=workers, return_as="generator")
+        solved = pool(delayed(_solve)(task, x[p], labels[p]) for p in parts)
+        result = Radii.blank(x)
+        for i, (part, radii_of_part) in enumerate(zip(parts, solved, strict=True)):
+            result.put(part, radii_of_part)
+            if progress is not None:
+                progress((i + 1) / count, f"{len(x)} points")
     return result
 
 
@@ -296,7 +305,13 @@ class _Solver:
         return RadiusStatus.OPEN if found.finished else RadiusStatus.BUDGET
 
 
-def _solve(task: _Task, x: ndarray, y: ndarray, trial: Radii | None = None) -> Radii:
+def _solve(
+    task: _Task,
+    x: ndarray,
+    y: ndarray,
+    trial: Radii | None = None,
+    progress: Progress | None = None,
+) -> Radii:
     """All points in this process; `trial` has the first few already."""
     solver = _Solver(task)
     result = Radii.blank(x)
@@ -308,6 +323,8 @@ def _solve(task: _Task, x: ndarray, y: ndarray, trial: Radii | None = None) -> R
         done = len(trial)
         result.put(slice(done), trial)
     for i in np.flatnonzero(right[done:]) + done:
+        if progress is not None:
+            progress(int(i) / len(x), f"point {i} of {len(x)}")
         answer = solver.at(x[i], z[i], int(y[i]))
         result.certified[i], result.attack[i] = answer.certified, answer.attack
         result.witness[i], result.nodes[i] = answer.witness, answer.nodes

@@ -75,6 +75,14 @@ def usable_folder(folder: Path, argument: str = "out") -> Path:
     return folder
 
 
+def usable_file(path: Path, argument: str = "json") -> Path:
+    """`path`, which can be written as a file."""
+    check_writable(path, argument)
+    if path.is_dir():
+        raise InputError(argument, f"({path}) is a folder", "name a file")
+    return path
+
+
 def dumps(value: object) -> str:
     """Strictly valid JSON: it refuses NaN, which `strict` has turned into strings before."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n"

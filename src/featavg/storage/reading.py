@@ -34,6 +34,22 @@ TEXT_LIMIT, ARRAY_LIMIT = 1 << 28, 1 << 34
 DEPTH_LIMIT = 100
 
 
+def is_folder(path: Path) -> bool:
+    """Whether it is one; a name that no file can have is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a regular file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_bytes(path: Path, limit: int = TEXT_LIMIT) -> bytes:
     """The whole file."""
     with _regular(path, limit) as file:

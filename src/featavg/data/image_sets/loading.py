@@ -14,6 +14,7 @@ from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import Images, ImageTask, partition, split
 from featavg.data.npz import read_npz
 from featavg.errors import InputError
+from featavg.storage.reading import is_file, is_folder
 
 FOLDER_VARIABLE = "FEATAVG_DATA"
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -64,11 +65,7 @@ def load_images(
         task = load(str(source), None if data_dir is None else Path(data_dir), seed)
         return task.with_partition(groups) if groups else task
     path = Path(source)
-    try:
-        there = path.is_dir() or path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        there = False
-    if not there:
+    if not is_folder(path) and not is_file(path):
         raise InputError("data", f"is {str(source)!r}", f"give {named()}, an npz file or a folder")
     return own_images(path, groups, seed=seed)
 
@@ -90,7 +87,13 @@ def own_images(
     if path.is_dir():
         return _folder(path, groups, share, seed)
     if path.suffix == ".npz":
-        return _npz(path, groups, share, seed)
+        try:
+            return _npz(path, groups, share, seed)
+        except InputError as error:
+            if error.argument in ("data", "groups", str(path)):
+                raise
+            problem = f"({path}) is no task: {error.argument} {error.problem}"
+            raise InputError("data", problem, error.remedy) from error
     raise InputError(str(path), "is neither an npz file nor a folder", "give one of the two")
 
 

@@ -11,9 +11,10 @@ from torch import nn
 
 from featavg.errors import InputError
 from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors
+from featavg.storage.reading import is_file, is_folder
 
 
-def load_model(source: str, weights: Path | None = None) -> nn.Module:
+def load_model(source: str, weights: Path | None = None, argument: str = "model") -> nn.Module:
     """A network for an audit.
 
     Args:
@@ -22,51 +23,53 @@ def load_model(source: str, weights: Path | None = None) -> nn.Module:
             file with the weights of a public CIFAR ResNet.
         weights: a safetensors file, or a torch file that holds nothing but tensors, for what FACTORY
             makes. Weights never run code.
+        argument: what to call it in an error.
     """
     path = Path(source)
-    if path.is_dir():
+    if is_folder(path):
         from featavg.training.torch.image_network import load_trained
 
         return load_trained(path).net
     if path.suffix == ".onnx":
         # onnxruntime computes no gradients, and finite differences would cost one pass per pixel.
         remedy = "give the torch module that it was exported from"
-        raise InputError("model", "is an ONNX file, which has no gradients to audit", remedy)
-    if path.is_file():
+        raise InputError(argument, "is an ONNX file, which has no gradients to audit", remedy)
+    if is_file(path):
         return public_cifar_resnet(path)
     if ":" not in source:
         remedy = "give MODULE:FACTORY, a folder of `featavg images train`, or a weights file"
-        raise InputError("model", f"is {source!r}", remedy)
-    module = _made(*source.split(":", maxsplit=1))
+        raise InputError(argument, f"is {source!r}", remedy)
+    module_name, _, factory = source.partition(":")
+    module = _made(module_name, factory, argument)
     if weights is not None:
         _fill(module, weights)
     return module
 
 
-def _made(module_name: str, factory: str) -> nn.Module:
+def _made(module_name: str, factory: str, argument: str) -> nn.Module:
     # As with `python -m`: files of the working directory can be imported.
     sys.path.insert(0, "")
     try:
         found: Any = getattr(importlib.import_module(module_name), factory)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            "model",
+            argument,
             f"{module_name}:{factory} cannot be imported ({error})",
             "name a function in a module",
         ) from error
     except Exception as error:  # whatever the user's code raises on import
         problem = f"{module_name} stopped while it was imported ({type(error).__name__}: {error})"
-        raise InputError("model", problem, "repair it") from error
+        raise InputError(argument, problem, "repair it") from error
     finally:
         sys.path.remove("")
     try:
         module = found() if callable(found) and not isinstance(found, nn.Module) else found
     except Exception as error:
         problem = f"{module_name}:{factory} stopped ({type(error).__name__}: {error})"
-        raise InputError("model", problem, "give a function that needs no arguments") from error
+        raise InputError(argument, problem, "give a function that needs no arguments") from error
     if not isinstance(module, nn.Module):
         problem = f"{module_name}:{factory} returned a {type(module).__name__}"
-        raise InputError("model", problem, "return a torch.nn.Module")
+        raise InputError(argument, problem, "return a torch.nn.Module")
     return module
 
 

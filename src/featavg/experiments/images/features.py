@@ -14,6 +14,7 @@ from featavg.data.images import ImageTask
 from featavg.errors import InputError, torch_needed
 from featavg.progress import Progress, part
 from featavg.storage.cache import kept_arrays
+from featavg.storage.reading import is_file, is_folder
 from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
@@ -120,9 +121,9 @@ def _named(source: str | Path) -> Embedding:
     if str(source) == "clip":
         return clip()
     path = Path(source)
-    if path.is_dir():
+    if is_folder(path):
         return penultimate(load_trained(path).net, path.name)
-    if path.is_file():
+    if is_file(path):
         return penultimate(public_cifar_resnet(path), path.stem)
     known = ", ".join(NAMED)
     raise InputError("features", f"is {str(source)!r}", f"give {known}, a folder or a weights file")

@@ -227,6 +227,7 @@ def head_radii(
     points: int = 200,
     seed: int = 0,
     nodes: int = 400,
+    progress: Progress | None = None,
 ) -> HeadRadii:
     """Exact l2 radii in feature space, in units of the mean length of a feature vector.
 
@@ -237,7 +238,8 @@ def head_radii(
     )
     y = np.where(features.groups[features.test_classes[rows]] == 1, 1, -1)
     positive = features.groups == 1 if net.outputs > 1 else None
-    exact = radii(net, features.test[rows], y, readout, positive, Budget(nodes=nodes), jobs=1)
+    budget, x = Budget(nodes=nodes), features.test[rows]
+    exact = radii(net, x, y, readout, positive, budget, jobs=1, progress=progress)
     return HeadRadii(readout, features.source, features.length, exact)
 
 

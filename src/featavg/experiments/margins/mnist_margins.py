@@ -22,7 +22,7 @@ from numpy import ndarray
 from featavg.data.image_sets.loading import load
 from featavg.data.images import Images
 from featavg.data.streams import stream
-from featavg.errors import InputError
+from featavg.errors import InputError, whole
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
@@ -31,6 +31,8 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
 from featavg.storage.cache import kept_values, note_saved
 from featavg.storage.files import check_writable, write
+from featavg.storage.folders import folder_exists
+from featavg.storage.reading import read_json
 from featavg.training.checkpoint import fingerprint
 from featavg.training.margin_network.fit import CHECKPOINT, fit
 from featavg.training.margin_network.run import MarginRun, read_run
@@ -201,35 +203,44 @@ def train_margin_network(
         workers: attempts side by side; the numbers do not depend on it.
         progress: called with the share done and a note.
     """
-    if workers < 1:
-        raise InputError("workers", f"is {workers}", "give 1, or as many as there are cores")
-    place = Path(folder)
+    place = check_writable(Path(folder))
+    settings = settings or _begun(place) or MarginSettings()
+    whole("workers", workers, least=1)
     task = load(data, data_dir)
-    check_writable(place)
-    if (place / CHECKPOINT).exists():
-        begun = read_run(place / CHECKPOINT).settings
-        if settings is not None and begun != settings:
-            raise InputError(str(place), "holds a run with other settings", "choose another folder")
-        settings = begun
-    if not (place / ABOUT).exists():
-        write(place / ABOUT, json.dumps({"data": data}) + "\n")
+    if task.shape[0] != 1:
+        raise InputError("data", f"is {data}, pictures in colour", "give mnist or digits")
 
     def tick(run: MarginRun, part: float) -> None:
         by_passes = (run.epoch + part) / epochs
-        by_loss = run.log10_loss / until if math.isfinite(until) else 0.0
+        by_loss = run.log10_loss / until if -math.inf < until < 0 else 0.0
         note = f"pass {run.epoch + 1}, log10 loss {run.log10_loss:.2f}"
         progress(min(1.0, max(by_passes, by_loss, 0.0)), note)
 
+    def begun() -> None:
+        if not (place / ABOUT).exists():
+            write(place / ABOUT, json.dumps({"data": data}) + "\n")
+
     return fit(
-        place, settings or MarginSettings(), task.train, epochs=epochs, until=until, tick=tick,
-        workers=workers,
+        place, settings, task.train, epochs=epochs, until=until, tick=tick, workers=workers,
+        begun=begun,
     )  # fmt: skip
+
+
+def _begun(place: Path) -> MarginSettings | None:
+    """The settings of the run that is there."""
+    checkpoint = place / CHECKPOINT
+    return read_run(checkpoint).settings if folder_exists(checkpoint) else None
 
 
 def data_of_run(folder: str | Path) -> str:
     """The data set that a run was begun with."""
-    about = Path(folder) / ABOUT
-    return str(json.loads(about.read_text())["data"]) if about.exists() else "mnist"
+    path = Path(folder) / ABOUT
+    if not path.exists():
+        return "mnist"
+    about = read_json(path)
+    if not isinstance(about, dict) or not isinstance(about.get("data"), str):
+        raise InputError(str(path), "names no data set", "give the folder of a run")
+    return str(about["data"])
 
 
 def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTable:
@@ -239,7 +250,7 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
     rows = []
     for published in PUBLISHED_MARGINS:
         saved = place / f"row-{published.model}"
-        if not saved.exists():
+        if not folder_exists(saved):
             continue
         run = read_run(saved)
         entry = run.history[-1]

@@ -93,6 +93,7 @@ def require_memory(setting: Setting) -> float:
     needed = memory_needed(setting)
     largest = max(
         ("n", setting.n),
+        ("seeds", len(setting.seeds)),
         ("n_test", setting.n_test),
         ("d", setting.d if _dimension(setting) == setting.d else 0),
         ("m", setting.m if "coarse" in setting.each_labels else 0),

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.memory import require
 from featavg.errors import InputError, one_of
 from featavg.experiments.simulation.figures import ROLES
 from featavg.experiments.simulation.points import gather_points
@@ -19,11 +20,11 @@ from featavg.figures.result import Result
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
-from featavg.progress import Progress
+from featavg.progress import Progress, part
 from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact import Budget, Radii, RadiusStatus
 from featavg.robustness.radii import radii
-from featavg.storage.files import dumps, usable_folder, write
+from featavg.storage.files import dumps, usable_file, usable_folder, write
 from featavg.storage.provenance import provenance
 
 
@@ -145,15 +146,17 @@ def radius_report(
     one_of("readout", readout, READOUTS)
     if points < 1:
         raise InputError("points", f"is {points}", "ask for at least one point")
+    if json is not None:
+        usable_file(Path(json), "json")
     simulation = load_simulation(result)
     measured = {}
     kinds = simulation.setting.each_labels
     for i, labels in enumerate(kinds):
-        if progress is not None:
-            progress(i / len(kinds), f"radii of the network with {labels} labels")
         net = simulation.net(labels)
+        require(8.0 * points * net.dimension * 3, "points", "ask for fewer")
         x, y, mask = _points(simulation, net, points, seed)
-        measured[labels] = network_radii(net, x, y, readout, mask, budget)
+        told = _with_labels(part(progress, i / len(kinds), (i + 1) / len(kinds)), labels)
+        measured[labels] = network_radii(net, x, y, readout, mask, budget, progress=told)
     count = len(next(iter(measured.values())))
     report = RadiusReport(measured, readout, count, seed, simulation)
     if out is not None:
@@ -167,6 +170,10 @@ def radius_report(
     return report
 
 
+def _with_labels(progress: Progress, labels: str) -> Progress:
+    return lambda share, note: progress(share, f"{labels} labels, {note}")
+
+
 def network_radii(
     net: TwoLayer | Deep,
     x: Float[ndarray, "n N"],
@@ -175,12 +182,15 @@ def network_radii(
     positive: ndarray,
     budget: Budget | None = None,
     jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> Radii:
     """l2 radii of a coarse decision: two layers by their faster path, any other by the deep search."""
     mask = positive if net.outputs > 1 else None
     if isinstance(net, TwoLayer):
-        return radii(net, x, y=y, readout=readout, positive=mask, budget=budget, jobs=jobs)
-    return deep_radii(net, x, y, readout, mask, budget)
+        return radii(
+            net, x, y=y, readout=readout, positive=mask, budget=budget, jobs=jobs, progress=progress
+        )
+    return deep_radii(net, x, y, readout, mask, budget, progress=progress)
 
 
 def _points(

@@ -32,6 +32,7 @@ from featavg.figures.result import Result
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
+from featavg.storage.files import usable_folder
 from featavg.storage.locks import locked
 from featavg.storage.provenance import provenance
 from featavg.training.checkpoint import Checkpoint
@@ -134,6 +135,8 @@ def simulate(
     setting = setting if setting is not None and not changes else _changed(setting, changes)
     finite("checkpoint_seconds", checkpoint_seconds, least=0)
     require_memory(setting)
+    if checkpoint is not None:
+        usable_folder(Path(checkpoint), "checkpoint")
     if out is None:
         return _simulated(setting, None, progress, figures, checkpoint, checkpoint_seconds)
     folder = on_disk.claim_folder(Path(out), setting, _size(setting), overwrite)

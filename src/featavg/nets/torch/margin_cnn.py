@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, one_of, whole
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +47,10 @@ class MarginCNN:
         one_of("biases", self.biases, BIASES)
         if self.size < 4 or self.size % 4:
             raise InputError("size", f"is {self.size}", "two pools need a multiple of four pixels")
+        if len(self.channels) != 2 or any(int(each) != each or each < 1 for each in self.channels):
+            raise InputError("channels", f"are {self.channels}", "give two whole numbers above 0")
+        whole("hidden", self.hidden, least=1)
+        whole("classes", self.classes, least=2)
 
     @property
     def pooled(self) -> int:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from featavg.data.images import Images as Pictures
-from featavg.errors import InputError
+from featavg.errors import InputError, finite, whole
+from featavg.storage.folders import folder_exists
+from featavg.storage.locks import locked
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.attempt import AttemptResult, Tick, attempt, next_plan
 from featavg.training.margin_network.epoch import Images, Measured
@@ -125,31 +127,56 @@ def fit(
     progress: Callable[[MarginRun, bool], None] | None = None,
     tick: Callable[[MarginRun, float], None] | None = None,
     workers: int = 1,
+    begun: Callable[[], None] | None = None,
 ) -> MarginRun:
     """Begin or go on with the run in `folder` until `epochs` passes count or log10 loss is `until`.
 
-    With several `workers`, attempts are made side by side; the bits do not depend on it (rounds over
-    the support are made one by one). Each loss
-    of `settings.save_at` that is passed leaves its own checkpoint, `row-1`, `row-2`, ...
+    One process at a time works in a folder. With several `workers`, attempts are made side by side;
+    the bits do not depend on it (rounds over the support are made one by one). Each loss of
+    `settings.save_at` that is passed leaves its own checkpoint, `row-1`, `row-2`, ... `begun` is called
+    when the folder is this run's.
     """
-    import torch
-
-    torch.set_num_threads(settings.threads)
+    whole("epochs", epochs, least=1)
+    if until != -math.inf:
+        finite("until", until)
     refuse_twins(pictures)
     data = images_of(pictures)
+    with locked(folder):
+        run = _found(folder, settings, digest_of(data))
+        if begun is not None:
+            begun()
+        return _train(folder, run, data, epochs, until, progress, tick, workers)
+
+
+def _found(folder: Path, settings: MarginSettings, digest: str) -> MarginRun:
+    """The run that `folder` holds, or a new one."""
+    if not folder_exists(folder / CHECKPOINT):
+        return begin(settings)
+    run = read_run(folder / CHECKPOINT, digest)
+    if run.settings != settings:
+        raise InputError(str(folder), "holds a run with other settings", "choose another folder")
+    return run
+
+
+def _train(
+    folder: Path,
+    run: MarginRun,
+    data: Images,
+    epochs: int,
+    until: float,
+    progress: Callable[[MarginRun, bool], None] | None,
+    tick: Callable[[MarginRun, float], None] | None,
+    workers: int,
+) -> MarginRun:
+    import torch
+
+    torch.set_num_threads(run.settings.threads)
     digest = digest_of(data)
-    run = begin(settings)
-    if (folder / CHECKPOINT).exists():
-        run = read_run(folder / CHECKPOINT, digest)
-        if run.settings != settings:
-            raise InputError(
-                str(folder), "holds a run with other settings", "choose another folder"
-            )
     with _steps(run, data, tick, workers) as steps:
         while _ending(run, epochs, until) is Outcome.RUNNING:
             before = run.log10_loss
             counted = next(steps)
-            for row, target in enumerate(settings.save_at, start=1):
+            for row, target in enumerate(run.settings.save_at, start=1):
                 if run.log10_loss <= target < before:
                     write_run(folder / f"row-{row}", run, digest)
             write_run(folder / CHECKPOINT, run, digest)

@@ -8,6 +8,7 @@ and the run comes out the same, bit for bit, as one by one.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -61,11 +62,29 @@ def _results(
         for ahead in range(workers + 1):
             name = (run.epoch, run.attempt + ahead)
             if name not in pending:
-                pending[name] = pool.submit(_attempt, next_plan(run, ahead))
+                with _ctrl_c_held():
+                    pending[name] = pool.submit(_attempt, next_plan(run, ahead))
         result = pending.pop((run.epoch, run.attempt)).result()
         if result is None:
             raise RuntimeError("an attempt that was needed gave up")
         yield result
+
+
+@contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """Ctrl-C waits until the block ends; processes that begin in it never hear of it.
+
+    The terminal sends it to all of them, and each would print a traceback; they are told to stop by
+    the driver. Which submission starts them is the pool's business.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # What a worker holds: the data, and the number of passes that count so far.

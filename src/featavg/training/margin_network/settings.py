@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from featavg.errors import InputError
+from featavg.errors import InputError, whole
 from featavg.nets.torch.margin_cnn import MarginCNN, network_of
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.loss_based import LossBased
@@ -60,6 +60,10 @@ class MarginSettings:
     threads: int = 1
     save_at: tuple[float, ...] = (-10.04, -15.12, -20.07, -120.01, -881.51)
     support: SupportRule | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("seed", 0), ("batch", 1), ("threads", 1)):
+            whole(name, getattr(self, name), least=least)
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""

@@ -102,16 +102,16 @@ def train_images(
         "recipe": asdict(recipe),
         "task": dict(as_json(task)),
     }
-    path = None if folder is None else Path(folder)
-    if path is not None and folder_exists(path):
-        network_there = _the_same(load_trained(path), wanted, path)
-        note_saved(network_there.about.get("seconds"))
-        return network_there
     check_device(device)
-    if path is None:
+    if folder is None:
         return _train_new(task, labels, recipe, described, wanted, None, progress, device, every)
+    path = Path(folder)
+    if folder_exists(path):  # perhaps where nothing can be written
+        return _finished(path, wanted)
     check_writable(path)
     with locked(path):
+        if folder_exists(path):  # by whoever held the lock a moment ago
+            return _finished(path, wanted)
         return _train_new(task, labels, recipe, described, wanted, path, progress, device, every)
 
 
@@ -185,7 +185,9 @@ def accuracy(logits: np.ndarray, task: ImageTask, labels: str) -> dict[str, floa
     return {"fine": right, "coarse": coarse}
 
 
-def _the_same(network: ImageNetwork, wanted: dict[str, Any], folder: Path) -> ImageNetwork:
+def _finished(folder: Path, wanted: dict[str, Any]) -> ImageNetwork:
+    """The network in `folder`, if it is the one that was asked for."""
+    network = load_trained(folder)
     changed = [key for key, value in wanted.items() if _kept(network, key) != _plain(value)]
     if changed:
         raise InputError(
@@ -193,6 +195,7 @@ def _the_same(network: ImageNetwork, wanted: dict[str, Any], folder: Path) -> Im
             f"holds a network with another {changed[0]}",
             "choose another folder, or delete this one if you do not need it",
         )
+    note_saved(network.about.get("seconds"))
     return network
 
 
