@@ -119,11 +119,11 @@ def world(folder: Path) -> None:
 
 
 def _margins(folder: Path) -> None:
-    from featavg.data.image_sets.published import load
-
+    from featavg.data.image_sets.loading import load
     from featavg.nets.torch.margin_cnn import MarginCNN
     from featavg.training.margin_network.fit import CHECKPOINT, begin
-    from featavg.training.margin_network.run import MarginSettings, digest_of, images_of, write_run
+    from featavg.training.margin_network.run import digest_of, images_of, write_run
+    from featavg.training.margin_network.settings import MarginSettings
 
     settings = MarginSettings(network=MarginCNN(size=8, channels=(2, 2), hidden=4))
     data = images_of(load("digits").train)

@@ -413,14 +413,14 @@ def test_a_target_above_a_loss_of_one_is_reached(tmp_path: Path) -> None:
 
 
 def test_pictures_in_colour_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from featavg.experiments.margins import margin_table
+    from featavg.experiments.margins import mnist_margins
 
     class InColour:
         shape = (3, 32, 32)
 
-    monkeypatch.setattr(margin_table, "load", lambda *given: InColour())
+    monkeypatch.setattr(mnist_margins, "load", lambda *given: InColour())
     with pytest.raises(InputError, match="colour"):
-        margin_table.train_margin_network(tmp_path / "run", "cifar10", SETTINGS)
+        mnist_margins.train_margin_network(tmp_path / "run", "cifar10", SETTINGS)
     assert not (tmp_path / "run").exists()
 
 

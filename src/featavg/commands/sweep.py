@@ -106,12 +106,12 @@ def _asked(
             text = isinstance(values, str)
             axes.append(Axis.parse(f"{name}={values}") if text else Axis(name, tuple(values)))
         base |= given
-    for text in fixed:
+    for assignment in fixed:
         try:
-            axis = Axis.parse(text)
+            axis = Axis.parse(assignment)
         except InputError as error:
             raise InputError("set", error.problem, "write field=value") from error
         if len(axis.values) != 1:
-            raise InputError("set", f"is {text!r}", "give one value, or use --vary")
+            raise InputError("set", f"is {assignment!r}", "give one value, or use --vary")
         base[axis.field] = axis.values[0]
     return base, axes + [Axis.parse(text) for text in vary]
