@@ -150,7 +150,7 @@ class _ToStandardError(logging.Handler):
     """Log lines on what is standard error at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
+        """Print the record as one line."""
         print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""The commands of `featavg`, a file a group; `featavg.cli.GROUPS` lists them."""
+"""The commands of `featavg`, one file per group; `featavg.cli.GROUPS` lists them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class RowBlocks:
         return int(used.size - np.argmax(used[::-1])) if used.any() else 0
 
     def times(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s n M"]:
-        """X W^T."""
+        """The products X W^T with some weights."""
         parts = [
             # With few neurons, W X^T reads X up to twice as fast as X W^T: BLAS packs the thin side.
             weights[..., :width] @ np.swapaxes(self.x[..., first:end, :width], -1, -2)
@@ -63,7 +63,7 @@ class RowBlocks:
         return np.swapaxes(joined, -1, -2)
 
     def gathered(self, slopes: Float[ndarray, "*s n M"]) -> Float[ndarray, "*s M N"]:
-        """S^T X."""
+        """The sums S^T X over the points."""
         turned = np.swapaxes(slopes, -1, -2)
         if len(self.cuts) == 1:
             return turned @ self.x

@@ -149,7 +149,7 @@ class MultiCluster:
 
     @property
     def positive_count(self) -> int:
-        """|J+|."""
+        """The number of positive clusters, |J+|."""
         return int(self.positive_clusters.sum())
 
     @property

@@ -86,7 +86,7 @@ class PackedTriangle:
             yield block, end - len(block), end
 
     def times(self, weights: Float[ndarray, "M N"]) -> Float[ndarray, "n M"]:
-        """X W^T."""
+        """The products X W^T with some weights."""
         scale = float(np.abs(weights).max()) or 1.0
         given = np.ascontiguousarray((weights / scale).T, dtype=self.dtype)
         products = np.empty((self.shape[0], len(weights)))
@@ -95,7 +95,7 @@ class PackedTriangle:
         return products * scale
 
     def gathered(self, slopes: Float[ndarray, "n M"]) -> Float[ndarray, "M N"]:
-        """S^T X."""
+        """The sums S^T X over the points."""
         # Slopes shrink with the loss, far below what single precision can hold: relative to the largest.
         scale = float(np.abs(slopes).max()) or 1.0
         given = np.ascontiguousarray((slopes / scale).T, dtype=self.dtype)

@@ -113,7 +113,7 @@ class Series:
     def over_seeds(
         cls, label: str, x: Numbers, runs: Matrix, role: Role = "neutral", style: Style = "solid"
     ) -> Series:
-        """One row of `runs` a seed: the median, and a band from the smallest to the largest."""
+        """One row of `runs` per seed: the median, and a band from the smallest to the largest."""
         values = np.asarray(runs, dtype=np.float64)
         low, middle, high = values.min(axis=0), np.median(values, axis=0), values.max(axis=0)
         return cls(label, x, middle, role, style, low, high)

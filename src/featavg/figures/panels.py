@@ -61,7 +61,7 @@ class Lines:
         _check_overlays(self.x, self.y, self.rules, self.notes)
 
     def table(self) -> Iterator[Row]:
-        """One row a point."""
+        """One row per point."""
         for one in self.series:
             for i, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
                 row: Row = {"name": one.label, "x": x, "y": y}

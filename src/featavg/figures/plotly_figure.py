@@ -38,7 +38,7 @@ MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": 
 
 
 def plotly_panels(figure: Figure) -> list[Json]:
-    """One `{data, layout, aspect}` a panel; `aspect` is the height to ask for by width."""
+    """One `{data, layout, aspect}` per panel; `aspect` is the height to ask for by width."""
     return [plotly_panel(panel) for panel in figure.panels]
 
 
@@ -76,7 +76,7 @@ def _curve(one: Series) -> Json:
 
 
 def _band(one: Series) -> list[Json]:
-    """The band as polygons, one a run without gaps; error bars where there are only markers."""
+    """The band as polygons, one per run without gaps; error bars where there are only markers."""
     if one.lo is None or one.hi is None:
         return []
     points = list(zip(one.x, one.lo, one.hi, strict=True))

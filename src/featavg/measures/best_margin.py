@@ -83,7 +83,7 @@ def _program(
     margins = y[:, None] * activation.value(x @ directions.T, np.ones((1, q)))
     table = np.concatenate([margins, -margins], axis=1)
     goal = np.append(np.zeros(2 * q), -1.0)
-    found = linprog(
+    solution = linprog(
         goal,
         np.column_stack([-table, np.ones(len(x))]),
         np.zeros(len(x)),
@@ -92,12 +92,12 @@ def _program(
         bounds=[(0, None)] * (2 * q) + [(None, None)],
         method="highs",
     )
-    weight = found.x[:q] - found.x[q : 2 * q]
+    weight = solution.x[:q] - solution.x[q : 2 * q]
     used = np.flatnonzero(np.abs(weight) > 1e-12)
     root = np.sqrt(np.abs(weight[used]))
     net = Shallow(root[:, None] * directions[used], np.sign(weight[used]) * root, activation)
-    shares = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
-    return float(-found.fun) / 2, net, shares / shares.sum()
+    shares = np.maximum(-np.asarray(solution.ineqlin.marginals), 0.0)
+    return float(-solution.fun) / 2, net, shares / shares.sum()
 
 
 def _dual(

@@ -46,19 +46,19 @@ class KKT:
 def sample_gradients(
     net: Deep, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], active: ndarray | None = None
 ) -> Float[ndarray, "n p"]:
-    """The gradient of q_i = y_i f(x_i) by all weights, one row a sample.
+    """The gradient of q_i = y_i f(x_i) by all weights, one row per sample.
 
     Args:
         net: a network with one output.
         x, y: the points.
         active: for two layers, which neurons count as active where (default: z >= 0).
     """
-    found = net.preactivations(x)
+    z = net.preactivations(x)
     if active is not None:
         # The sign decides the derivative, and the size of what is on a kink is zero to rounding.
-        found[0] = np.where(active, np.maximum(found[0], 0.0), -1.0)
+        z[0] = np.where(active, np.maximum(z[0], 0.0), -1.0)
     parts = []
-    for d, fed in net.backward(x, found, y[:, None].astype(float)):
+    for d, fed in net.backward(x, z, y[:, None].astype(float)):
         parts.append(np.einsum("nr,nc->nrc", d, fed).reshape(len(x), -1))
     return np.concatenate(parts[::-1], axis=1)
 

@@ -36,7 +36,7 @@ class MaxMargin:
 
     @property
     def direction(self) -> Float[ndarray, " N"]:
-        """w / |w|."""
+        """The direction w / |w|."""
         return self.w * self.margin
 
     @property
@@ -48,7 +48,7 @@ class MaxMargin:
 def check_labelled(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> None:
     """Refuse labels other than +-1, values that are no numbers, and a point with both labels."""
     if y.shape != x.shape[:1]:
-        raise InputError("y", f"has shape {y.shape}", "give one label a point")
+        raise InputError("y", f"has shape {y.shape}", "give one label per point")
     if not np.isin(y, (-1, 1)).all():
         raise InputError("y", "holds a label other than -1 and +1", "use these two")
     if not np.all(np.isfinite(x)):
@@ -119,10 +119,10 @@ def _solve(rows: Float[ndarray, "n N"]) -> tuple[ndarray, ndarray]:
 
 def checked_max_margin(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> MaxMargin:
     """`max_margin`, refusing a solution whose duality gap is not round-off."""
-    found = max_margin(x, y)
-    if not abs(found.gap) <= _GAP:
-        raise ArithmeticError(f"the QP was left with a relative duality gap of {found.gap:.1e}")
-    return found
+    solution = max_margin(x, y)
+    if not abs(solution.gap) <= _GAP:
+        raise ArithmeticError(f"the QP was left with a relative duality gap of {solution.gap:.1e}")
+    return solution
 
 
 def angle(a: Float[ndarray, "*s N"], b: Float[ndarray, "*s N"]) -> PerSeed:

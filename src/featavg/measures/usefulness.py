@@ -58,7 +58,7 @@ class UsefulFeature:
 
     @property
     def length(self) -> float:
-        """|w|."""
+        """The length |w|."""
         gram = self.task.gram_matrix
         return float(np.sqrt(self.coefficients @ gram @ self.coefficients + self.outside**2))
 
@@ -135,14 +135,14 @@ def measured_usefulness(
     clean = feature.values(x @ weights)
     mean, deviation = clean.mean(), clean.std()
     scores = (clean - mean) / deviation
-    found = []
+    useful = []
     for length in eps:
         worst = x - (length * y)[:, None] * unit
         attacked = y * (feature.values(worst @ weights) - mean) / deviation
         gamma = attacked.mean()
         influence = attacked - gamma - y.mean() * scores - gamma / 2 * (scores**2 - 1)
-        found.append((gamma, influence.std() / np.sqrt(n)))
-    return np.array([g for g, _ in found]), np.array([e for _, e in found])
+        useful.append((gamma, influence.std() / np.sqrt(n)))
+    return np.array([g for g, _ in useful]), np.array([e for _, e in useful])
 
 
 def vanishing_radius(feature: UsefulFeature, most: float, steps: int = 60) -> float:

@@ -30,7 +30,7 @@ def feature_averaging(task: MultiCluster, dimension: int | None = None) -> TwoLa
 
 
 def feature_decoupling(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
-    """f_FD(x) = sum_{J+} relu(<mu_j, x>) - sum_{J-} relu(<mu_j, x>): one neuron a cluster."""
+    """f_FD(x) = sum_{J+} relu(<mu_j, x>) - sum_{J-} relu(<mu_j, x>): one neuron per cluster."""
     head = task.cluster_labels[None, :].astype(float)
     return TwoLayer(_features(task, dimension), np.zeros(task.k), head)
 

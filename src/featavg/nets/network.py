@@ -31,7 +31,7 @@ class Network(Protocol):
         """The leading axes: () for one network."""
 
     def __call__(self, x: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """The outputs."""
+        """The outputs at every point."""
 
     def __getitem__(self, index: int) -> Any:
         """One network of a batch."""

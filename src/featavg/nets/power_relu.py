@@ -62,7 +62,7 @@ class PowerReLU:
 
     @property
     def degree(self) -> float:
-        """p."""
+        """The degree p of homogeneity in the weights."""
         return self.p
 
     def value(
@@ -84,10 +84,10 @@ class PowerReLU:
 def _power(base: ndarray, exponent: float) -> ndarray:
     """base^exponent; small whole powers as products, ten times faster than pow."""
     if exponent in (1.0, 2.0, 3.0, 4.0):
-        found = base
+        power = base
         for _ in range(int(exponent) - 1):
-            found = found * base
-        return found
+            power = power * base
+        return power
     return np.asarray(base**exponent)
 
 
@@ -120,11 +120,11 @@ class Shallow:
 
     @property
     def directions(self) -> Float[ndarray, "*s h N"]:
-        """w_j / |w_j|."""
+        """The directions w_j / |w_j| of the neurons."""
         return np.asarray(self.weights / np.swapaxes(self.norms, -1, -2))
 
     def __call__(self, x: Float[ndarray, "*s n N"]) -> Float[ndarray, "*s n"]:
-        """f(x)."""
+        """The output f(x) at every point."""
         z = x @ np.swapaxes(self.weights, -1, -2)
         active = self.activation.value(z, self.norms)
         return np.asarray(np.einsum("...nh,...h->...n", active, self.head))

@@ -95,7 +95,7 @@ def curve_of(
     array([0.75, 0.5 , 0.25])
     """
     if len(smallest) == 0 or np.any(np.isnan(smallest)) or np.any(smallest < 0):
-        raise InputError("radii of points", "are missing or negative", "give one a point")
+        raise InputError("radii of points", "are missing or negative", "give one radius per point")
     if radii is None:
         finite = smallest[np.isfinite(smallest)]
         radii = np.linspace(0.0, float(np.max(finite, initial=0.0)) or 1.0, 51)
@@ -146,7 +146,7 @@ def pgd_curve(
             break
         if progress is not None:
             progress(i / len(at), f"PGD-{steps} at radius {radius:.3g}")
-        found = pgd(
+        attacked = pgd(
             model,
             points[right],
             label[right],
@@ -159,7 +159,7 @@ def pgd_curve(
             own=None if target is None else target[right],
             seed=seed,
         )
-        count[i] = len(right) - int(found.flipped.sum())
+        count[i] = len(right) - int(attacked.flipped.sum())
     low, high = wilson_interval(count, len(points), confidence)
     label_text = f"PGD-{steps}, own loss"
     return Curve(

@@ -174,22 +174,22 @@ def _one(
     programs = [Program(family, space.normals, at_x) for family in families]
     clock = (budget or Budget(nodes=2000)).start()
     guess = reach if math.isfinite(reach) else _far(space, at_x, x)
-    found = linf_search(programs, guess, probe, clock)
+    tree = linf_search(programs, guess, probe, clock)
     for _ in range(FURTHER):
-        if math.isfinite(reach) or not found.finished:
+        if math.isfinite(reach) or not tree.finished:
             break
         guess *= 1e3
-        found = linf_search(programs, guess, probe, clock)
+        tree = linf_search(programs, guess, probe, clock)
     if not math.isfinite(reach):
         # Nothing flips within `guess`; beyond it the lines of the search say nothing.
         nowhere = np.full_like(x, np.nan)
-        return min(found.certified, guess), math.inf, nowhere, found.nodes, RadiusStatus.OPEN.code
+        return min(tree.certified, guess), math.inf, nowhere, tree.nodes, RadiusStatus.OPEN.code
     assert witness is not None
-    certified = min(found.certified, reach)
+    certified = min(tree.certified, reach)
     outcome = RadiusStatus.EXACT if certified >= reach * (1 - EXACT_WITHIN) else RadiusStatus.OPEN
-    if not found.finished:
+    if not tree.finished:
         outcome = RadiusStatus.BUDGET
-    return certified, reach, witness, found.nodes, outcome.code
+    return certified, reach, witness, tree.nodes, outcome.code
 
 
 def _far(space: Subspace, at_x: ndarray, x: ndarray) -> float:

@@ -38,7 +38,7 @@ class ShallowEvaluation:
 
     @property
     def log_loss(self) -> Float[ndarray, "*s"]:
-        """log L."""
+        """The logarithm of the mean loss."""
         return self.loss.log_mean
 
     @cached_property

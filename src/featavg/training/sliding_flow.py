@@ -60,12 +60,12 @@ class SlidingFlow(Stepper):
 
     @cached_property
     def gram(self) -> Float[ndarray, "n n"]:
-        """<x_i, x_j>."""
+        """The inner products <x_i, x_j>."""
         return self.x @ self.x.T
 
     @cached_property
     def lengths(self) -> Float[ndarray, " n"]:
-        """|x_i|."""
+        """The lengths |x_i|."""
         return np.sqrt(np.diag(self.gram))
 
     def init(self, params: Params, evaluation: Evaluation) -> Params:

@@ -100,11 +100,11 @@ def _distances(runs: dict[tuple[float, float], list[PowerReluRun]]) -> Figure:
         series = []
         for which, role, label in ((0, "averaged", "to F"), (1, "decoupled", "to F<sup>(p)</sup>")):
             chosen: Role = role  # type: ignore[assignment]
-            found = [
+            values = [
                 [(run.near_average, run.near_decoupled)[which].ascent for run in runs[p, noise]]
                 for noise in NOISES
             ]
-            series.append(median_band(label, NOISES, found, chosen))
+            series.append(median_band(label, NOISES, values, chosen))
         # A network that is near no limit of its own power has no certificate: a gap in the line.
         uppers = [max(run.limits[0].upper for run in runs[p, noise]) for noise in NOISES]
         bound = [upper if math.isfinite(upper) else math.nan for upper in uppers]

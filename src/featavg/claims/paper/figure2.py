@@ -112,7 +112,7 @@ def decoupled_matrix(settings: ClaimSettings) -> Evidence:
 
 
 def average_classifies(settings: ClaimSettings) -> Evidence:
-    """Theorem 2."""
+    """Theorem 2: the average decides clean points rightly."""
     study = clean_error(settings.seeds, settings.progress)
     exact = dict(zip(study.dimensions, study.exact, strict=True))
     return Evidence(

@@ -15,7 +15,7 @@ from featavg.experiments.paper import LINF_CLUSTERS, LINF_DIMENSIONS, linf_study
 
 
 def averaging_in_linf(settings: ClaimSettings) -> Evidence:
-    """The claim."""
+    """The same comparison in the l_inf norm."""
     study = linf_study(settings.seeds, settings.progress)
     typical = {o: float(np.median(study.ratio(o)[-1])) for o in ("random", "axes")}
     return Evidence(

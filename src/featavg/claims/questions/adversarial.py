@@ -17,7 +17,7 @@ SHARE = 0.75  # of sqrt(d/2): more than averaging can stand, less than decouplin
 
 
 def adversarial(settings: ClaimSettings) -> Evidence:
-    """The claim."""
+    """Does adversarial training decouple, and at what radius?"""
     store = run_folder(settings) / "questions"
     study = adversarial_study(settings.seeds, store=store, progress=settings.progress)
     radius, index = study.at("radius", SHARE), study.at("index", SHARE)

@@ -13,7 +13,7 @@ from featavg.experiments.questions import COORDINATE_WISE, optimizer_study
 
 
 def optimizers(settings: ClaimSettings) -> Evidence:
-    """The claim."""
+    """Which optimizers average, and which do not?"""
     study = optimizer_study(settings.seeds, progress=settings.progress)
     index, radius = study.column("index"), study.column("averaged")
     relative = study.gain / study.theory_gain

@@ -69,7 +69,7 @@ class Slabs:
 
     @property
     def complex(self) -> list[int]:
-        """All others."""
+        """The coordinates with more slabs than the simplest."""
         return [i for i, k in enumerate(self.blocks) if k != min(self.blocks)]
 
     @cached_property

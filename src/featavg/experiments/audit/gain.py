@@ -183,8 +183,8 @@ def _compared(
 def _median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
     y = np.where(groups[fine] == 1, 1, -1)
     positive = groups == 1 if net.outputs > 1 else None
-    found = radii(net, x, y, READOUT, positive, Budget(nodes=NODES), jobs=1)
-    return float(np.mean(found.median))
+    exact = radii(net, x, y, READOUT, positive, Budget(nodes=NODES), jobs=1)
+    return float(np.mean(exact.median))
 
 
 def _accuracy(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:

@@ -35,7 +35,7 @@ class AuditData:
 
     @property
     def classes(self) -> int:
-        """C."""
+        """The number of classes, C."""
         return int(self.coarse.max()) + 1
 
     def with_fine(self, fine: Int[ndarray, " n"]) -> AuditData:

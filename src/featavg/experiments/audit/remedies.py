@@ -245,7 +245,7 @@ class _FirstOutput(nn.Module):
         self.net = net
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
+        """The logits of a batch."""
         return unwrapped(self.net(x), len(x))
 
 

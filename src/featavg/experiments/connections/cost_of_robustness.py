@@ -148,14 +148,14 @@ def expressivity(
         widths.append([needed_width(Lattice(size, gap, seed)) for size in SIZES])
     progress(0.8, "clusters")
     pairs = np.array([_cluster_radii(k, seeds[0]) for k in CLUSTERS])
-    found = np.concatenate(exact)
+    distances = np.concatenate(exact)
     return Expressivity(
         m,
         gap,
         eps,
         np.array(clean),
         np.array(robust),
-        float(found[np.argmax(np.abs(found - gap))]),
+        float(distances[np.argmax(np.abs(distances - gap))]),
         np.array(smallest),
         SIZES,
         np.array(widths),

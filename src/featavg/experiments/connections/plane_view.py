@@ -73,12 +73,12 @@ class Shown:
     def nearest(self, x: Float[ndarray, " k"], y: int) -> Float[ndarray, " k"] | None:
         """The exact minimal perturbation of x, or None if x is on the wrong side already."""
         padded = np.pad(x, (0, self.net.dimension - len(x)))[None, :]
-        found = radii(
+        exact = radii(
             self.net, padded, np.array([y]), readout=self.readout, positive=self.positive, jobs=1
         )
-        if not 0 < found.attack[0] < np.inf:
+        if not 0 < exact.attack[0] < np.inf:
             return None
-        return np.asarray((found.witness[0] - padded[0])[: len(x)])
+        return np.asarray((exact.witness[0] - padded[0])[: len(x)])
 
     def contour(self, view: View, a: ndarray, b: ndarray, fill: bool) -> Contour:
         """The boundary in a plane; values are scaled, which moves no boundary."""

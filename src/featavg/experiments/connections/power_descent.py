@@ -158,10 +158,10 @@ def power_relu_descent(
     points = fresh.coordinates(d)
     accuracy = float(np.mean(np.sign(net(points)) == fresh.y))
     some, labels = points[:TESTS], fresh.y[:TESTS]
-    found = attacked_radii(net, some, labels, features, task.cluster_labels)
+    attacked = attacked_radii(net, some, labels, features, task.cluster_labels)
     return PowerReluDescent(
         p, start, np.array(marks), np.array(cosines, dtype=float), np.array(losses), net, features,
-        accuracy, float(np.median(found)),
+        accuracy, float(np.median(attacked)),
     )  # fmt: skip
 
 

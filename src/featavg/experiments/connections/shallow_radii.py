@@ -58,7 +58,7 @@ def attacked_radii(
     basis = basis[sizes > 1e-12 * sizes[0]]
     inside = Shallow(net.weights @ basis.T, net.head, net.activation)
     aims = FeatureDirections(features @ basis.T, (labels > 0).astype(int))
-    found = attack_suite(
+    attacked = attack_suite(
         shallow_model(inside),
         x @ basis.T,
         y,
@@ -66,7 +66,7 @@ def attacked_radii(
         budget=budget,
         attacks=("ddn", "deepfool", "directions"),
     )
-    return found.radii
+    return attacked.radii
 
 
 def certified_near_average(

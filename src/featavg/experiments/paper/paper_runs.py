@@ -44,7 +44,7 @@ class PaperRun(Result):
         return self.activity_figure()
 
     def activity_figure(self) -> Figure:
-        """Lemma 3."""
+        """Lemma 3: the share of active pairs, step by step."""
         steps = np.arange(len(self.own_active))
         panel = Lines(
             Axis("step"),
@@ -64,7 +64,7 @@ class PaperRun(Result):
         )
 
     def update_figure(self) -> Figure:
-        """Lemma 4."""
+        """Lemma 4: what an update does, step by step."""
         steps = np.arange(len(self.ungated_own))
         panel = Lines(
             Axis("step"),

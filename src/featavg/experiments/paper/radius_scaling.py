@@ -121,7 +121,7 @@ class RadiusGrowth(Result):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All medians."""
+        """The median radius of every seed at every d and k."""
         return {
             "seeds": list(self.seeds),
             "dimensions": list(RADIUS_DIMENSIONS),

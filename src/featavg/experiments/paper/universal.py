@@ -110,7 +110,7 @@ class UniversalVector(Result):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Every curve."""
+        """The share fooled against the length, for every network."""
         return {
             "d": self.d,
             "lengths": LENGTHS.tolist(),

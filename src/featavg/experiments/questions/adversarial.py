@@ -155,9 +155,9 @@ def adversarial_study(
         start = process_time()
         plain = train(task, labels="fine", n=N, seed=seed, lr=RATE, steps=STEPS)
         fine[j, 1] = process_time() - start
-        found = radii(plain.net, task.sample(TEST_POINTS, seed), readout="max", jobs=1)
-        fine[j, 0] = found.median[1]
-        fine_robust[:, j] = [(found.certified > length).mean() for length in lengths]
+        exact = radii(plain.net, task.sample(TEST_POINTS, seed), readout="max", jobs=1)
+        fine[j, 0] = exact.median[1]
+        fine_robust[:, j] = [(exact.certified > length).mean() for length in lengths]
         for i, length in enumerate(lengths):
             progress((j + i / len(shares)) / len(seeds), f"seed {seed}, radius {length:.1f}")
             table[i, j] = _kept_or_trained(task, seed, float(length), store)

@@ -51,10 +51,10 @@ def centre_radii(
     """Exact l2 radii of the centres alpha mu_j of the clusters; zero where one is misclassified."""
     task = points.task
     centres = task.alpha * points.features
-    found = network_radii(
+    exact = network_radii(
         net, centres, task.cluster_labels, readout, task.positive_clusters, jobs=1
     )
-    return found.attack
+    return exact.attack
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -32,7 +32,7 @@ class Serial:
     """This process, one job after the other."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
-        """In order."""
+        """One job after the other."""
         for job in jobs:
             yield work(job)
 

@@ -74,8 +74,8 @@ class Run:
         if (labels, readout) not in self._radii:
             x, _, y = self.fresh
             positive = self.points.task.positive_clusters
-            found = network_radii(self.nets[labels], x, y, readout, positive, jobs=1)
-            self._radii[labels, readout] = found
+            exact = network_radii(self.nets[labels], x, y, readout, positive, jobs=1)
+            self._radii[labels, readout] = exact
         return self._radii[labels, readout]
 
     def median_radius(self, labels: str, readout: str) -> float:

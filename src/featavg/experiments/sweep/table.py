@@ -105,14 +105,14 @@ class Sweep(Result):
         Args:
             name: such as `cosine_matrix_coarse` of the measure "cosines".
         """
-        found = []
+        cells = []
         for ids in self.ids:
             arrays = {k: v for one in ids for k, v in load_arrays(self.store, one).items()}
-            found.append(arrays.get(name))
-        if self.ids and all(array is None for array in found):
+            cells.append(arrays.get(name))
+        if self.ids and all(array is None for array in cells):
             known = sorted({k for one in self.ids[0] for k in load_arrays(self.store, one)})
             one_of("name", name, known or ["(no measure of this sweep has arrays)"])
-        return found
+        return cells
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV, written to `path` if one is given."""

@@ -32,7 +32,7 @@ class LeakyReLU(Activation):
 
     @property
     def negative_slope(self) -> float:
-        """The leak."""
+        """The leak itself."""
         return self.leak
 
     @property
@@ -49,5 +49,5 @@ class LeakyReLU(Activation):
     def slope(
         self, z: Float[ndarray, "..."], r: Float[ndarray, "..."] | None = None
     ) -> Float[ndarray, "..."]:
-        """1 or leak."""
+        """One for z >= 0, the leak below."""
         return np.where(z >= 0.0, 1.0, self.leak)

@@ -24,13 +24,13 @@ class ReLU(Activation):
 
     @property
     def negative_slope(self) -> float:
-        """Zero."""
+        """Nothing is let through."""
         return 0.0
 
     def value(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """max(z, 0)."""
+        """The larger of z and zero."""
         return np.maximum(z, 0.0)
 
     def slope(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """1[z >= 0]."""
+        """One for z >= 0, zero below."""
         return (z >= 0.0).astype(float)

@@ -118,7 +118,7 @@ class ResNet(nn.Module):
         return y.mean(dim=(2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
+        """The logits of a batch."""
         out: Tensor = self.linear(self.features(x))
         return out
 
@@ -190,7 +190,7 @@ class ConvNet(nn.Module):
         return functional.relu(self.hidden(torch.flatten(y, 1)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
+        """The logits of a batch."""
         out: Tensor = self.linear(self.features(x))
         return out
 

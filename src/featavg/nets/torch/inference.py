@@ -25,7 +25,7 @@ class Frozen(nn.Module):
         self.net = net
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
+        """The logits of a batch."""
         out: Tensor = self.net(x.contiguous(memory_format=torch.channels_last))
         return out
 

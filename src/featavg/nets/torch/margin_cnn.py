@@ -136,8 +136,8 @@ def module_of(params: Mapping[str, ndarray]) -> torch.nn.Module:
                 self.register_buffer(name.replace(".", "_"), torch.tensor(array))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found = {name: getattr(self, name.replace(".", "_")) for name in params}
-            return outputs(found, x)
+            weights = {name: getattr(self, name.replace(".", "_")) for name in params}
+            return outputs(weights, x)
 
     return Trained().eval()
 

@@ -30,7 +30,7 @@ class Logits(nn.Module):
         self.module, self.kind = module, kind
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
+        """The logits of a batch."""
         return self.of(unwrapped(self.module(x), len(x)))
 
     def of(self, outputs: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class FMN(Attack):
             positive_whole("steps", self.steps)
 
     def expected_gradients(self, budget: int) -> float:
-        """All of them."""
+        """The whole budget."""
         return budget if self.steps is None else self.steps
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:

@@ -59,7 +59,7 @@ class Strongest(Attack):
         return not isinstance(model, TwoLayerModel)
 
     def expected_gradients(self, budget: int) -> float:
-        """All of them."""
+        """The whole budget."""
         return budget if self.steps is None else self.steps
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:

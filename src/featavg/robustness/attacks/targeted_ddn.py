@@ -44,7 +44,7 @@ class DDN(Attack):
         return isinstance(model, TwoLayerModel)
 
     def expected_gradients(self, budget: int) -> float:
-        """All of them."""
+        """The whole budget."""
         return budget if self.steps is None else self.steps
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:

@@ -32,7 +32,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not self.nodes >= 1:
-            raise InputError("nodes", f"is {self.nodes}", "allow at least one node a point")
+            raise InputError("nodes", f"is {self.nodes}", "allow at least one node per point")
         if not self.seconds > 0:
             raise InputError("seconds", f"is {self.seconds}", "allow some time a point")
 

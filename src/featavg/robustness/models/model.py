@@ -57,7 +57,7 @@ class Model(ABC):
 
     @abstractmethod
     def _outputs(self, x: Float[ndarray, "n D"]) -> Float[ndarray, "n c"]:
-        """F(x)."""
+        """The outputs F(x), counted by nobody."""
 
     @abstractmethod
     def _pull(

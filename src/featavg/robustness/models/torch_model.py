@@ -77,8 +77,8 @@ class TorchModel(Model):
         import torch
 
         with torch.no_grad():
-            found = [self._forward(part).cpu().double().numpy() for part in self._batches(x)]
-        return np.concatenate(found)
+            outputs = [self._forward(part).cpu().double().numpy() for part in self._batches(x)]
+        return np.concatenate(outputs)
 
     def _pull(
         self, x: Float[ndarray, "n D"], covector: Covector

@@ -55,7 +55,7 @@ def linear_flow(
     def jacobian(u: float, w: ndarray) -> ndarray:
         return np.asarray(-(rows.T * slopes(u, w)[1]) @ rows)
 
-    found = solve_ivp(
+    solution = solve_ivp(
         velocity,
         (start, times[-1]),
         np.zeros(x.shape[1]),
@@ -65,6 +65,6 @@ def linear_flow(
         rtol=tolerance,
         atol=tolerance,
     )
-    if not found.success:
-        raise ArithmeticError(f"the flow could not be followed ({found.message})")
-    return np.asarray(found.y.T)
+    if not solution.success:
+        raise ArithmeticError(f"the flow could not be followed ({solution.message})")
+    return np.asarray(solution.y.T)

@@ -38,7 +38,7 @@ def penalty_path(
         raise InputError("log_penalties", "do not fall", "give finite numbers from large to small")
     rows = y[:, None] * x
     w, at = np.zeros(x.shape[1]), min(0.0, targets[0])
-    found = []
+    minimisers = []
     for target in targets:
         while True:
             after = min(target, max(at, 1.0) * _LEAP)
@@ -46,8 +46,8 @@ def penalty_path(
             at = after
             if at >= target:
                 break
-        found.append(w)
-    return np.stack(found)
+        minimisers.append(w)
+    return np.stack(minimisers)
 
 
 def _minimise(rows: Float[ndarray, "n N"], w: ndarray, depth: float) -> ndarray:

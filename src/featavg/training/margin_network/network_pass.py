@@ -90,7 +90,7 @@ def descend(params: Params, kept: Activations, slopes: torch.Tensor, rate: float
 
 
 def _full(params: Params, layer: str, d: torch.Tensor, below: torch.Tensor, rate: float) -> None:
-    # addmm_ adds the outer products straight into the weights: no gradient array of 13 MB a step.
+    # addmm_ adds the outer products straight into the weights: no gradient array of 13 MB per step.
     params[f"{layer}.weight"].addmm_(d.t(), below, alpha=-rate)
     if f"{layer}.bias" in params:
         params[f"{layer}.bias"].sub_(d.sum(0), alpha=rate)

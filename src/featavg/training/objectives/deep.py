@@ -29,7 +29,7 @@ class DeepEvaluation:
 
     @property
     def log_loss(self) -> PerSeed:
-        """log L."""
+        """The logarithm of the mean loss."""
         return self.loss.log_mean
 
     @cached_property
@@ -83,7 +83,7 @@ class DeepObjective:
 
     @property
     def points(self) -> int:
-        """n."""
+        """The number of points."""
         return self.x.shape[-2]
 
     def on(self, rows: Int[ndarray, "*s b"]) -> DeepObjective:

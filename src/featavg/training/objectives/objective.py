@@ -89,10 +89,10 @@ class Products(Protocol):
     """A data matrix X that is only ever multiplied with."""
 
     def times(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s n M"]:
-        """X W^T."""
+        """The products X W^T with some weights."""
 
     def gathered(self, slopes: Float[ndarray, "*s n M"]) -> Float[ndarray, "*s M N"]:
-        """S^T X."""
+        """The sums S^T X over the points."""
 
 
 @runtime_checkable
@@ -119,7 +119,7 @@ class TwoLayerEvaluation:
 
     @property
     def log_loss(self) -> PerSeed:
-        """log L."""
+        """The logarithm of the mean loss."""
         return self.loss.log_mean
 
     @cached_property
@@ -179,7 +179,7 @@ class TwoLayerObjective:
 
     @property
     def points(self) -> int:
-        """n."""
+        """The number of points."""
         return self.x.shape[-2]
 
     def on(self, rows: Int[ndarray, "*s b"]) -> TwoLayerObjective:

@@ -1,4 +1,4 @@
-"""Adam."""
+"""Adam (Kingma and Ba, 2015)."""
 
 from __future__ import annotations
 
