@@ -1,8 +1,8 @@
 """A sabotage: a mutation of the simulated truth under which a claim must no longer hold.
 
 A theme's rows are in `sabotage_<theme>.py`, a tuple `ROWS` of `Sabotage`; `test_sabotage.py` collects
-them all. A row's `small` shrinks the experiment (so that it runs in seconds) and `mutate` breaks the
-truth; both get pytest's monkeypatch.
+them all. A row's `small` shrinks the experiment (so that it runs in a second or two) and `mutate`
+breaks the truth; both get pytest's monkeypatch.
 """
 
 from __future__ import annotations
@@ -31,18 +31,40 @@ class Sabotage:
         mutate: makes it.
         small: shrinks the experiment, for the honest run too.
         seeds: what both runs are told.
-        improves: for a claim that fails honestly: under this mutation it must come out better.
+        improves: for a claim that fails honestly: under this mutation a failed check must pass.
+        needs: packages without which the claim cannot be run.
     """
 
     claim: str
     what: str
     mutate: Patch
     small: Patch = _nothing
-    seeds: tuple[int, ...] = (0, 1)
+    seeds: tuple[int, ...] = (0,)
     improves: bool = False
+    needs: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.claim}: {self.what}"
+
+
+def together(*patches: Patch) -> Patch:
+    """Several patches as one."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(patch)
+
+    return apply
+
+
+def setting(module: ModuleType, **changes: object) -> Patch:
+    """A patch that sets names of one module."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for name, value in changes.items():
+            patch.setattr(module, name, value)
+
+    return apply
 
 
 def everywhere(patch: pytest.MonkeyPatch, module: ModuleType, name: str, value: object) -> None:

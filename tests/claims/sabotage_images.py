@@ -1,26 +1,217 @@
-"""Sabotage of the quick claims on images and on the audit."""
+"""Sabotage of the claims on images and on the audit.
+
+Images are replaced by points of clusters, or where a claim only compares, by results that are made
+up: what is tested is that the claim sees the difference.
+"""
+
+from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.claims.sabotage import Sabotage
+import numpy as np
+from tests.claims.sabotage import Sabotage, setting
 
-from featavg.claims.images import audit, digits
+from featavg.claims.images import attacks, audit, curves, digits, heads, labels
+from featavg.data.clusters import MultiCluster
+from featavg.experiments import audit as audit_experiments
+from featavg.experiments import images as image_experiments
+from featavg.experiments.audit import METHODS, NETWORKS, TRAININGS, LabelRow, LabelTable
+from featavg.experiments.audit.gain import FeatureGain
+from featavg.experiments.audit.gain_study import GainRow, GainStudy
+from featavg.experiments.audit.hidden_study import HiddenRow, HiddenStudy
+from featavg.experiments.audit.label_cell import CellResult, LabelCell
+from featavg.experiments.images import (
+    ADAPTIVE,
+    OWN_LOSS,
+    PUBLISHED_CURVES,
+    AttackComparison,
+    FeatureSet,
+    ImageCurves,
+    study_superclasses,
+)
+from featavg.experiments.images.decision_curve import DecisionCurve
+from featavg.nets.readouts.registry import READOUTS
+from featavg.robustness.curve import Curve
+
+# Points of clusters in place of images.
 
 
-def small_digits(monkeypatch):
-    monkeypatch.setattr(digits, "POINTS", 10)
-
-
-def class_labels_only(monkeypatch):
-    """Training never sees the finer labels."""
-    study = digits.study_heads
-    monkeypatch.setattr(
-        digits, "study_heads", lambda features, labels, *rest: study(features, "coarse", *rest)
+def cluster_features(groups: np.ndarray, d: int = 60, n: int = 600) -> FeatureSet:
+    """Features that are clusters, as many as there are fine classes."""
+    task = MultiCluster(k=len(groups), d=d, sigma=0.5, positive=groups.astype(bool))
+    train, test = task.sample(n, seed=1), task.sample(200, seed=2)
+    return FeatureSet(
+        train.coordinates(d), train.clusters, test.coordinates(d), test.clusters, groups, "clusters"
     )
 
 
-def small_audit(monkeypatch):
-    monkeypatch.setattr(audit, "N", 200)
+def shuffled(features: FeatureSet) -> FeatureSet:
+    """Finer labels that say nothing: those of a coarse class are dealt out at random."""
+    rng, classes = np.random.default_rng(0), features.train_classes.copy()
+    for group in np.unique(features.groups):
+        mine = features.groups[features.train_classes] == group
+        classes[mine] = rng.permutation(classes[mine])
+    return replace(features, train_classes=classes)
+
+
+def small_digits(monkeypatch):
+    monkeypatch.setattr(digits, "POINTS", 8)
+
+
+def digits_shuffled(monkeypatch):
+    honest = digits.pixels_of
+    monkeypatch.setattr(digits, "pixels_of", lambda task: shuffled(honest(task)))
+
+
+TEN = np.repeat([1, 0], 5)
+
+
+def small_heads(monkeypatch):
+    monkeypatch.setattr(heads, "resnet20_features", lambda settings: cluster_features(TEN))
+    monkeypatch.setattr(heads, "RADIUS_POINTS", 8)
+
+
+def heads_shuffled(monkeypatch):
+    monkeypatch.setattr(
+        heads, "resnet20_features", lambda settings: shuffled(cluster_features(TEN))
+    )
+
+
+def superclasses_are(change):
+    """Four classes of five clusters each stand for CIFAR-100's."""
+
+    def patch(monkeypatch):
+        from featavg.nets.torch import embedding
+
+        groups = np.repeat(np.arange(4), 5)
+        made = change(cluster_features(groups, d=100))
+        monkeypatch.setattr(embedding, "efficientnet_lite0", lambda size: None)
+        monkeypatch.setattr(image_experiments, "features_of", lambda *_, **__: made)
+        monkeypatch.setattr(
+            heads,
+            "study_superclasses",
+            lambda features, seeds, **rest: study_superclasses(
+                features, seeds, points=20, budget=20, **rest
+            ),
+        )
+        monkeypatch.setattr(heads, "data_needed", lambda *_: None)
+
+    return patch
+
+
+# Results that are made up.
+
+
+def made_up_pair(name: str, shift: float):
+    """The published curves under both protocols, the fine one moved by `shift` points."""
+    from featavg.experiments.images.curves import PgdEnds
+    from featavg.experiments.images.label_pairs import LabelPair
+
+    paper = PUBLISHED_CURVES[name]
+
+    def curve(protocol, labels, readout, radii):
+        percent = np.interp(radii, paper["radii"], paper[labels])
+        share = (percent + (shift if labels == "fine" else 0.0)) / 100
+        ends = Curve(np.array(radii), share, share - 0.01, share + 0.01, 100, "l2", "made up")
+        each = np.array([0.0, 1.0, 2.0]) if protocol == ADAPTIVE else None
+        return DecisionCurve(protocol, labels, readout, "l2", ends, each, seconds=1.0)
+
+    rows = [curve(OWN_LOSS, m, "probability", curves.PGD_RADII[name]) for m in ("coarse", "fine")]
+    rows.append(curve(ADAPTIVE, "coarse", "probability", paper["radii"]))
+    rows += [curve(ADAPTIVE, "fine", readout, paper["radii"]) for readout in READOUTS]
+    about = {"test_accuracy": {"coarse": 0.99, "fine": 0.98}, "seconds": 10.0}
+    pair = {"coarse": about, "fine": about}
+    return LabelPair(0, ImageCurves(name, tuple(rows)), pair, PgdEnds(2.0, 1.0, 0.3))
+
+
+def pairs_moved_by(shift: float):
+    def patch(monkeypatch):
+        monkeypatch.setattr(curves, "data_needed", lambda *_: None)
+        monkeypatch.setattr(
+            image_experiments,
+            "train_pair",
+            lambda preset, *_: made_up_pair(preset.split("-", maxsplit=1)[0], shift),
+        )
+
+    return patch
+
+
+def our_radii_times(factor: float):
+    """An attack whose radii are `factor` times those of the best opponent."""
+    best = np.linspace(0.5, 2.0, 200)
+    others = {"DDNAttack": best, "L2DeepFoolAttack": 1.1 * best}
+    spent = {"ours": 120.0, "DDNAttack": 120.0, "L2DeepFoolAttack": 40.0}
+    share = (float(np.mean(best > 1.0)),)
+    made = AttackComparison(
+        "made up", "l2", "l2, pixels in [0,1]", 120, factor * best, others, spent, (1.0,), share
+    )
+
+    def patch(monkeypatch):
+        monkeypatch.setattr(attacks, "_small", lambda _: iter([("made up",) + (None,) * 4]))
+        monkeypatch.setattr(attacks, "_of_other_claims", lambda _: iter(()))
+        monkeypatch.setattr(attacks, "_compared", lambda *_: made)
+
+    return patch
+
+
+def table_of_labels(gain: float, controlled: float, coarse: float, fine: float):
+    """Every network gains as much, `controlled` where its gradient is; A with either labels."""
+
+    def cell(data, network, training, told, seed):
+        gains = gain if training == "cross-entropy" else controlled
+        radii = (gains if told == "fine" else 1.0) * np.linspace(0.9, 1.1, 5)
+        where = LabelCell(data, network, training, told, seed)
+        shared = fine if told == "fine" else coarse
+        return CellResult(where, 0.9, radii, 0.5, shared, "input", 0.99, 0.1, 1.0, 0.5, 1.0, 1.0)
+
+    def row(data, network, training):
+        both = [
+            tuple(cell(data, network, training, told, seed) for seed in range(2))
+            for told in ("coarse", "fine")
+        ]
+        return LabelRow(data, network, training, *both)
+
+    rows = [row(d, n, t) for d in ("digits", "mnist") for n in NETWORKS for t in TRAININGS]
+    rows += [row("cifar10", "wide CNN", t) for t in ("cross-entropy", "adversarial")]
+
+    def patch(monkeypatch):
+        for module in (labels, audit):
+            monkeypatch.setattr(module, "tables", lambda _: LabelTable(tuple(rows)))
+
+    return patch
+
+
+def worst_digit_gains(points: float):
+    """What discovered labels add to the accuracy and the radius of the worst digit."""
+
+    def row(method, seed):
+        more = 0.0 if method == METHODS[0] else points
+        return HiddenRow(method, seed, 0.9, 8, 0.8 + more, 8, 1.0 + more, 0.8, 1.0, 0.5)
+
+    study = HiddenStudy(tuple(row(method, seed) for method in METHODS for seed in range(2)))
+
+    def patch(monkeypatch):
+        monkeypatch.setattr(audit, "data_needed", lambda *_: None)
+        monkeypatch.setattr(audit_experiments, "hidden_subclasses", lambda *_: study)
+
+    return patch
+
+
+def predictions_times(factor: float):
+    def gain(value):
+        return FeatureGain(value, 0.9 * value, 1.1 * value, 3.0)
+
+    measured = np.linspace(1.2, 2.0, 9)
+    rows = [GainRow(f"space {i}", gain(factor * m), gain(m)) for i, m in enumerate(measured)]
+
+    def patch(monkeypatch):
+        monkeypatch.setattr(audit, "data_needed", lambda *_: None)
+        monkeypatch.setattr(audit_experiments, "feature_spaces", lambda *_: [])
+        monkeypatch.setattr(
+            audit_experiments, "compare_gains", lambda *_, **__: GainStudy(tuple(rows))
+        )
+
+    return patch
 
 
 def labels_swapped(monkeypatch):
@@ -34,9 +225,61 @@ def labels_swapped(monkeypatch):
     monkeypatch.setattr(audit, "simulated_sharing", swapped)
 
 
+DEALT_OUT = "finer labels are dealt out at random inside a class"
+NO_GAIN = "finer labels gain nothing"
+TORCH = ("torch",)
 ROWS = (
+    Sabotage("images-digits", DEALT_OUT, digits_shuffled, small_digits),
+    Sabotage("figure-2-cifar10", DEALT_OUT, heads_shuffled, small_heads),
+    Sabotage("figure-2-cifar10-radii", DEALT_OUT, heads_shuffled, small_heads),
     Sabotage(
-        "images-digits", "training never sees finer labels", class_labels_only, small_digits, (0,)
+        "cifar100-superclasses",
+        DEALT_OUT,
+        superclasses_are(shuffled),
+        superclasses_are(lambda made: made),
+        needs=TORCH,
     ),
-    Sabotage("audit-shared-gradient", "class labels decouple", labels_swapped, small_audit, (0,)),
+    Sabotage("figure-3-mnist", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
+    Sabotage("figure-3-cifar10", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
+    Sabotage(
+        "image-attacks",
+        "our radii are 5% too long",
+        our_radii_times(1.05),
+        our_radii_times(0.99),
+        needs=("torch", "foolbox"),
+    ),
+    Sabotage(
+        "audit-shared-gradient",
+        "class labels decouple",
+        labels_swapped,
+        setting(audit, N=200),
+    ),
+    Sabotage(
+        "audit-shared-gradient-images",
+        "class labels decouple",
+        table_of_labels(1.3, 1.05, 0.3, 0.9),
+        table_of_labels(1.3, 1.05, 0.9, 0.3),
+        needs=TORCH,
+    ),
+    Sabotage(
+        "audit-hidden-digit",
+        "discovered labels cost the worst digit 5 points",
+        worst_digit_gains(-0.05),
+        worst_digit_gains(0.05),
+        needs=TORCH,
+    ),
+    Sabotage(
+        "finer-labels-border",
+        NO_GAIN,
+        table_of_labels(0.9, 1.05, 0.9, 0.3),
+        table_of_labels(1.3, 1.05, 0.9, 0.3),
+        needs=TORCH,
+    ),
+    Sabotage(
+        "audit-predicted-gain",
+        "predictions are 40% too small",
+        predictions_times(0.6),
+        predictions_times(1.05),
+        needs=TORCH,
+    ),
 )

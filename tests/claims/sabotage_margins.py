@@ -1,6 +1,7 @@
 """Truths of the margin claims, broken: each must cost its claim the verdict "holds"."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from tests.claims.sabotage import Sabotage
@@ -15,8 +16,11 @@ from featavg.experiments.margins import (
 from featavg.experiments.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
 from featavg.nets.ideal import biased_robust, feature_decoupling
 
-# Their honest runs take hours: what breaks them is tested in tests/margins/test_results.py.
-FULL_TIER = ("margin-table", "margin-digits")
+
+@cache
+def kept_run(k, seed, layers="first", start="small"):
+    """A KKT run that is not forgotten: no sabotage here changes the flow itself."""
+    return kkt_runs.kkt_run(k, seed, layers=layers, start=start)
 
 
 def class_means(x, y, clock):
@@ -30,6 +34,7 @@ def shallow(monkeypatch):
         homogeneous, "homogeneous_flow", lambda depth, seeds: flow(depth, seeds, target=-200.0)
     )
     monkeypatch.setattr(homogeneous, "NETWORK_DEPTHS", (2,))
+    monkeypatch.setattr(homogeneous, "kkt_run", kept_run)
 
 
 def four_clusters(monkeypatch):
@@ -37,6 +42,8 @@ def four_clusters(monkeypatch):
     plans = {"first layer, small start": ("first", "small")}
     monkeypatch.setattr(kkt, "K", 4)
     monkeypatch.setattr(kkt, "PLANS", plans)
+    for module in (kkt, kkt_robustness):
+        monkeypatch.setattr(module, "kkt_run", kept_run)
     honest = kkt_robustness.kkt_radius
     monkeypatch.setattr(
         kkt, "kkt_radius", lambda *plan, **options: honest(*plan, clusters=(4,), **options)
@@ -78,7 +85,7 @@ def stopped_early(monkeypatch):
 
 
 def _stopped(k, seed, **plan):
-    run = kkt_runs.kkt_run(4, seed, **plan)
+    run = kept_run(4, seed, **plan)
     return replace(run, residuals=(run.residuals[0],) * len(run.residuals))
 
 
@@ -87,7 +94,7 @@ def other_networks(module, make):
 
     def sabotage(monkeypatch):
         def run(k, seed, **plan):
-            honest = kkt_runs.kkt_run(4, seed)
+            honest = kept_run(4, seed)
             net = make(honest.task)
             return replace(honest, nets=(net,) * len(honest.nets))
 
@@ -96,15 +103,41 @@ def other_networks(module, make):
     return sabotage
 
 
-def falling_table(monkeypatch):
-    """Margins that fall from row to row."""
-    rows = tuple(
-        MarginRow(row.model, 10, row.log10_loss, 1e-6 / row.model, 1e-4, (1.0, 1.1, 0.9))
-        for row in PUBLISHED_MARGINS[:3]
-    )
-    entry = {"epoch": 1, "log10_loss": -1.0, "smallest_margin": 1.0, "normalized_margin": 1e-6,
-             "product_margin": 1e-4}  # fmt: skip
-    monkeypatch.setattr(table, "_trained", lambda *_: MarginTable("mnist", rows, (entry,), {}))
+def table_of(margins):
+    """The published rows with these margins in place of the published ones."""
+
+    def patch(monkeypatch):
+        rows = tuple(
+            MarginRow(row.model, 10, row.log10_loss, margin, 1e-4, (1.0, 1.1, 0.9))
+            for row, margin in zip(PUBLISHED_MARGINS[:3], margins, strict=True)
+        )
+        entry = {"epoch": 1, "log10_loss": -1.0, "smallest_margin": 1.0, "normalized_margin": 1e-6,
+                 "product_margin": 1e-4}  # fmt: skip
+        monkeypatch.setattr(table, "_trained", lambda *_: MarginTable("mnist", rows, (entry,), {}))
+
+    return patch
+
+
+MARGINS = [row.normalized_margin for row in PUBLISHED_MARGINS[:3]]
+as_published = table_of(MARGINS)
+falling_table = table_of(MARGINS[::-1])
+
+
+def loss_based_falls_by(decades):
+    """The constant rate as measured by hand, the other one falling by so much in each pass."""
+
+    def patch(monkeypatch):
+        from featavg.experiments import margins
+        from featavg.experiments.margins import RateComparison
+
+        passes = np.arange(1, 101)
+        constant = tuple((-np.log10(passes) - 1.0).tolist())
+        result = RateComparison(
+            "made up", constant, tuple((-decades * passes - 1.0).tolist()), 110, (1e-3, 2e-3)
+        )
+        monkeypatch.setattr(margins, "compare_rates", lambda **_: result)
+
+    return patch
 
 
 _BROKEN = {
@@ -136,6 +169,7 @@ _BROKEN = {
     ),
     "margin-table": ("margins fall from row to row", falling_table),
     "margin-digits": ("margins fall from row to row", falling_table),
+    "margin-rate": ("the loss-based rate is as slow", loss_based_falls_by(0.02)),
 }
 SMALL = {
     "margin-homogeneous-growth": shallow,
@@ -145,7 +179,11 @@ SMALL = {
     "margin-kkt-averaging": four_clusters,
     "margin-kkt-radius": four_clusters,
     "margin-lipschitz": four_clusters,
+    "margin-table": as_published,
+    "margin-digits": as_published,
+    "margin-rate": loss_based_falls_by(0.2),
 }
+NEEDS = {"margin-rate": ("torch",)}
 
 
 def _as_it_is(monkeypatch):
@@ -153,7 +191,6 @@ def _as_it_is(monkeypatch):
 
 
 ROWS = tuple(
-    Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), seeds=(0,))
+    Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), needs=NEEDS.get(claim, ()))
     for claim, (what, mutate) in _BROKEN.items()
-    if claim not in FULL_TIER
 )

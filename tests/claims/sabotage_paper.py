@@ -7,9 +7,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.claims.sabotage import Sabotage, everywhere
+from tests.claims.sabotage import Sabotage, everywhere, setting, together
 
 from featavg.claims.paper import decoupling as decoupling_claims
+from featavg.claims.paper import radii as radius_claims
+from featavg.claims.paper import theorems as theorem_claims
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.paper import (
     biased_average,
@@ -18,6 +20,7 @@ from featavg.experiments.paper import (
     figure2_cosines,
     figure3_curves,
     initialisation,
+    linf,
     paper_runs,
     radius_runs,
     radius_scaling,
@@ -45,6 +48,8 @@ def small_theorems(patch: Patch) -> None:
     everywhere(patch, theorem_sweeps, "SIZES", (100, 200))
     everywhere(patch, theorem_runs, "SAMPLES_POWER", 6)
     patch.setattr(theorem_runs, "FLOW_TOLERANCE", 1e-3)
+    # A note of Theorem 1 that no sabotage is about.
+    patch.setattr(theorem_claims, "descent_against_flow", lambda seed: np.array([4.0, 2.0, 1.0]))
 
 
 def small_radii(patch: Patch) -> None:
@@ -188,32 +193,11 @@ def pgd_sees_all(case, readout, seeds, points, at):
     )[1]
 
 
-def _patch(module, **changes) -> object:
-    def mutate(patch: Patch) -> None:
-        for name, value in changes.items():
-            patch.setattr(module, name, value)
-
-    return mutate
-
-
-def small_unequal(patch: Patch) -> None:
-    patch.setattr(unequal_sizes, "N_TRAIN", 200)
-    patch.setattr(unequal_sizes, "PARTITIONS", (2, 5))
-
-
-def small_start(patch: Patch) -> None:
-    for name, value in (("N_TRAIN", 200), ("START_LONG_STEPS", 50), ("SCALES", (1.0, 5.5e-4))):
-        patch.setattr(initialisation, name, value)
-
-
-def small_dead(patch: Patch) -> None:
-    for name, value in (("DRAWS", 40), ("SIZES", (20, 40)), ("TRAINED", 3)):
-        patch.setattr(dead_neurons, name, value)
-
-
-def small_grid(patch: Patch) -> None:
-    patch.setattr(biased_average, "THRESHOLDS", (-4.0, 0.0, 0.6))
-    patch.setattr(biased_average, "POINTS", 12)
+small_unequal = setting(unequal_sizes, N_TRAIN=200, PARTITIONS=(2, 5))
+small_start = setting(initialisation, N_TRAIN=200, START_LONG_STEPS=50, SCALES=(1.0, 5.5e-4))
+small_dead = setting(dead_neurons, DRAWS=40, SIZES=(20, 40), TRAINED=3)
+small_grid = setting(biased_average, THRESHOLDS=(-4.0, 0.0, 0.6), POINTS=12)
+small_linf = setting(linf, LINF_DIMENSIONS=(60, 120), TRAINING=100, POINTS=2)
 
 
 ROWS = (
@@ -232,8 +216,8 @@ ROWS = (
     Sabotage(
         "theorem-2-clean",
         "six times the noise",
-        _patch(clean_errors, MultiCluster=partial(MultiCluster, sigma=6.0)),
-        _patch(clean_errors, POINTS=2000),
+        setting(clean_errors, MultiCluster=partial(MultiCluster, sigma=6.0)),
+        setting(clean_errors, POINTS=2000),
     ),
     Sabotage(
         "theorem-1-averaging",
@@ -256,14 +240,14 @@ ROWS = (
     Sabotage(
         "lemma-1-2-decomposition",
         "the recursion divides by the squared norm, as printed",
-        _patch(paper_runs, Coefficients=PrintedQuotient),
+        setting(paper_runs, Coefficients=PrintedQuotient),
         small_paper_run,
     ),
     Sabotage(
         "lemma-3-activation",
         "initial biases that switch neurons off for good",
         with_recipe(sigma_b=1e3),
-        lambda patch: (small_theorems(patch), small_paper_run(patch)),
+        together(small_theorems, small_paper_run),
     ),
     Sabotage(
         "lemma-4-updates", "a start so large that neurons stay off", large_start, small_paper_run
@@ -279,14 +263,12 @@ ROWS = (
         "a start as large as the weights learned",
         with_recipe(sigma_w=0.05),
         small_theorems,
-        (0,),
     ),
     Sabotage(
         "theorem-5-inequalities",
         "each group takes up its class's other features",
         no_averaging(theorem_runs),
         small_theorems,
-        (0,),
     ),
     Sabotage(
         "lemma-12-epsilon",
@@ -300,7 +282,7 @@ ROWS = (
     Sabotage(
         "decoupling-dead-neurons",
         "neurons begin active on their cluster",
-        _patch(dead_neurons, initial_net=always_on),
+        setting(dead_neurons, initial_net=always_on),
         small_dead,
     ),
     Sabotage(
@@ -312,15 +294,14 @@ ROWS = (
     Sabotage(
         "talk-initialisation",
         "the paper's start in place of the talks'",
-        _patch(initialisation, SCALES=(5.5e-4, 5.5e-4), N_TRAIN=1000),
+        setting(initialisation, SCALES=(5.5e-4, 5.5e-4), N_TRAIN=1000),
         small_start,
-        (0,),
         improves=True,
     ),
     Sabotage(
         "average-any-bias",
         "three times the signal",
-        _patch(biased_average, MultiCluster=partial(MultiCluster, alpha=3.0)),
+        setting(biased_average, MultiCluster=partial(MultiCluster, alpha=3.0)),
         small_grid,
     ),
     Sabotage(
@@ -332,7 +313,7 @@ ROWS = (
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
-        _patch(steepness, biased_robust=feature_decoupling),
+        setting(steepness, biased_robust=feature_decoupling),
         small_radii,
     ),
     Sabotage(
@@ -344,35 +325,32 @@ ROWS = (
     Sabotage(
         "theorem-3-f-fa",
         "f_FA is the robust solution",
-        _patch(radius_scaling, feature_averaging=biased_robust),
+        setting(radius_scaling, feature_averaging=biased_robust),
         small_radii,
     ),
     Sabotage(
         "robust-solution-exists",
         "the construction is the average",
-        _patch(radius_scaling, biased_robust=feature_averaging),
+        setting(radius_scaling, biased_robust=feature_averaging),
         small_radii,
     ),
     Sabotage(
         "theorem-4-robust",
         "the labels of the clusters are shuffled",
         networks_are(shuffled_networks),
-        lambda patch: (small_radii(patch), everywhere_points(patch)),
-        (0,),
+        together(small_radii, setting(radius_claims, CERTIFIED_POINTS=4)),
     ),
     Sabotage(
         "figure-3-left",
         "cluster labels make averages as well",
         networks_are(averaged_networks),
         small_radii,
-        (0,),
     ),
     Sabotage(
         "readout-matters",
         "PGD that finds every flip",
         lambda patch: everywhere(patch, radius_runs, "pgd_accuracy", pgd_sees_all),
         small_radii,
-        (0,),
     ),
     Sabotage(
         "gap-against-k",
@@ -383,17 +361,17 @@ ROWS = (
     Sabotage(
         "remark-attack-vector",
         "f_FA is the robust solution",
-        _patch(universal, feature_averaging=biased_robust),
+        setting(universal, feature_averaging=biased_robust),
     ),
     Sabotage(
         "universal-vector",
         "the trained networks are robust solutions",
         networks_are(robust_networks),
     ),
+    Sabotage(
+        "linf-averaging",
+        "cluster labels make averages as well",
+        setting(linf, NETWORKS={"averaged": ("coarse", "sum"), "decoupled": ("coarse", "sum")}),
+        small_linf,
+    ),
 )
-
-
-def everywhere_points(patch: Patch) -> None:
-    from featavg.claims.paper import radii
-
-    patch.setattr(radii, "CERTIFIED_POINTS", 4)
