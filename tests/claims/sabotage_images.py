@@ -201,7 +201,7 @@ def predictions_times(factor: float):
     def gain(value):
         return FeatureGain(value, 0.9 * value, 1.1 * value, 3.0)
 
-    measured = np.linspace(1.2, 2.0, 9)
+    measured = np.linspace(1.2, 2.0, 9).tolist()
     rows = [GainRow(f"space {i}", gain(factor * m), gain(m)) for i, m in enumerate(measured)]
 
     def patch(monkeypatch):
