@@ -18,9 +18,13 @@ from featavg.nets.ideal import biased_robust, feature_decoupling
 
 
 @cache
+def _kept(k, seed, layers, start):
+    return kkt_runs.kkt_run(k, seed, layers=layers, start=start)
+
+
 def kept_run(k, seed, layers="first", start="small"):
     """A KKT run that is not forgotten: no sabotage here changes the flow itself."""
-    return kkt_runs.kkt_run(k, seed, layers=layers, start=start)
+    return _kept(k, seed, layers, start)
 
 
 def class_means(x, y, clock):
