@@ -689,6 +689,8 @@ _SUMMARY: tuple[Row, ...] = (
             "images-digits",
             "audit-shared-gradient-images",
             "audit-predicted-gain",
+            "audit-hidden-digit",
+            "finer-labels-border",
         ),
         "",
     ),
