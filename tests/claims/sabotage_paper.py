@@ -11,6 +11,7 @@ from tests.claims.sabotage import Sabotage, everywhere, setting, together
 
 from featavg.claims.paper import decoupling as decoupling_claims
 from featavg.claims.paper import radii as radius_claims
+from featavg.claims.paper import theorem_scale as scale_claims
 from featavg.claims.paper import theorems as theorem_claims
 from featavg.data.clusters import MultiCluster
 from featavg.experiments.paper import (
@@ -30,6 +31,7 @@ from featavg.experiments.paper import (
     unequal_sizes,
     universal,
 )
+from featavg.experiments.paper.packed_runs import ScaleRun, TheoremScale
 from featavg.measures.alignment import neuron_signs
 from featavg.measures.decomposition import Coefficients
 from featavg.nets.grouped import grouped
@@ -200,7 +202,24 @@ small_grid = setting(biased_average, THRESHOLDS=(-4.0, 0.0, 0.6), POINTS=12)
 small_linf = setting(linf, LINF_DIMENSIONS=(60, 120), TRAINING=100, POINTS=2)
 
 
+def deviations(power: float):
+    """Runs up to k = 5 are made up: they would take gigabytes. The distance falls like k^-power."""
+
+    def made(k, precision):
+        numbers = (15.0, 14.9, 15.1, 0.1, 1.2 * float(k) ** -power, 1e-5)
+        return ScaleRun(k, k**10, k**7, 0, precision, *numbers, 0, 2000, 900, 60.0, 10**9, 10**9)
+
+    study = TheoremScale(tuple(made(k, "single") for k in (3, 4, 5)), made(4, "double"))
+    return setting(scale_claims, theorem_scale=lambda **_: study)
+
+
 ROWS = (
+    Sabotage(
+        "theorem-1-scale",
+        "the distance does not depend on k",
+        deviations(0.0),
+        deviations(2.0),
+    ),
     Sabotage(
         "figure-2a-averaged",
         "each neuron keeps one feature of its class",
