@@ -22,7 +22,7 @@ from pathlib import Path
 
 SETTINGS = 80
 KINDS = ("driver", "worker", "dask worker", "dask scheduler")
-PATIENCE = 90.0
+PATIENCE = 180.0
 
 
 class Cluster:
@@ -64,9 +64,9 @@ def wait_for(condition, patience=PATIENCE):
     return False
 
 
-def start(store, log, engine, out):
+def start(store, log, engine, out, settings):
     program = Path(__file__).with_name("driver.py")
-    command = [sys.executable, program, store, log, engine, out, str(SETTINGS)]
+    command = [sys.executable, program, store, log, engine, out, str(settings)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=store.parent)
 
 
@@ -105,15 +105,15 @@ def _command(pid):
     return b""
 
 
-def once(kind, folder, rng):
+def once(kind, folder, rng, settings=SETTINGS):
     """One sweep with one kill: what was found wrong with it, in sentences."""
     folder = Path(tempfile.mkdtemp(dir=folder))
     store, log, out = folder / "store", folder / "log", folder / "table.json"
     store.mkdir()
     cluster = Cluster(folder) if kind == "dask scheduler" else None
     engine = {"driver": "processes", "worker": "processes", "dask worker": "dask"}.get(kind)
-    driver = start(store, log, engine or cluster.address, out)
-    wanted = rng.randrange(1, 2 * SETTINGS - 20)  # two measures, so two rows per setting
+    driver = start(store, log, engine or cluster.address, out, settings)
+    wanted = rng.randrange(1, 3 * settings // 2)  # two measures, so two rows per setting
     wait_for(lambda: len(stored(store)) >= wanted or driver.poll() is not None)
     time.sleep(rng.random() * 0.1)
     if kind == "driver":
@@ -150,7 +150,7 @@ def once(kind, folder, rng):
             cluster = Cluster(folder)
         before = stored(store)
         if not out.exists():
-            again = start(store, log, engine or cluster.address, out)
+            again = start(store, log, engine or cluster.address, out, settings)
             if not wait_for(lambda: again.poll() is not None) or again.returncode:
                 again.kill()
                 wrong.append(f"did not go on: {again.stderr.read()[-300:]}")
@@ -165,30 +165,30 @@ def once(kind, folder, rng):
     # A row is handed over and then written: one may have been on its way.
     if len(handed) - len(set(handed)) > 1:
         wrong.append(f"computed {len(handed) - len(set(handed))} runs again that it had")
-    if len(lives) == 2 and int(lives[1].split()[0]) != SETTINGS - len(before) // 2:
+    if len(lives) == 2 and int(lives[1].split()[0]) != settings - len(before) // 2:
         wrong.append(f"asked for {lives[1].split()[0]} settings with {len(before)} rows there")
     return wrong, (json.loads(out.read_text()) if out.exists() else None), len(before)
 
 
-def reference(folder):
+def reference(folder, settings=SETTINGS):
     """The table of a sweep that nobody disturbed."""
     folder = Path(tempfile.mkdtemp(dir=folder))
     store, out = folder / "store", folder / "table.json"
     store.mkdir()
-    driver = start(store, folder / "log", "processes", out)
+    driver = start(store, folder / "log", "processes", out, settings)
     _, text = driver.communicate(timeout=2 * PATIENCE)
     assert driver.returncode == 0, text
     return json.loads(out.read_text())
 
 
-def campaign(count, seed=0, kinds=KINDS, tell=lambda line: None):
+def campaign(count, seed=0, kinds=KINDS, settings=SETTINGS, tell=lambda line: None):
     """`count` kills, one kind after the other; the sentences on what went wrong."""
     rng, faults = random.Random(seed), []
     with tempfile.TemporaryDirectory() as folder:
-        right = reference(folder)
+        right = reference(folder, settings)
         for number in range(count):
             kind = kinds[number % len(kinds)]
-            wrong, table, rows = once(kind, folder, rng)
+            wrong, table, rows = once(kind, folder, rng, settings)
             if table != right:
                 wrong.append("ended with another table" if table else "left no table")
             faults += [f"kill {number} ({kind}): {sentence}" for sentence in wrong]

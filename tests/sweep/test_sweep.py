@@ -138,7 +138,7 @@ def test_an_interrupted_sweep_keeps_what_it_has(tmp_path):
 
 def test_a_killed_sweep_goes_on_to_the_same_table():
     """A driver and a worker; `python -m tests.sweep.kills 30` kills Dask's parts too."""
-    assert campaign(2, seed=1, kinds=("driver", "worker")) == []
+    assert campaign(2, seed=1, kinds=("driver", "worker"), settings=24) == []
 
 
 def test_the_index_is_readable_while_it_is_written(tmp_path):
