@@ -35,7 +35,6 @@ from featavg.errors import one_of
 from featavg.experiments.paper import predicted_coefficients
 from featavg.experiments.sweep import Engine, sweep
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Plane
-from featavg.figures.number_format import number
 from featavg.figures.result import Result
 from featavg.progress import Progress, silent
 
@@ -53,6 +52,19 @@ def _log(low: float, high: float, count: int = 20) -> tuple[float, ...]:
 
 
 CLUSTERS = tuple(range(4, 24))
+
+
+def _tick(value: float) -> str:
+    """Two digits, which is what fits below a cell.
+
+    >>> _tick(0.6952), _tick(1e-4), _tick(23), _tick(144000), _tick(10**6)
+    ('0.7', '1e-4', '23', '140k', '1M')
+    """
+    rounded = float(f"{value:.2g}")
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if rounded >= size:
+            return f"{rounded / size:g}{unit}"
+    return f"{rounded:g}".replace("e-0", "e-")
 
 
 @dataclass(frozen=True)
@@ -199,8 +211,8 @@ class BorderMap(Result):
         heats = tuple(
             Heatmap(
                 values[::-1],
-                tuple(number(v) for v in diagram.rows[1][::-1]),
-                tuple(number(v) for v in diagram.columns[1]),
+                tuple(_tick(v) for v in diagram.rows[1][::-1]),
+                tuple(_tick(v) for v in diagram.columns[1]),
                 label=label,
                 limit=1.0 if label.startswith("averaging") else 2.0,
                 row_label=diagram.row_label,

@@ -88,6 +88,15 @@ GEOMETRIES = (
     "unequal clusters",
     "unbalanced classes",
 )
+_WORDS = {
+    "orthogonal": "orthog.",
+    "random cosines": "random",
+    "class closer": "closer",
+    "classes mixed": "mixed",
+    "unequal norms": "norms",
+    "unequal clusters": "sizes",
+    "unbalanced classes": "2 to 8",
+}
 # The rows of `GeometryStudy.table`.
 COLUMNS = (
     "averaged",
@@ -183,6 +192,8 @@ class GeometryStudy(Result):
             bar("decoupled", self.column("decoupled"), "decoupled", 1.0),
             bar("SVM of two centres", self.column("decoupled_theory"), "decoupled", 0.3),
         )
+        # One word each fits below the bars.
+        names = tuple(_WORDS.get(name, name) for name in self.geometries)
         gains = (
             bar("gain", self.gain, "neutral", 1.0),
             bar("predicted gain", self.predicted_gain, "neutral", 0.3),
@@ -192,10 +203,12 @@ class GeometryStudy(Result):
             "The averaged network is the linear SVM of the clusters' centres",
             "Exact radius of the weakest centre with class labels (averaged) and with cluster labels "
             "(decoupled, max) beside the margin that theory predicts, and the gain; bars from the smallest "
-            "to the largest seed.",
+            "to the largest seed. Features: orthogonal, at random cosines, closer to those of their class, "
+            "mixed with those of the other, of unequal norms; clusters of unequal sizes; classes of 2 and 8 "
+            "clusters.",
             (
-                Bars(self.geometries, radii, Axis("radius of the weakest centre", "l2")),
-                Bars(self.geometries, gains, Axis("gain")),
+                Bars(names, radii, Axis("radius of the weakest centre", "l2")),
+                Bars(names, gains, Axis("gain")),
             ),
         )
 

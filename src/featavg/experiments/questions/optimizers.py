@@ -47,6 +47,20 @@ OPTIMIZERS: Mapping[str, Mapping[str, Any]] = {
     "AdamW": {"stepper": "weight-decay:decay=0.01:stepper=adam", "lr": SMALL_RATE},
     "sign descent": {"stepper": "sign", "lr": SMALL_RATE},
 }
+# What fits below a bar.
+_WORDS = {
+    "gradient descent": "GD",
+    "momentum": "mom.",
+    "mini-batches": "SGD",
+    "weight decay": "decay",
+    "cosine schedule": "cos.",
+    "step schedule": "step",
+    "warm-up": "warm",
+    "label smoothing": "sm.",
+    "Adam": "Ad.",
+    "AdamW": "AdW",
+    "sign descent": "sign",
+}
 COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
 COLUMNS = ("index", "share", "averaged", "decoupled", "log10_loss", "log10_loss_fine")
 
@@ -86,6 +100,7 @@ class OptimizerStudy(Result):
     def figure(self) -> Figure:
         """Index and radii of every optimizer, a panel for each orientation."""
         panels = []
+        names = tuple(_WORDS[name] for name in self.optimizers)
         for i, orientation in enumerate(ORIENTATIONS):
             where = "along the axes" if orientation == "axes" else "in random directions"
             index = _bar("averaging index", self.column("index")[i], "averaged")
@@ -98,7 +113,7 @@ class OptimizerStudy(Result):
                 Rule(math.sqrt(D / 2), label="√(d/2)"),
             )
             panels += [
-                Bars(self.optimizers, (index,), Axis("averaging index"), title=f"features {where}"),
+                Bars(names, (index,), Axis("averaging index"), title=f"features {where}"),
                 Bars(self.optimizers, radii, Axis("median radius", "l2"), title=where, rules=rules),
             ]
         return Figure(
@@ -106,7 +121,8 @@ class OptimizerStudy(Result):
             "Averaging, optimizer by optimizer",
             "Averaging index with class labels and median exact radii of fresh points with both labels, at "
             "the same training loss, with features along the axes and in random directions; bars from the "
-            "smallest to the largest seed.",
+            "smallest to the largest seed. Gradient descent, momentum, mini-batches, weight decay, cosine and "
+            "step schedules, warm-up, smoothed labels, Adam, AdamW, sign descent.",
             tuple(panels),
         )
 
