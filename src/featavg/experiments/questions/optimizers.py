@@ -121,8 +121,8 @@ class OptimizerStudy(Result):
             "Averaging, optimizer by optimizer",
             "Averaging index with class labels and median exact radii of fresh points with both labels, at "
             "the same training loss, with features along the axes and in random directions; bars from the "
-            "smallest to the largest seed. Gradient descent, momentum, mini-batches, weight decay, cosine and "
-            "step schedules, warm-up, smoothed labels, Adam, AdamW, sign descent.",
+            "smallest to the largest seed. Gradient descent, momentum, mini-batches, weight decay, cosine "
+            "and step schedules, warm-up, smoothed labels, Adam, AdamW, sign descent.",
             tuple(panels),
         )
 
