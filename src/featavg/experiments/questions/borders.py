@@ -64,7 +64,7 @@ def _tick(value: float) -> str:
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if rounded >= size:
             return f"{rounded / size:g}{unit}"
-    return f"{rounded:g}".replace("e-0", "e-")
+    return f"{rounded:g}" if rounded >= 0.01 else f"{rounded:.1e}".replace(".0e-0", "e-")
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ DIAGRAMS = {
 def signal_share(k: float, sigma: float, n: float) -> float:
     """1 / (1 + k sigma^2 / n), what noise leaves of a neuron for the features.
 
-    >>> signal_share(10, 1.0, 90)
-    0.9
+    >>> signal_share(10, 1.0, 30)
+    0.75
     """
     return 1.0 / (1.0 + k * sigma**2 / n)
 
