@@ -64,7 +64,9 @@ def _tick(value: float) -> str:
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if rounded >= size:
             return f"{rounded / size:g}{unit}"
-    return f"{rounded:g}" if rounded >= 0.01 else f"{rounded:.1e}".replace(".0e-0", "e-")
+    if rounded >= 0.01:
+        return f"{rounded:g}"
+    return f"{rounded:.1e}".replace("e-0", "e-").replace(".0e", "e")
 
 
 @dataclass(frozen=True)
