@@ -321,7 +321,7 @@ def test_a_toy_measure_is_one_function(tmp_path, monkeypatch):
 
 
 def test_figures_and_files(tmp_path):
-    table = small(tmp_path, measures="index,radii,loss")
+    table = small(tmp_path, measures="loss", labels="coarse")
     page = write_sweep(table, tmp_path / "page", "featavg sweep --vary <b>")
     text = page.read_text()
     assert "&lt;b&gt;" in text
@@ -329,8 +329,8 @@ def test_figures_and_files(tmp_path):
     assert "http://" not in text.replace("http://www.w3.org", "")
     lines = (tmp_path / "page" / "table.csv").read_text().splitlines()
     assert len(lines) == 9
-    assert lines[0].startswith("cosine,sigma,seed,index_coarse")
-    assert table.figure("index_coarse").panels[0].rows == ("0.4", "0")
+    assert lines[0].startswith("cosine,sigma,seed,log10_loss_coarse")
+    assert table.figure("log10_loss_coarse").panels[0].rows == ("0.4", "0")
     line = small(tmp_path, vary={"cosine": [0.0, 0.4]}, measures="radii").figure("radius_coarse")
     assert [series.label for series in line.panels[0].series] == ["radius_coarse", "√(d(1−c)/k)"]
 
