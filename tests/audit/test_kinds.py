@@ -202,6 +202,28 @@ def state(model):
     return tensors, modes, hooks, grads
 
 
+def margin(model, x):
+    """What the audit takes for the margin of class 1, whatever the model returns."""
+    subject = classifier(model, x)
+    groups = None if subject.outputs == 1 else np.arange(2)
+    wrapped = subject.model(groups, "probability").shaped(x)
+    out = wrapped.outputs(wrapped.rows(x))
+    return out[:, 0] if out.shape[1] == 1 else out[:, 1] - out[:, 0]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_the_same_function(kind, weights, digits):
+    """Probabilities are undone, not squashed again: margins are those of the logits."""
+    x = digits[0][:60]
+    expected = margin(Plain(weights), x)
+    near = np.abs(expected) < 8  # beyond, a float32 probability is 1 to its last digits
+    assert near.sum() > 20
+    found = margin(KINDS[kind](weights), x)
+    assert np.allclose(found[near], expected[near], rtol=2e-3, atol=1e-3)
+    assert np.array_equal(found > 0, expected > 0)
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_gets_the_right_answer_and_is_left_as_it_was(kind, weights, digits, reference):
