@@ -106,6 +106,9 @@ MUTANTS = [
             "negative points have the wrong goal",
             DEEP_TIGHT("test_goals_name_every_rival"),
         ),
+    ),
+    *mutants_of(
+        "nets/readouts/max.py",
         (
             "for j in np.flatnonzero(~own)]",
             "for j in np.flatnonzero(~own)[:1]]",

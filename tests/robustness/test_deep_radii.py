@@ -1,6 +1,8 @@
 """Exact radii of deep networks: against every region, against two layers, against attacks."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from tests.robustness.deep_twin import brute_force
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.deep_radii import DeepDecision, DeepSolver, deep_radii
@@ -219,3 +222,46 @@ def test_labels_that_are_wrong_have_radius_zero():
     assert ends.outcomes[0] is RadiusStatus.MISCLASSIFIED
     solver = DeepSolver(DeepDecision(net, "argmax", np.ones(1, bool)), 0.01)
     assert solver.search(0) is solver.search(0)
+
+
+@dataclass(frozen=True)
+class Mean(ReadOut):
+    """The mean of the outputs of a class: not sum, and not max."""
+
+    name: ClassVar[str] = "mean"
+
+    def class_score(self, outputs):
+        return outputs.mean(axis=-1)
+
+    def derivative(self, outputs):
+        return np.full(outputs.shape, 1.0 / outputs.shape[-1])
+
+    def pieces(self, own):
+        return [np.where(own, 1.0 / own.sum(), -1.0 / (~own).sum())[None]]
+
+
+@dataclass(frozen=True)
+class Curved(Mean):
+    """The same, which does not say that it is piecewise linear."""
+
+    name: ClassVar[str] = "curved"
+
+    def pieces(self, own):
+        return None
+
+
+IDENTITY = Deep((np.eye(3), np.eye(3), np.eye(3)))
+POINT, OWN = np.array([[3.0, 1.0, 0.5]]), np.array([True, True, False])
+
+
+def test_a_read_out_of_ones_own_has_its_own_radius() -> None:
+    # (f_1 + f_2)/2 - f_3 = 1.5 with a gradient of length sqrt(3/2), and no kink on the way.
+    exact = deep_radii(IDENTITY, POINT, np.array([1]), Mean(), OWN)
+    np.testing.assert_allclose(exact.certified, 1.5 / math.sqrt(1.5), rtol=1e-7)
+    np.testing.assert_allclose(exact.attack, exact.certified, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("readout", "words"), [("nobody", "choose one of"), (Curved(), "curved")])
+def test_a_read_out_without_an_exact_radius_is_refused(readout, words) -> None:
+    with pytest.raises(InputError, match=words):
+        deep_radii(IDENTITY, POINT, np.array([1]), readout, OWN)

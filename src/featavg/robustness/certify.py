@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.deep_radii import ARGMAX, DeepDecision, DeepSolver
 from featavg.robustness.exact import Budget
@@ -86,7 +87,7 @@ def certify(
     x: Float[ndarray, "n N"],
     y: Int[ndarray, " n"],
     radius: float,
-    readout: str = ARGMAX,
+    readout: str | ReadOut = ARGMAX,
     positive: ndarray | None = None,
     budget: Budget | None = None,
     progress: Callable[[float, str], None] | None = None,

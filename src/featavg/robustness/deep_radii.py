@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact import (
@@ -55,7 +56,7 @@ class DeepDecision:
     """A network, how its outputs decide, and which points count as flipped."""
 
     net: Deep | TwoLayer
-    readout: str
+    readout: str | ReadOut
     positive: ndarray
 
     def goals(self, label: int) -> list[Goal]:
@@ -128,7 +129,7 @@ def deep_radii(
     net: Deep | TwoLayer,
     x: Float[ndarray, "n N"],
     y: Int[ndarray, " n"],
-    readout: str = ARGMAX,
+    readout: str | ReadOut = ARGMAX,
     positive: ndarray | None = None,
     budget: Budget | None = None,
     gap: float = 0.01,

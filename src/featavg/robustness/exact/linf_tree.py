@@ -56,6 +56,8 @@ class Program:
         self, chosen: Int[ndarray, " M"], radius: float
     ) -> tuple[Float[ndarray, " M"], Float[ndarray, " M"]]:
         """Slope and height of a line above each undecided ReLU, or of the line chosen for it."""
+        # |z_r - at_x_r| = |<w_r, delta>| <= |w_r|_1 |delta|_inf (Hoelder): inside the radius z stays in
+        # [low, high], and there the convex ReLU is below its chord. Beyond it nothing is claimed.
         low, high = self.at_x - radius * self.sizes, self.at_x + radius * self.sizes
         wide = np.where(high > low, high - low, 1.0)
         crosses = (low < 0) & (high > 0)
@@ -151,7 +153,7 @@ def linf_search(programs: list[Program], start: float, probe: Probe, clock: Cloc
     """Best-first search over the trees of all families.
 
     Args:
-        programs: one a family.
+        programs: one per family.
         start: a radius at which a flipped point is known, or a guess to begin with.
         probe: evaluates a step, remembers it and returns the length it flips at.
         clock: nodes and time allowed.

@@ -36,6 +36,8 @@ class ReluRelaxation:
 
     def touching(self, box: Box | None, z: Float[ndarray, " M"]) -> Affine:
         """The neurons that are active at z, without their ReLUs."""
+        # relu(z) >= s z for s in {0, 1}: what is put on the right side is below it, so whatever
+        # satisfies this inequality is flipped. It is for candidates, not for bounds.
         return Affine(self.family.down * (z > 0), np.zeros(self.inequalities), self.shares)
 
     def starts(self, z: Float[ndarray, " M"]) -> list[Affine]:
@@ -44,6 +46,8 @@ class ReluRelaxation:
 
     def cuts(self, side: Affine, z: Float[ndarray, " M"]) -> Affine:
         """The left sides without ReLUs, with the pattern of z."""
+        # relu(z) >= s z again, now on the left, where the weights `up` are not negative: the cut is
+        # below the true left side and removes no flipped point. It is exact at z itself.
         return Affine(
             self.family.up * (z > 0) - side.coefficients,
             self.family.shift - side.constants,
@@ -77,6 +81,8 @@ class ReluRelaxation:
                 np.where(stiffness > 0, np.minimum(z + kappa / soft, 0.0), 0.0),
             ]
         )
+        # A vertex outside its own half-line, or outside the box, is clipped to an end that is listed
+        # anyway: no value below the least one is invented, and none is missed.
         places = np.clip(places, box.lo, box.hi)
         s = places - z
         values = (stiffness * s - 2.0 * kappa) * s + 2.0 * a * np.maximum(places, 0.0)

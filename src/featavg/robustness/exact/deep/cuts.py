@@ -1,4 +1,12 @@
-"""Half-spaces that contain every flipped point of a part, and their nearest point."""
+r"""Half-spaces that contain every flipped point of a part, and their nearest point.
+
+Why the nearest point is a lower bound: a flipped point u of the part satisfies C f(u) + c <= 0 (its
+goal) and side (z(u) - value) <= 0 (each split). `linear_bounds.trace` gives an affine row u + constant
+that is nowhere above such a functional on the part, so row u + constant <= 0 there: a half-space that
+contains every flipped point. The intersection of several contains them too, and |u| is at least its
+distance from zero, which `qp.nearest` proves from multipliers by plain arithmetic. A half-space stays
+valid in every smaller part, so children inherit those of their parent.
+"""
 
 from __future__ import annotations
 
@@ -157,6 +165,9 @@ def half_spaces(
             coefficients[row, part.splits[i - p].neuron] = part.splits[i - p].side
         joins[layer] = (np.array(which), coefficients)
     traced = trace(net, z, lines, last, functionals, joins)
+    # A row is a sum of products of weights: its rounding is at most `error` times the same sum of
+    # absolute values (`Layered.absolute`). Its limit is off by that of the functional's value, and by
+    # the row's own error times the length of u, which `limit` bounds in the ball that is searched.
     cuts = Cuts(
         traced.rows,
         -(traced.constants + constants),

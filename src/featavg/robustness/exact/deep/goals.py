@@ -9,6 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
+from featavg.errors import InputError
+from featavg.nets.readouts.probability import Probability
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import readout_of
+
 
 @runtime_checkable
 class Goal(Protocol):
@@ -139,6 +144,7 @@ class ProbabilityGoal:
 
 def _chords(lo: ndarray, hi: ndarray) -> tuple[ndarray, ndarray, float]:
     """exp(f - top) <= slope f + level on [lo, hi], top = max hi."""
+    # exp is convex, so below its chord; where lo = hi up to rounding, the constant exp(hi) is above.
     top = float(hi.max())
     high, low = np.exp(hi - top), np.exp(lo - top)
     width = hi - lo
@@ -165,14 +171,22 @@ def argmax_goals(classes: int, label: int) -> list[Goal]:
     ]
 
 
-def decision_goals(outputs: int, y: int, readout: str, positive: Bool[ndarray, " c"]) -> list[Goal]:
-    """y * score <= 0 for a coarse decision: one output, or a read-out of several."""
+def decision_goals(
+    outputs: int, y: int, readout: str | ReadOut, positive: Bool[ndarray, " c"]
+) -> list[Goal]:
+    """y * score <= 0 for a coarse decision: one output, or a read-out of several.
+
+    A read-out that is piecewise linear says itself of which half-spaces its flipped set is the union
+    (`ReadOut.pieces`); of the curved ones only `probability` has a goal.
+    """
+    rule = readout_of(readout)
     if outputs == 1:
         return [LinearGoal(np.array([[float(y)]]), np.zeros(1))]
     own = positive if y > 0 else ~positive
-    if readout == "sum":
-        return [LinearGoal(np.where(own, 1.0, -1.0)[None], np.zeros(1))]
-    if readout == "probability":
+    pieces = rule.pieces(own)
+    if pieces is not None:
+        return [LinearGoal(rows, np.zeros(len(rows))) for rows in pieces]
+    if isinstance(rule, Probability):
         return [ProbabilityGoal(own)]
-    rows = np.eye(outputs)
-    return [LinearGoal(rows[own] - rows[j], np.zeros(int(own.sum()))) for j in np.flatnonzero(~own)]
+    remedy = "attack the network instead, or use probability or a read-out with pieces"
+    raise InputError("readout", f"is {rule.name}, whose score is curved", remedy)
