@@ -18,6 +18,7 @@ from featavg.measures.alignment import (
     neuron_signs,
     require_size,
 )
+from featavg.measures.averaging import averaging_index
 from featavg.measures.best_margin import best_margin, normalized_margin
 from featavg.measures.collapse import collapse
 from featavg.measures.decomposition import Coefficients, projected_coefficients
@@ -53,6 +54,14 @@ def test_a_group_is_the_mean_of_its_neurons() -> None:
     assert neuron_signs(binary(np.eye(4))).tolist() == [1, 1, -1, -1]
     with pytest.raises(InputError, match="task has 3 clusters"):
         require_size(net, MultiCluster(k=3, d=9))
+
+
+def test_groups_are_measured_on_the_features_of_their_class() -> None:
+    """Each output's neuron is the sum of its own class: an average, and none of the other class."""
+    task = MultiCluster(k=4, d=9)
+    sums = np.array([task.features[task.cluster_labels == y].sum(axis=0) for y in (1, 1, -1, -1)])
+    found = averaging_index(grouped(sums, 4), task)
+    np.testing.assert_allclose(found.neurons, 1.0)
 
 
 # The decomposition of weights.
@@ -107,6 +116,17 @@ def test_a_kkt_point_of_two_layers_by_hand() -> None:
     more = kkt(Deep((6.0 * np.eye(2), np.array([[6.0, -6.0]]))), x, np.array([1, -1, 1]))
     assert more.support == 2
     assert more.complementarity == pytest.approx(0.0, abs=1e-6)
+
+
+def test_kkt_numbers_do_not_depend_on_the_size_of_the_weights() -> None:
+    """Three balanced layers with margins of one have |theta|^2 = 6 = 3 sum of the multipliers."""
+    for a in (1.0, 2.0):
+        deep = Deep((a * np.eye(2), a * np.eye(2), np.array([[a, -a]])))
+        np.testing.assert_allclose(kkt(deep, np.eye(2), np.array([1, -1])).multipliers, [1.0, 1.0])
+    # theta = (2, 1) and its gradient (1, 2) have the cosine 4/5: what is left is 3/5 of theta.
+    plain = Deep((np.array([[2.0]]), np.array([[1.0]])))
+    found = kkt(plain, np.ones((1, 1)), np.array([1]))
+    assert found.stationarity == pytest.approx(0.6)
 
 
 def test_a_kink_pulls_a_negative_point_the_right_way() -> None:
