@@ -22,6 +22,7 @@ from featavg.measures.averaging import averaging_index
 from featavg.measures.best_margin import best_margin, normalized_margin
 from featavg.measures.collapse import collapse
 from featavg.measures.decomposition import Coefficients, projected_coefficients
+from featavg.measures.dynamics import UngatedUpdates
 from featavg.measures.kkt import kkt
 from featavg.measures.margin import margins, sample_margins
 from featavg.measures.shared_gradient import _matrix, _one_hot
@@ -29,6 +30,8 @@ from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.nets.deep import Deep
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import binary
+from featavg.training.losses.logistic import Logistic
+from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.train import Recipe, train
 
 # Alignment.
@@ -83,6 +86,26 @@ def test_coefficients_with_every_factor_another_number(coordinates: str) -> None
     again.restore(seen.arrays())
     np.testing.assert_array_equal(again.history, seen.history)
     np.testing.assert_array_equal(again.sigma, seen.sigma)
+
+
+def test_ungated_updates_are_the_worst_over_clusters_and_neurons() -> None:
+    """Random neurons, each off on other points: the largest error, not some mean of them."""
+    data = draw(MultiCluster(k=4, d=60), 30, 6, seed=1, coordinates="ambient")
+    net = binary(data.unit_weights)
+    objective = TwoLayerObjective(data.x, data.y, net, Logistic())
+    evaluation = objective.evaluate(objective.params_of(net))
+    found = UngatedUpdates(data).take(evaluation)
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for r, sign in enumerate(neuron_signs(net)):
+        for j in range(4):
+            inside = data.clusters == j
+            pulls = (evaluation.loss.slopes @ net.head)[inside, r]
+            gated = (pulls * (evaluation.preactivations[inside, r] >= 0)).sum()
+            own = bool(data.task.cluster_labels[j] == sign)
+            errors[own].append(abs(gated - pulls.sum()) / abs(pulls.sum()))
+    assert found["own"] == pytest.approx(max(errors[True]))
+    assert found["other"] == pytest.approx(max(errors[False]))
+    assert found["own"] > 1.2 * np.mean(errors[True])
 
 
 # Margins.
