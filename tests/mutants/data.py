@@ -5,6 +5,8 @@ from tests.mutants import mutants_of, tests_in
 CLUSTERS = tests_in("data/test_clusters.py")
 COMPRESS = tests_in("data/test_compress.py")
 TIGHT = tests_in("data/test_tight.py")
+READOUTS = tests_in("nets/test_readouts.py")
+NETS_TIGHT = tests_in("nets/test_tight.py")
 
 MUTANTS = [
     *mutants_of(
@@ -101,6 +103,81 @@ MUTANTS = [
             "root = vectors * np.clip(values, 0.0, None)",
             "dependent features are stretched",
             TIGHT("test_dependent_features_keep_their_lengths"),
+        ),
+        (
+            "p=task.cluster_probabilities)",
+            "p=None)",
+            "clusters are equally likely whatever was asked",
+            CLUSTERS("test_points_scatter_around_their_feature_with_the_stated_probabilities"),
+        ),
+        (
+            'return Sample(self, n, seed, purpose="test")',
+            'return Sample(self, n, seed, purpose="train")',
+            "the test points are the training points",
+            CLUSTERS("test_a_test_sample_is_not_the_training_sample_of_the_same_seed"),
+        ),
+        (
+            "self.task.alpha * features[self.clusters] + self.task.sigma * self.noise(dimension)",
+            "features[self.clusters] + self.task.sigma * self.noise(dimension)",
+            "alpha is ignored",
+            TIGHT("test_points_are_features_and_noise"),
+        ),
+        (
+            "draw.standard_normal((dimension, self.n)).T",
+            "draw.standard_normal((self.n, dimension))",
+            "more coordinates make other points",
+            CLUSTERS("test_coordinates_are_a_beginning_of_more_coordinates"),
+        ),
+        (
+            "if not lowest <= self.cosine < 1.0:",
+            "if not -1.0 <= self.cosine < 1.0:",
+            "cosines that no k features share",
+            CLUSTERS("test_an_impossible_task_is_refused_in_one_sentence"),
+        ),
+    ),
+    *mutants_of(
+        "data/partition.py",
+        (
+            "mask[:] = given != 0",
+            "mask[given.astype(int)] = True",
+            "masks are read as indices",
+            NETS_TIGHT("test_biases_of_the_robust_network_follow_alpha_and_the_squared_lengths"),
+        ),
+        (
+            "if mask.all() or not mask.any():",
+            "if False:",
+            "a class is empty",
+            READOUTS("test_what_is_neither_a_mask_nor_indices_is_refused"),
+        ),
+        (
+            "len(np.unique(given)) < len(given)",
+            "False",
+            "an index that is named twice is accepted",
+            READOUTS("test_what_is_neither_a_mask_nor_indices_is_refused"),
+        ),
+    ),
+    *mutants_of(
+        "data/blocks.py",
+        (
+            "return int(used.size - np.argmax(used[::-1])) if used.any() else 0",
+            "return int(used.sum())",
+            "columns behind a zero column are dropped",
+            TIGHT("test_a_zero_column_in_the_middle_is_not_the_end"),
+        ),
+        (
+            "turned[..., first:end] @ self.x[..., first:end, :width]",
+            "turned[..., first:end] @ self.x[..., :end - first, :width]",
+            "gradients of the wrong rows",
+            TIGHT("test_a_zero_column_in_the_middle_is_not_the_end"),
+        ),
+    ),
+    *mutants_of(
+        "data/streams.py",
+        (
+            "zlib.crc32(purpose.encode())",
+            "0",
+            "noise and weights are the same numbers",
+            TIGHT("test_streams_of_one_seed_differ_by_purpose_and_of_one_purpose_by_seed"),
         ),
     ),
 ]

@@ -62,9 +62,6 @@ MUTANTS = [
             "a spent budget is called finished",
             EXACT_TIGHT("test_the_nearest_of_several_pieces"),
         ),
-    ),
-    *mutants_of(
-        "robustness/exact/piece_search.py",
         (
             "product((1.0, 0.0), repeat=len(chosen))",
             "product((1.0,), repeat=len(chosen))",
