@@ -22,4 +22,6 @@ exclude_patterns = ["_build", "gallery/*.py"]
 html_theme = "furo"
 html_title = "featavg"
 html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_extra_path = ["playground.html"]
 html_show_sphinx = False

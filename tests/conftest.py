@@ -27,6 +27,18 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+# What the first line of an example says, and why it is then not run here.
+LEFT_OUT = {"# long": "`make docs` runs it", "# needs ": "its first line says what it needs"}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        examples = getattr(getattr(item, "dtest", None), "examples", ())
+        for mark, reason in LEFT_OUT.items():
+            if any(mark in example.source for example in examples):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture(scope="session")
 def launch():
     """Starts a headless Chromium with the flags given.

@@ -28,19 +28,24 @@ def names() -> list[str]:
     return [name for _, listed in surface() for name in listed]
 
 
-def documented(name: str) -> Any:
-    """The thing itself, without the boundary in front of it, or the class of a value."""
-    import featavg
+def thing_of(name: str) -> Any:
+    """The thing itself, without the boundary in front of it."""
+    stated = PAGE.read_text(encoding="utf-8")
+    home = re.search(rf"^from (\S+) import {name} as {name}$", stated, re.M)
+    assert home is not None, name
+    return getattr(import_module(home[1]), name)
 
-    thing = inspect.unwrap(getattr(featavg, name))
-    return thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+
+def written_in(name: str) -> str:
+    """The module that its docstring is in."""
+    thing = inspect.unwrap(thing_of(name))
+    spoken = inspect.isclass(thing) or inspect.isroutine(thing)
+    return str(thing.__module__ if spoken else type(thing).__module__)
 
 
 def docstring(name: str) -> str:
-    """What `help(fa.name)` says; of a value, what its module says about it."""
-    import featavg
-
-    thing = getattr(featavg, name)
+    """What `help(fa.name)` says; of a plain dictionary, what is said here."""
+    thing = thing_of(name)
     if inspect.isclass(thing):
         return inspect.cleandoc(thing.__dict__.get("__doc__") or "")
     return inspect.getdoc(thing) or "" if callable(thing) or _speaks(thing) else _VALUES[name]
@@ -69,12 +74,10 @@ _VALUES = {
 
 def makers() -> dict[str, list[str]]:
     """For each public class the public functions that return it."""
-    import featavg
-
-    classes = [name for name in names() if inspect.isclass(getattr(featavg, name))]
+    classes = [name for name in names() if inspect.isclass(thing_of(name))]
     made: dict[str, list[str]] = {name: [] for name in classes}
     for name in names():
-        thing = getattr(featavg, name)
+        thing = thing_of(name)
         if inspect.isclass(thing) or not callable(thing):
             continue
         returned = str(inspect.signature(thing).return_annotation)
@@ -94,19 +97,16 @@ def examples(name: str, made: dict[str, list[str]]) -> list[tuple[str, list[doct
 
 
 def left_out(name: str) -> list[doctest.Example]:
-    """The examples that are too long for the tests: marked `# doctest: +SKIP`."""
+    """The examples that are too long for the tests: their first line says `# long`."""
     found = doctest.DocTestParser().get_examples(docstring(name))
-    return found if any(doctest.SKIP in example.options for example in found) else []
+    return found if any("# long" in example.source for example in found) else []
 
 
 def run_left_out(name: str) -> None:
     """Run what the tests leave out, and compare what it prints."""
-    found = left_out(name)
-    for example in found:
-        example.options.pop(doctest.SKIP, None)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.REPORT_ONLY_FIRST_FAILURE
-    namespace = dict(vars(import_module(documented(name).__module__)))
-    test = doctest.DocTest(found, namespace, name, None, 0, None)
+    namespace = dict(vars(import_module(written_in(name))))
+    test = doctest.DocTest(left_out(name), namespace, name, None, 0, None)
     said: list[str] = []
     doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
     if said:
@@ -115,8 +115,6 @@ def run_left_out(name: str) -> None:
 
 def write(folder: Path, run: bool) -> None:
     """The pages and their index; with `run`, also run the examples that the tests leave out."""
-    import featavg
-
     folder.mkdir()
     made = makers()
     lines = ["# API", "", "Every public name, in the order of the stages; all are in `featavg`."]
@@ -128,9 +126,9 @@ def write(folder: Path, run: bool) -> None:
             if run and left_out(name):
                 run_left_out(name)
             first = docstring(name).split("\n\n")[0].replace("\n", " ")
-            entries.append(file_of(name, getattr(featavg, name)))
+            entries.append(file_of(name, thing_of(name)))
             lines.append(f"- [`{name}`]({entries[-1]}.md): {_plain(first)}")
-            text = _page(name, getattr(featavg, name), made)
+            text = _page(name, thing_of(name), made)
             (folder / f"{entries[-1]}.md").write_text(text, encoding="utf-8")
         lines.append("")
     lines += ["```{toctree}", ":hidden:", "", *entries, "```", ""]
@@ -145,8 +143,6 @@ def file_of(name: str, thing: object) -> str:
 
 
 def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
-    import featavg
-
     signature = name
     if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
         signature = _signature(name, thing)
@@ -154,7 +150,7 @@ def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
     parts = [f"# {name}", "", "```python", f"fa.{signature}", "```", "", "```text", text, "```", ""]
     if made.get(name):
         links = ", ".join(
-            f"[`{maker}`]({file_of(maker, getattr(featavg, maker))}.md)" for maker in made[name]
+            f"[`{maker}`]({file_of(maker, thing_of(maker))}.md)" for maker in made[name]
         )
         parts += [f"Returned by {links}.", ""]
         shown = examples(name, made)
@@ -165,7 +161,7 @@ def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
         doc = inspect.getdoc(value) or ""
         if public and doc:
             parts += [f"## {method}", "", "```text", doc, "```", ""]
-    return "\n".join([*parts, f"Defined in `{documented(name).__module__}`.", ""])
+    return "\n".join([*parts, f"Defined in `{written_in(name)}`.", ""])
 
 
 def _signature(name: str, thing: Any) -> str:

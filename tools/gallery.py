@@ -10,7 +10,7 @@ from pathlib import Path
 def gallery(folder: Path, run: bool) -> None:
     """Run every example and write its page: title, picture, script; and the page of all."""
     lines = ["# Gallery", "", "Short scripts with their figures; the build ran every one.", ""]
-    lines += ["::::{div} gallery", ""]
+    lines += ["::::{container} gallery", ""]
     names = []
     for script in sorted(folder.glob("*.py")):
         doc = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem
@@ -18,7 +18,7 @@ def gallery(folder: Path, run: bool) -> None:
         title, text = title.rstrip("."), " ".join(text.split())
         names.append(script.stem)
         picture = _picture(script, title) if run else ""
-        lines += [":::{div} example", f"[{picture or title}]({script.stem}.md)", ""]
+        lines += [":::{container} example", f"[{picture or title}]({script.stem}.md)", ""]
         lines += [f"**[{title}]({script.stem}.md)**. {text}", ":::", ""]
         body = [f"# {title}", "", text, "", picture, ""]
         body += [f"```{{literalinclude}} {script.name}", ":language: python", "```", ""]

@@ -91,6 +91,10 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         quiet: show nothing at all; by default that is so when the logger "featavg" lets nothing
             below an error through, as after `featavg --quiet`.
         stream: where to show it; standard error by default.
+
+    >>> import featavg as fa
+    >>> with fa.ProgressBar(quiet=True) as bar:
+    ...     study = fa.linear_limits(progress=bar)
     """
 
     def __init__(

@@ -123,6 +123,13 @@ class Evidence:
         seeds: the seeds that were really run, if the program did not take them from its settings
             (`judge` notes those that it did take).
         seconds: how long the work really took, if that is not how long this run took.
+
+    >>> import featavg as fa
+    >>> good, bad = fa.Check("a", 1.0, "<=", 2.0), fa.Check("b", 3.0, "<=", 2.0)
+    >>> fa.Evidence((good, bad)).verdict
+    <Verdict.IN_PART: 'holds in part'>
+    >>> fa.Evidence((good, bad)).key_check.name
+    'b'
     """
 
     checks: tuple[Check, ...]
@@ -196,7 +203,12 @@ def _with_main(checks: tuple[Check, ...]) -> tuple[Check, ...]:
 
 @dataclass(frozen=True)
 class ClaimSettings:
-    """What a claim is told: seeds, whether the full tier is asked for, data, and whom to tell."""
+    """What a claim is told: seeds, whether the full tier is asked for, data, and whom to tell.
+
+    >>> import featavg as fa
+    >>> fa.ClaimSettings(seeds=(0, 1)).full
+    False
+    """
 
     seeds: Seeds = (0, 1, 2, 3, 4)
     full: bool = False
@@ -212,6 +224,13 @@ class Claim:
     estimate on two cores for five seeds; `needs` names packages such as "torch" and data sets such
     as "mnist"; `statements` are the ids of the numbered statements of the documents that it checks,
     such as "paper-theorem-1". Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and Unicode.
+
+    >>> import featavg as fa
+    >>> def run(settings):
+    ...     return fa.Evidence((fa.Check("error", 1e-12, "<=", 1e-9),), finding="It is zero.")
+    >>> claim = fa.Claim("toy", "A toy", "toys", "Zero is zero.", "nowhere", "the error", run)
+    >>> claim.run(fa.ClaimSettings()).verdict
+    <Verdict.HOLDS: 'holds'>
     """
 
     id: str

@@ -58,7 +58,12 @@ MODULES: tuple[str, ...] = (
 
 @cache
 def all_claims() -> tuple[Claim, ...]:
-    """Every claim, in the order of the report."""
+    """Every claim, in the order of the report.
+
+    >>> import featavg as fa
+    >>> [claim.id for claim in fa.all_claims() if claim.id.startswith("theorem-1")][:2]
+    ['theorem-1-averaging', 'theorem-1-coefficients']
+    """
     claims = tuple(
         claim
         for module in MODULES

@@ -47,7 +47,12 @@ class Statement:
 
 @cache
 def all_statements() -> tuple[Statement, ...]:
-    """Every statement, in the order of the documents, with all claims that name it."""
+    """Every statement, in the order of the documents, with all claims that name it.
+
+    >>> import featavg as fa
+    >>> fa.all_statements()[0].document_title
+    'Lecture notes on arXiv 2410.10322'
+    """
     named: dict[str, list[str]] = {}
     for claim in all_claims():
         for statement in claim.statements:

@@ -109,7 +109,13 @@ def draw(
 def draw_many(
     task: MultiCluster, n: int, neurons: int, seeds: Sequence[int], coordinates: str = "auto"
 ) -> TrainingSet:
-    """One training set for each seed, stacked: the seed is the first axis of every array."""
+    """One training set for each seed, stacked: the seed is the first axis of every array.
+
+    >>> import featavg as fa
+    >>> many = fa.draw_many(fa.MultiCluster(k=4, d=100), n=20, neurons=6, seeds=[0, 1, 2])
+    >>> many.x.shape, many.y.shape
+    ((3, 20, 30), (3, 20))
+    """
     if not seeds:
         raise InputError("seeds", "are empty", "give at least one seed")
     dimension = min(task.k + neurons + n, task.d) if coordinates != "ambient" else task.d

@@ -22,6 +22,12 @@ class Images:
     Attributes:
         pixels: bytes, or floats in [0, 1]; channel first.
         fine: the class of each image, 0..k-1.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> grey = fa.Images(np.zeros((3, 1, 8, 8)), np.array([0, 1, 2]))
+    >>> len(grey), grey.unit.dtype
+    (3, dtype('float32'))
     """
 
     pixels: ndarray

@@ -78,7 +78,18 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
 
 
 def read_labelled(path: Path) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
-    """Points `x` (n x d) and labels `y` (-1 and +1) from an npz file."""
+    """Points `x` (n x d) and labels `y` (-1 and +1) from an npz file.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> path = Path(tempfile.mkdtemp()) / "points.npz"
+    >>> np.savez(path, x=np.eye(4), y=[1, 1, -1, -1])
+    >>> x, y = fa.read_labelled(path)
+    >>> x.shape, y.tolist()
+    ((4, 4), [1, 1, -1, -1])
+    """
     arrays = read_npz(path, "x=..., y=...")
     for name in ("x", "y"):
         if name not in arrays:

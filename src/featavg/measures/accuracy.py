@@ -87,14 +87,27 @@ def decisions(
 def accuracy(
     net: TwoLayer | Deep, points: Sample, readout: str | ReadOut = "probability"
 ) -> Accuracy:
-    """How often the coarse decision is the class of the point, over all seeds of a batch."""
+    """How often the coarse decision is the class of the point, over all seeds of a batch.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> fa.accuracy(fa.feature_averaging(task), task.sample(100, seed=0)).value
+    1.0
+    """
     x = points.coordinates(net.dimension)
     right = decisions(net, x, points.task.positive_clusters, readout) == points.y
     return wilson(int(right.sum()), right.size)
 
 
 def fine_accuracy(net: TwoLayer | Deep, points: Sample) -> Accuracy:
-    """How often the largest output of a grouped network is that of the point's cluster."""
+    """How often the largest output of a grouped network is that of the point's cluster.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> run = fa.train(task, labels="fine", n=100, seed=0)
+    >>> fa.fine_accuracy(run.net, task.sample(100, seed=1)).value
+    1.0
+    """
     outputs = net(points.coordinates(net.dimension))
     right = outputs.argmax(axis=-1) == points.clusters
     return wilson(int(right.sum()), right.size)

@@ -61,7 +61,15 @@ def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:
 
 
 def equivalent_weights(net: TwoLayer, labels: Int[ndarray, " k"]) -> Float[ndarray, "*s k N"]:
-    """w_j = 1/h sum_r w_{j,r}: the mean weight vector of each sub-network."""
+    """w_j = 1/h sum_r w_{j,r}: the mean weight vector of each sub-network.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.grouped(np.arange(8.0).reshape(4, 2), k=2)
+    >>> fa.equivalent_weights(net, np.array([1, -1]))
+    array([[1., 2.],
+           [5., 6.]])
+    """
     groups = neuron_groups(net, labels)
     return np.stack([net.weights[..., group, :].mean(axis=-2) for group in groups], axis=-2)
 
@@ -106,7 +114,14 @@ class BlockCosines:
 def block_cosines(
     matrix: Float[ndarray, "*s k k"], labels: Int[ndarray, " k"], diagonal: bool = True
 ) -> BlockCosines:
-    """Mean entry of the class blocks and of the rest, the diagonal counted or not."""
+    """Mean entry of the class blocks and of the rest, the diagonal counted or not.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> labels = np.array([1, 1, -1, -1])
+    >>> fa.block_cosines(np.where(np.equal.outer(labels, labels), 0.7, -0.1), labels)
+    BlockCosines(same_class=0.7, other_class=-0.1)
+    """
     same = labels[:, None] == labels[None, :]
     inside = same if diagonal else same & ~np.eye(len(labels), dtype=bool)
     within = matrix[..., inside].mean() if inside.any() else np.nan

@@ -111,6 +111,13 @@ def averaging_index_of(
         net: one network or a batch; a grouped one has an output for each feature.
         features: mu_j.
         labels: the class of each feature, +1 or -1.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> features = 10 * np.eye(4)
+    >>> net = fa.binary(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]))
+    >>> fa.averaging_index_of(net, features, np.array([1, 1, -1, -1])).mean
+    1.0
     """
     signs = neuron_signs(net) if net.outputs == 1 else _group_signs(net, labels)
     coefficients = feature_coefficients(net.weights, features)

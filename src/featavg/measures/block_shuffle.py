@@ -45,6 +45,14 @@ def shuffled_auc(
         coordinates: the points before they were turned; points are coordinates @ rotation.
         block: which coordinates to shuffle; none of them gives the plain AUC.
         rotation: None if the points were not turned.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(200) < 0.5, 1, -1)
+    >>> x = np.column_stack([y, rng.standard_normal(200)])
+    >>> fa.shuffled_auc(lambda x: x[:, 0], x, y, [1], None, seed=0)
+    1.0
     """
     moved = coordinates.copy()
     order = stream(seed, "block-shuffle").permutation(len(y))

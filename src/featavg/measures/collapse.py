@@ -120,6 +120,13 @@ def subclass_collapse(
         groups: the class of each sub-class.
         weights: of the last linear layer, if there is one.
         decided: the class that the network says.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> fine = np.arange(80) % 4
+    >>> x = 5 * np.eye(4)[fine] + 0.1 * np.random.default_rng(0).standard_normal((80, 4))
+    >>> fa.subclass_collapse(x, fine, np.array([0, 0, 1, 1])).probe
+    1.0
     """
     means = class_features(features, fine, len(groups))
     cosines = cosine_matrix(means, means)

@@ -30,6 +30,13 @@ class Coefficients:
     Args:
         data: the training set of the run.
         rebuild: whether to compare after each step; it costs as much as the step itself.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> watch = fa.Coefficients(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
+    >>> watch.feature.shape, bool(watch.errors.max() < 1e-12)
+    ((10, 4), True)
     """
 
     def __init__(self, data: TrainingSet, rebuild: bool = True) -> None:
@@ -113,6 +120,15 @@ def projected_coefficients(
     They are unique whenever features and noise are linearly independent. Compressed noise is lower
     triangular behind the k features and M weights, so its coefficients are one triangular solve, and
     what they leave in the first k coordinates is the features' part; in R^d it is least squares.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> data = fa.draw(task, n=40, neurons=10, seed=0)
+    >>> start = np.zeros((10, data.x.shape[-1]))
+    >>> lam, sigma = fa.projected_coefficients(start + data.features[0], start, data)
+    >>> lam.shape, sigma.shape
+    ((10, 4), (10, 40))
     """
     squares = (data.features**2).sum(axis=-1)
     noise = data.noise / data.task.sigma

@@ -62,6 +62,13 @@ class Activations(_Series):
 
     The lemma says that `own` is 1 from the first step on: every neuron of a class is active on every
     sample of that class. For a grouped network, own means own cluster.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> watch = fa.Activations(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
+    >>> float(watch["own"][-1])
+    1.0
     """
 
     names = ("own", "other")
@@ -85,6 +92,13 @@ class LossBalance(_Series):
         sum_{i in I_j} l'_i / (n/k * mean_{i: y_i = s} l'_i),    j in J_s.
 
     Labels are the classes for a binary network and the clusters for a grouped one.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> watch = fa.LossBalance(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
+    >>> bool(watch["ratio"][-1] >= 1)
+    True
     """
 
     names = ("ratio", "clusters")
@@ -123,6 +137,13 @@ class UngatedUpdates(_Series):
 
     the largest over the clusters that the neuron speaks for (`own`) and over the others (`other`).
     Own means own class for a binary network and own cluster for a grouped one.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> watch = fa.UngatedUpdates(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
+    >>> len(watch["own"])
+    21
     """
 
     names = ("own", "other")

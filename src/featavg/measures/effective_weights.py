@@ -90,7 +90,14 @@ def gradient_cosines(
 
 
 def gradient_index(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> AveragingIndex:
-    """The averaging index of the effective weights, with its null."""
+    """The averaging index of the effective weights, with its null.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=1000)
+    >>> run = fa.train(task, n=200, seed=0)
+    >>> fa.gradient_index(run.net, task, task.sample(20, seed=1)).value > 0.5
+    True
+    """
     x = points.coordinates(net.dimension)
     weights = effective_weights(net, x, points.clusters, task.cluster_labels)
     return index_of(weights, task.features_in(net.dimension), task.cluster_labels)

@@ -79,6 +79,12 @@ def kkt(
             adds one vector to the gradient of its sample, with a coefficient in [0, 1]).
         layers: "both" (all layers are trained), or "first" (the others are fixed, and the network
             is homogeneous of order 1 in what is trained).
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.Deep((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, -1.0]])))
+    >>> round(fa.kkt(net, np.eye(2), np.array([1, -1])).stationarity, 6)
+    0.0
     """
     one_of("layers", layers, ("first", "both"))
     if net.outputs != 1:

@@ -75,7 +75,14 @@ def margins(
     norm: PerSeed,
     order: int,
 ) -> Margins:
-    """Margins of a network from its outputs, log-losses, norm and order of homogeneity."""
+    """Margins of a network from its outputs, log-losses, norm and order of homogeneity.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> outputs, targets = np.array([[3.0], [-1.0]]), np.array([1, -1])
+    >>> fa.margins(outputs, targets, np.array([-3.0, -1.0]), np.float64(2.0), 1).normalized
+    np.float64(0.5)
+    """
     if order < 1:
         raise InputError("order", f"is {order}", "a homogeneous network has order 1 or more")
     q = sample_margins(outputs, targets).min(axis=-1)

@@ -31,6 +31,12 @@ class UsefulFeature:
         coefficients: a_j; a unit vector is a single feature, the cluster labels are the average.
         threshold: t of a detector, in the units of <w, x>; None for a linear feature.
         outside: the length of the orthogonal part, which sees noise only.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> average = fa.UsefulFeature(task, task.cluster_labels.astype(float))
+    >>> fa.robust_usefulness(average, 1.0)
+    0.7844645405527362
     """
 
     task: MultiCluster

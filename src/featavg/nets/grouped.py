@@ -21,7 +21,14 @@ def grouped_head(k: int, h: int) -> Float[ndarray, "k M"]:
 
 
 def grouped(weights: Float[ndarray, "*s M N"], k: int) -> TwoLayer:
-    """f_j(x) = 1/h sum_r relu(<w_{j,r}, x>), j = 1..k: no biases, groups one after another."""
+    """f_j(x) = 1/h sum_r relu(<w_{j,r}, x>), j = 1..k: no biases, groups one after another.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.grouped(np.eye(3), k=3)
+    >>> net(np.array([[0.0, 2.0, 1.0]]))
+    array([[0., 2., 1.]])
+    """
     *batch, neurons, _ = weights.shape
     if k < 1 or neurons % k or neurons < k:
         raise InputError(

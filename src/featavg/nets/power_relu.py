@@ -184,6 +184,12 @@ def averaged_limit(
 
     `p` other than 1 gives the same two directions and the same contributions under relu^p, for
     comparisons that should not be won by the power alone.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.averaged_limit(np.eye(4), np.array([1.0, 1.0, -1.0, -1.0]))
+    >>> net(np.eye(4)[:1]).round(3)
+    array([1.])
     """
     sums = np.array([features[labels == s].sum(axis=0) for s in (1, -1)])
     counts = np.array([np.sqrt(np.sum(labels == s)) for s in (1, -1)])

@@ -120,6 +120,12 @@ def binary(
     """The network of Definition 2.2 with m = M/2 neurons per class.
 
     f(x) = 1/m sum_{r <= m} relu(<w_r, x> + b_r) - 1/m sum_{r > m} relu(<w_r, x> + b_r).
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> net(np.array([[3.0, 1.0]]))
+    array([[2.]])
     """
     *batch, neurons, _ = weights.shape
     if neurons < 2 or neurons % 2:

@@ -36,6 +36,15 @@ def write_audit(
     Args:
         examples: of each discovered sub-class, pictures as addresses that a page can show; see
             `pictures_of`.
+
+    >>> import tempfile
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=50)
+    >>> points = task.sample(200, seed=0)
+    >>> net = fa.feature_averaging(task, task.d)
+    >>> report = fa.audit(net, points.x, points.y, points.clusters, bounds=None, radii=5)
+    >>> fa.write_audit(report, tempfile.mkdtemp()).name
+    'audit.html'
     """
     target = Path(folder)
     pictures = []

@@ -52,6 +52,12 @@ def reproduce(
 
     A claim whose program breaks is shown as "not run" with the error, and has `error` set: the
     command line then exits with code 1, after everything else has been run and written.
+
+    >>> import tempfile
+    >>> import featavg as fa
+    >>> (result,) = fa.reproduce(only="lemma-12", seeds=1, out=tempfile.mkdtemp(), quiet=True)
+    >>> result.verdict.value
+    'holds'
     """
     if seeds < 1:
         raise InputError("seeds", f"is {seeds}", "give at least one")
@@ -83,6 +89,13 @@ def rebuild(
     """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
 
     A claim that has no result there shows the one that was recorded with the package, if any.
+
+    >>> import tempfile
+    >>> import featavg as fa  # long
+    >>> folder = tempfile.mkdtemp()
+    >>> ran = fa.reproduce(only="lemma-12", seeds=1, out=folder, quiet=True)
+    >>> [result.verdict.value for result in fa.rebuild(folder, only="lemma-12", quiet=True)]
+    ['holds']
     """
     chosen = find_claims(only)
     out = Path(folder) if folder is not None else DEFAULT_OUT

@@ -21,7 +21,12 @@ from featavg.robustness.exact import Budget
 
 
 class Certificate(Enum):
-    """What is known of one point at one radius."""
+    """What is known of one point at one radius.
+
+    >>> import featavg as fa
+    >>> [one.name for one in fa.Certificate]
+    ['CERTIFIED', 'FLIPPED', 'OPEN', 'MISCLASSIFIED']
+    """
 
     CERTIFIED = "certified"
     FLIPPED = "flipped"

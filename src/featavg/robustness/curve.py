@@ -67,6 +67,13 @@ def curve(
         results: of `attack_suite`, in one unit.
         radii: where to read the curve (51 values up to the largest finite radius unless given).
         confidence: of the Wilson intervals.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> ends = fa.attack_suite(fa.network_model(net), [[3.0, 1.0], [2.0, 1.0]], [1, 1])
+    >>> fa.curve(ends, [0.5, 1.0, 2.0]).accuracy
+    array([1. , 0.5, 0. ])
     """
     several = [results] if isinstance(results, AttackResult) else list(results)
     if not several:
@@ -130,6 +137,13 @@ def pgd_curve(
             with one output needs none.
         step_size: a share of the radius, 2.5/steps unless given.
         progress: is told the share of the radii done.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> x, y = np.array([[3.0, 1.0], [2.0, 1.0]]), [1, 1]
+    >>> fa.pgd_curve(fa.network_model(net), x, y, [0.5, 1.0, 2.0]).accuracy
+    array([1. , 0.5, 0. ])
     """
     if isinstance(model, TorchModel):
         model = model.shaped(x)

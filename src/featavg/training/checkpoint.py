@@ -32,6 +32,14 @@ class Checkpoint:
     Args:
         folder: where the state lives while the run is unfinished.
         seconds: how often it is written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa
+    >>> state = fa.Checkpoint(Path(tempfile.mkdtemp()) / "state")
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, steps=20, checkpoint=state)
+    >>> int(run.steps[-1])
+    20
     """
 
     folder: Path

@@ -36,6 +36,12 @@ class SaveAt:
         every: after every so many steps.
         steps: after these numbers of steps.
         per_decade: so many times per factor 10 of gradient-flow time.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> run = fa.train(task, n=40, steps=20, save_at=fa.SaveAt(every=5))
+    >>> run.steps.tolist()
+    [0, 5, 10, 15, 20]
     """
 
     every: int | None = None
@@ -63,7 +69,12 @@ class SaveAt:
 
 @dataclass(frozen=True)
 class Stop:
-    """When to stop: after so many steps, at a loss, at a gradient-flow time; whichever is first."""
+    """When to stop: after so many steps, at a loss, at a gradient-flow time; whichever is first.
+
+    >>> import featavg as fa
+    >>> fa.Stop(steps=100, log_loss=-5.0)
+    Stop(steps=100, log_loss=-5.0, log_time=inf)
+    """
 
     steps: int
     log_loss: float = -math.inf
@@ -103,6 +114,15 @@ def run(
         checkpoint: if given, an interrupted run goes on from there to the same bits.
         progress: called with the share of steps done and a note.
         settings: passed through to the trajectory.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> from featavg.training.train import objective_of
+    >>> recipe = fa.Recipe(steps=20)
+    >>> objective = objective_of(fa.draw(fa.MultiCluster(k=4, d=100), n=40, neurons=10, seed=0), recipe)
+    >>> start = (np.zeros((10, 54)), np.full(10, 1e-5))
+    >>> fa.run(objective, start, stepper="gd", controller=fa.Constant(0.01), stop=fa.Stop(steps=20)).outcome
+    <Outcome.STEPS_DONE: 'all steps were taken'>
     """
     stepper, controller = STEPPERS.build(stepper), CONTROLLERS.build(controller)
     key = ""

@@ -37,6 +37,10 @@ class HeadRecipe:
             all of them lie to one side of half of all random neurons, which then never fire and
             never learn. To be active on the mean of all data is not enough: a neuron that is off
             for its own class is only ever pushed down, and one seed of five lost a class that way.
+
+    >>> import featavg as fa
+    >>> fa.HeadRecipe(steps=100).momentum
+    0.9
     """
 
     m: int = 15
@@ -86,6 +90,14 @@ def train_head(
         classes: the fine class of each row.
         groups: the coarse class of each fine one, 0 or 1 (more only with fine labels).
         seed: of the initial weights.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> x = np.abs(np.random.default_rng(0).standard_normal((60, 8)))
+    >>> classes = np.arange(60) % 4
+    >>> net = fa.train_head(x, classes, np.array([0, 0, 1, 1]), "coarse", fa.HeadRecipe(steps=20), seed=0)
+    >>> net(x).shape
+    (60, 1)
     """
     one_of("labels", labels, ("coarse", "fine"))
     net = initial_head(x, classes, groups, labels, recipe, seed)

@@ -63,6 +63,10 @@ class Recipe:
         stepper: a stepper or its name, such as "momentum:beta=0.5".
         controller: a controller or its name; None for the constant rate `lr`, or for the control of
             the error where the stepper estimates one.
+
+    >>> import featavg as fa
+    >>> fa.Recipe(labels="fine", steps=50, stepper="momentum:beta=0.5").stepper
+    'momentum:beta=0.5'
     """
 
     labels: str = "coarse"

@@ -177,7 +177,17 @@ def _as_batch(run: Trajectory) -> Trajectory:
 
 
 def load_trajectory(folder: str | Path) -> Trajectory:
-    """Read a run back: the same arrays to the last bit."""
+    """Read a run back: the same arrays to the last bit.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa
+    >>> folder = Path(tempfile.mkdtemp()) / "run"
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, steps=20)
+    >>> run.save(folder)
+    >>> bool((fa.load_trajectory(folder).net.weights == run.net.weights).all())
+    True
+    """
     arrays, meta = read_folder(Path(folder))
     try:
         parameters = _under("parameters/", arrays)

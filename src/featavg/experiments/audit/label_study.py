@@ -262,6 +262,10 @@ def label_table(
         trainings: names of `TRAININGS`.
         seeds: how many per data set, counted from 0; see `SEEDS`.
         folder: one small JSON file per cell.
+
+    >>> import featavg as fa  # needs half a minute
+    >>> small = {"networks": ["two-layer"], "trainings": ["cross-entropy"]}
+    >>> table = fa.label_table(**small, seeds={"digits": 1})
     """
     from featavg.data.image_sets.loading import load_images
 

@@ -162,6 +162,14 @@ def discover_labels(
     Args:
         model, mean, std: as in `audit`.
         clusters: per class; clusters that are too small to be measured are merged.
+
+    >>> import featavg as fa  # long
+    >>> import torch
+    >>> task = fa.load_images("digits")
+    >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    >>> found = fa.discover_labels(torch.nn.Sequential(*layers), task, clusters=3)
+    >>> len(found.train) == len(task.train)
+    True
     """
     subject = classifier(model, task.train.unit[:4], (0.0, 1.0), mean, std)
     coarse = task.targets(task.train, "coarse")

@@ -27,7 +27,12 @@ RULE = (
 
 
 class AuditVerdict(Enum):
-    """What the audit says about the decision of a network."""
+    """What the audit says about the decision of a network.
+
+    >>> import featavg as fa
+    >>> [verdict.value for verdict in fa.AuditVerdict]
+    ['averages', 'decoupled', 'cannot tell']
+    """
 
     AVERAGES = "averages"
     DECOUPLED = "decoupled"

@@ -126,6 +126,10 @@ def optimal_radius(
         k, d: clusters and dimension.
         seeds: of points and trained networks.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> fa.optimal_radius(k=4, d=100)
+    Median radii in units of √(d/2): f<sub>FA</sub> ...
     """
     task = MultiCluster(k=k, d=d)
     rows: dict[str, list[ndarray]] = {name: [] for name in CLASSIFIER_ROLES}

@@ -72,6 +72,10 @@ def boundary_picture(
         k, d, n: clusters, dimension, training points.
         seed: of the trained networks.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> fa.boundary_picture()
+    In the plane of three features the boundary of f<sub>FA</sub> has ...
     """
     task = MultiCluster(k=k, d=d)
     view = feature_plane(task)

@@ -155,6 +155,10 @@ def off_manifold(
         seeds: of data and weights.
         every_seed: run every seed at every size of the initial weights, not only at both ends.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa  # long
+    >>> fa.off_manifold()
+    Dimples come from the initial weights, which nothing unlearns off ...
     """
     task = OnSubspace(k, d, r)
     sizes = (PAPER, 1e-3, 4e-3, 1 / math.sqrt(d))

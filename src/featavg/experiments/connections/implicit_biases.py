@@ -108,6 +108,10 @@ def implicit_bias(
         k, d, n: clusters, dimension, training points.
         seeds: of data and weights.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> fa.implicit_bias()
+    After the first step, until the loss has halved, the averaged ...
     """
     task = MultiCluster(k=k, d=d)
     rows = []

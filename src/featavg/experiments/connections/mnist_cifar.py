@@ -82,6 +82,9 @@ def paired_pictures(
         steps: of SGD with batches of 256.
         seeds: one network each.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa  # needs mnist and cifar10
+    >>> study = fa.paired_pictures("data", steps=20)
     """
     digits, vehicles = (load(name, data_dir) for name in ("mnist", "cifar10"))
     halves = list(range(DIGIT_PIXELS)), list(range(DIGIT_PIXELS, ALL_PIXELS))

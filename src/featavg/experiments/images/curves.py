@@ -52,6 +52,10 @@ class CurveSettings:
         pgd_images, pgd_steps, pgd_radii: PGD on each network's own loss, which is much dearer; its
             radii are l2. 0 steps leave it out.
         radii: where the curves are read, by norm.
+
+    >>> import featavg as fa
+    >>> fa.CurveSettings(images=100, norms=("l2",)).budget
+    60
     """
 
     images: int = 1000
@@ -239,6 +243,14 @@ def image_curve(
     Args:
         nets: by labels, "coarse" and "fine"; one of them may be missing.
         folder: where each finished part is kept, so that a killed run goes on.
+
+    >>> import featavg as fa  # long
+    >>> task = fa.load_images("digits")
+    >>> net = fa.train_images(task, "coarse", recipe=fa.ImageRecipe(epochs=1))
+    >>> settings = fa.CurveSettings(images=20, norms=("l2",), pgd_steps=0, budget=20)
+    >>> fa.image_curve({"coarse": net}, task, settings)
+    Robust accuracy in percent on digits:
+    ...
     """
     from featavg.training.torch.image_network import ImageNetwork
 

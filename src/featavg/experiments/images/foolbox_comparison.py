@@ -203,6 +203,15 @@ def compare_attacks(
         norm: "l2" (against DDN and DeepFool) or "linf" (against FMN and DeepFool).
         ours: `Strongest()` unless given.
         network: what this is, for titles.
+
+    >>> import numpy as np
+    >>> import featavg as fa  # long
+    >>> net = fa.binary(np.random.default_rng(0).standard_normal((6, 8)))
+    >>> x = np.random.default_rng(1).standard_normal((5, 8))
+    >>> y = np.where(net(x)[:, 0] > 0, 1, -1)
+    >>> fa.compare_attacks(fa.network_model(net), x, y, budget=20)
+    network: 5 points, l2, raw, 20 gradients each
+    ...
     """
     one_of("norm", norm, NORMS)
     positive_whole("budget", budget)

@@ -232,6 +232,13 @@ def head_radii(
     """Exact l2 radii in feature space, in units of the mean length of a feature vector.
 
     The unit makes networks comparable: penultimate activations have no scale of their own.
+
+    >>> import featavg as fa
+    >>> digits = fa.embed("pixels", fa.load_images("digits"))
+    >>> recipe = fa.HeadRecipe(steps=30)
+    >>> net = fa.train_head(digits.train, digits.train_classes, digits.groups, "coarse", recipe, seed=0)
+    >>> fa.head_radii(net, digits, points=5)
+    Median l2 radius ...
     """
     rows = stream(seed, "radii").choice(
         len(features.test), min(points, len(features.test)), replace=False

@@ -102,6 +102,11 @@ def study_superclasses(
     Args:
         h: neurons per fine class; a coarse class has those of all its fine ones together.
         points: test points attacked.
+
+    >>> import featavg as fa  # long
+    >>> digits = fa.embed("pixels", fa.load_images("digits"), train=200)
+    >>> fa.study_superclasses(digits, seeds=(0,), h=1, points=20, budget=20)
+    Heads on pixels of digits: averaging index ...
     """
     if len(seeds) == 0:
         raise InputError("seeds", "are none", "give at least one")

@@ -53,6 +53,11 @@ class HomogeneousFlow(Result):
         fitted: from the step on that has a total loss below one, for ever after.
         weights: of every layer.
         x, y: the data of each seed.
+
+    >>> import featavg as fa
+    >>> flow = fa.homogeneous_flow(2, seeds=(0,))
+    >>> flow.depth, len(flow.weights)
+    (2, 2)
     """
 
     depth: int

@@ -103,6 +103,10 @@ def kkt_radius(
         clusters: values of k; all but the last have two seeds, the order in k is what they are for.
         seeds: of data and weights.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> fa.kkt_radius(clusters=(4,))
+    first layers, small start: median radii ...
     """
     near, far = [], []
     for i, k in enumerate(clusters):

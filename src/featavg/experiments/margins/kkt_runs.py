@@ -57,6 +57,10 @@ class KKTRun(Result):
         residuals: of the KKT conditions there.
         turns: the angle (radians) between the direction there and the last one.
         fall: how deep the smoothed margin ever fell below an earlier value, relative to its end.
+
+    >>> import featavg as fa
+    >>> fa.kkt_run(4).nets[-1]
+    TwoLayer(neurons=10, dimension=54, outputs=1)
     """
 
     task: MultiCluster
@@ -131,6 +135,10 @@ def kkt_run(k: int = 10, seed: int = 0, *, layers: str = "first", start: str = "
         layers: train the "first" layer with head +-1/m and no biases (the theory's network), or
             "both" layers and biases (the network of Theorem 4.2 of Frei et al.).
         start: "small" (1e-3) or "large" (1) initial weights.
+
+    >>> import featavg as fa
+    >>> fa.kkt_run(4)
+    k = 4, first layers trained from a small start: at a loss of e^-500 stationarity ...
     """
     one_of("layers", layers, ("first", "both"))
     one_of("start", start, STARTS)

@@ -123,6 +123,11 @@ def linear_limits(
         kind: "flow" or "path".
         seeds: of the clouds.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> fa.linear_limits()
+    Margin 0.186182, 13 of 40 support vectors.
+    ...
     """
     rows = []
     for i, seed in enumerate(seeds):

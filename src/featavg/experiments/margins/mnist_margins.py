@@ -202,6 +202,14 @@ def train_margin_network(
         until: stop at this log10 of the training loss.
         workers: attempts side by side; the numbers do not depend on it.
         progress: called with the share done and a note.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa  # long
+    >>> from featavg.nets.torch.margin_cnn import MarginCNN
+    >>> small = fa.MarginSettings(network=MarginCNN(size=8, channels=(4, 8), hidden=16))
+    >>> fa.train_margin_network(Path(tempfile.mkdtemp()) / "run", "digits", small, epochs=2)
+    MarginRun(settings=MarginSettings(...
     """
     place = check_writable(Path(folder))
     settings = settings or _begun(place) or MarginSettings()
@@ -244,7 +252,18 @@ def data_of_run(folder: str | Path) -> str:
 
 
 def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTable:
-    """The rows that the run in `folder` has reached; with `pictures`, attacked (and kept there)."""
+    """The rows that the run in `folder` has reached; with `pictures`, attacked (and kept there).
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa  # long
+    >>> from featavg.nets.torch.margin_cnn import MarginCNN
+    >>> small = fa.MarginSettings(network=MarginCNN(size=8, channels=(4, 8), hidden=16))
+    >>> folder = Path(tempfile.mkdtemp()) / "run"
+    >>> done = fa.train_margin_network(folder, "digits", small, epochs=2)
+    >>> fa.margin_table(folder)
+    now: log10 loss 0.33 after 2, min q/|theta|^4 -2.40e-04
+    """
     place = Path(folder)
     last = read_run(place / CHECKPOINT)
     rows = []

@@ -95,6 +95,10 @@ def compare_rates(
         seed: of weights and order.
         data_dir: the folder with data sets.
         progress: called with the share done and a note.
+
+    >>> import featavg as fa  # long
+    >>> fa.compare_rates(passes=2)
+    After 2 passes that count the loss is 10^ ...
     """
     task = load(data, data_dir)
     network = MarginCNN(task.shape[-1], channels, hidden, task.fine)

@@ -35,6 +35,10 @@ class BiasGrid(Result):
     Attributes:
         clean: accuracy on fresh points; rows u, columns v.
         robust: accuracy under the nearest flip within RADIUS sqrt(d/k), by exact radii.
+
+    >>> import featavg as fa
+    >>> fa.bias_grid().clean.shape
+    (7, 7)
     """
 
     clean: Float[ndarray, "u v"]
@@ -81,7 +85,12 @@ class BiasGrid(Result):
 
 @cache
 def bias_grid(seed: int = 0, progress: Progress = silent) -> BiasGrid:
-    """Exact robust accuracy of f_FA over a grid of biases, on fresh points of one seed."""
+    """Exact robust accuracy of f_FA over a grid of biases, on fresh points of one seed.
+
+    >>> import featavg as fa
+    >>> fa.bias_grid()
+    f_FA with any biases, at ...
+    """
     task = MultiCluster(k=K, d=D)
     net, points = feature_averaging(task), fresh(task, POINTS, seed)
     x = points.coordinates(net.dimension)

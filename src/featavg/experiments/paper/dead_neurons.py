@@ -90,7 +90,13 @@ class DeadNeurons(Result):
 
 
 def dead_neurons_study(first_seed: int = 0, progress: Progress = silent) -> DeadNeurons:
-    """Count dead neurons over `DRAWS` draws for each n, and train some of the smallest ones."""
+    """Count dead neurons over `DRAWS` draws for each n, and train some of the smallest ones.
+
+    >>> import featavg as fa
+    >>> fa.dead_neurons_study()
+    Neurons that start off on their whole cluster
+    ...
+    """
     task, recipe = MultiCluster(k=K, d=D), scaled_recipe("fine", D, tolerance=1e-3)
     seeds = range(first_seed * DRAWS, (first_seed + 1) * DRAWS)
     dead, expected, variance = [], [], []

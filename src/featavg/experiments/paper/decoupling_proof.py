@@ -143,7 +143,13 @@ class DecouplingLemmas(Result):
 def decoupling_lemmas(
     seeds: tuple[int, ...] = (0, 1), clusters: tuple[int, ...] = (2, 3), progress: Progress = silent
 ) -> DecouplingLemmas:
-    """Runs with cluster labels at d = 100 k^10, n = k^7, and what the lemmas allow."""
+    """Runs with cluster labels at d = 100 k^10, n = k^7, and what the lemmas allow.
+
+    >>> import featavg as fa
+    >>> fa.decoupling_lemmas(seeds=(0,), clusters=(2,))
+    Measured over allowed, k = (2,)
+    ...
+    """
     rows = []
     for i, k in enumerate(clusters):
         progress(i / len(clusters), f"k = {k}")

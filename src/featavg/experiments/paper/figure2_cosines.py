@@ -46,6 +46,10 @@ class CosineMatrices(Result):
         task: what was learned.
         matrices: one for each seed.
         index: over all neurons of all seeds.
+
+    >>> import featavg as fa
+    >>> fa.cosine_matrices("fine", seeds=(0,)).matrices.shape
+    (1, 10, 10)
     """
 
     labels: str

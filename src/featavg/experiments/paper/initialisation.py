@@ -131,7 +131,13 @@ def _ended(scale: float, steps: int, seeds: tuple[int, ...]) -> tuple[ndarray, .
 def start_sweep(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> StartSweep:
-    """Train from starts of falling size at the paper's setting, the talks' first."""
+    """Train from starts of falling size at the paper's setting, the talks' first.
+
+    >>> import featavg as fa  # long
+    >>> fa.start_sweep(seeds=(0,))
+    After 100 steps, k = 10, d = 3072, n = 1000
+    ...
+    """
     rows = []
     for i, scale in enumerate(SCALES):
         progress(i / (len(SCALES) + 2), f"σ_w √d = {scale:.2g}")

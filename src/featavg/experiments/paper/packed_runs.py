@@ -147,6 +147,9 @@ def theorem_scale(
         clusters: values of k, growing; k = 5 takes 12 GB and a quarter of an hour.
         seed: of the sample and the initialisation.
         store: folder for finished runs, which are then not done again.
+
+    >>> import featavg as fa  # needs a minute
+    >>> study = fa.theorem_scale(clusters=(3,))
     """
     doubled = clusters[max(len(clusters) - 2, 0)]
     runs, twin = [], None

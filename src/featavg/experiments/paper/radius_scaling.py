@@ -145,7 +145,13 @@ def radius_growth(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     progress: Progress = silent,
 ) -> RadiusGrowth:
-    """Exact median radii of some kinds of networks (keys of `KINDS`) against d and against k."""
+    """Exact median radii of some kinds of networks (keys of `KINDS`) against d and against k.
+
+    >>> import featavg as fa
+    >>> fa.radius_growth(seeds=(0,))
+    Median exact l2 radii
+    ...
+    """
     by_d, by_k = {}, {}
     for i, kind in enumerate(kinds):
         progress(i / len(kinds), kind)

@@ -104,7 +104,13 @@ class Slopes(Result):
 
 
 def slopes(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent) -> Slopes:
-    """Measure averaged trained networks and the robust solution at the same fresh points."""
+    """Measure averaged trained networks and the robust solution at the same fresh points.
+
+    >>> import featavg as fa
+    >>> fa.slopes(seeds=(0,))
+    |∇f| at equal margin, averaged over robust solution
+    ...
+    """
     steepness: dict[str, list[list[float]]] = {"averaged": [], "biased": []}
     active: dict[str, list[list[float]]] = {"averaged": [], "biased": []}
     alone = []

@@ -66,6 +66,11 @@ class TheoremRun:
         other_high: largest <w_s, x> + |w_s| sqrt(d)/10 of the others: what any perturbation of
             length sqrt(d)/10 leaves (proof of Theorem 5).
         errors, fine_errors, tests: fresh points decided wrongly (coarsely; by the largest output).
+
+    >>> import featavg as fa
+    >>> run = fa.theorem_run("coarse", k=2, seed=0, tests=100)
+    >>> run.d, run.errors
+    (1024, 0)
     """
 
     labels: str
@@ -194,7 +199,13 @@ def theorem_run(
     tests: int = 2000,
     tolerance: float = FLOW_TOLERANCE,
 ) -> TheoremRun:
-    """A run in the theorems' own regime, d = constant * k^10."""
+    """A run in the theorems' own regime, d = constant * k^10.
+
+    >>> import featavg as fa
+    >>> run = fa.theorem_run("coarse", k=2, seed=0, tests=100)
+    >>> run.d, run.errors
+    (1024, 0)
+    """
     d = constant * k**10
     recipe = theorem_recipe(labels, k, d, tolerance)
     return follow(MultiCluster(k=k, d=d), recipe, k**SAMPLES_POWER, seed, tests)

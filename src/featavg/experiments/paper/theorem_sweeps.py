@@ -147,6 +147,11 @@ def theorem_sweep(
         labels: "coarse" for Theorem 1, "fine" for Theorem 4.
         seeds: one run each, at every value.
         clusters: k of the runs in the theorems' regime; k = 4 takes gigabytes and minutes.
+
+    >>> import featavg as fa  # long
+    >>> fa.theorem_sweep("coarse", seeds=(0,), clusters=(2,))
+    Theorem runs with coarse labels: median of √d |w − ideal| / λ, and of λ
+    ...
     """
     total = len(DIMENSIONS) + len(SIZES) + len(clusters)
     done = 0

@@ -131,7 +131,13 @@ def _learned(
 def unequal_clusters(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> UnequalClusters:
-    """Train with unequal partitions of equal clusters, then with equal classes of unequal clusters."""
+    """Train with unequal partitions of equal clusters, then with equal classes of unequal clusters.
+
+    >>> import featavg as fa
+    >>> fa.unequal_clusters(seeds=(0,))
+    Unequal clusters, k = 10, d = 1,000,000
+    ...
+    """
     settings: list[tuple[int, tuple[float, ...] | None]] = [(p, None) for p in PARTITIONS]
     settings.append((K // 2, UNEQUAL))
     rows = []

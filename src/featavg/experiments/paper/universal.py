@@ -126,7 +126,13 @@ class UniversalVector(Result):
 def universal_vector(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> UniversalVector:
-    """The universal vector against f_FA and against trained networks, k = 10."""
+    """The universal vector against f_FA and against trained networks, k = 10.
+
+    >>> import featavg as fa
+    >>> fa.universal_vector(seeds=(0,))
+    Length of the universal vector that fools 99%, worst seed
+    ...
+    """
     task = MultiCluster(k=K, d=D)
     kinds = {
         "f_FA": (feature_averaging(task),) * len(seeds),
@@ -207,7 +213,13 @@ REMARK_SETTINGS = (
 
 
 def remark_lengths(seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) -> RemarkLengths:
-    """The remark to Definition 1.1: the vector itself against f_FA, and how long it must be."""
+    """The remark to Definition 1.1: the vector itself against f_FA, and how long it must be.
+
+    >>> import featavg as fa
+    >>> fa.remark_lengths(seeds=(0,))
+    |ρ| / √(d/k) that fools f_FA
+    ...
+    """
     lengths = np.linspace(0.5, 1.5, 401)
     half, almost = [], []
     for k, d, plus in REMARK_SETTINGS:

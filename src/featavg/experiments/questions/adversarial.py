@@ -146,6 +146,10 @@ def adversarial_study(
         seeds: one sample and one initialisation each.
         shares: training radii in units of sqrt(d/2).
         store: folder for finished runs, which are then not done again.
+
+    >>> import featavg as fa  # long
+    >>> fa.adversarial_study(seeds=(0,), shares=(0.0, 0.5))
+    Adversarial training on class labels, ...
     """
     table = np.zeros((len(shares), len(seeds), len(COLUMNS)))
     fine, fine_robust = np.zeros((len(seeds), 2)), np.zeros((len(shares), len(seeds)))

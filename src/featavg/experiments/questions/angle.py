@@ -158,7 +158,11 @@ def equal_angles(
     cosines: tuple[float, ...] = COSINES,
     progress: Progress = silent,
 ) -> EqualAngles:
-    """Train with class and with cluster labels at every cosine and measure the centres' radii."""
+    """Train with class and with cluster labels at every cosine and measure the centres' radii.
+
+    >>> import featavg as fa  # needs a minute
+    >>> study = fa.equal_angles(seeds=(0,), cosines=(0.0, 0.5))
+    """
     rows = []
     for i, cosine in enumerate(cosines):
         progress(i / len(cosines), f"cosine {cosine:.2f}")

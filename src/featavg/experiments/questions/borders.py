@@ -294,6 +294,9 @@ def border_map(
         seeds: of each cell.
         store: folder of the index of runs; without one nothing is kept.
         engine: as of `sweep`.
+
+    >>> import featavg as fa  # needs minutes
+    >>> borders = fa.border_map("noise", seeds=(0,))
     """
     one_of("name", name, DIAGRAMS)
     if store is None:

@@ -239,7 +239,12 @@ def geometry_study(
     geometries: tuple[str, ...] = GEOMETRIES,
     progress: Progress = silent,
 ) -> GeometryStudy:
-    """Train in every geometry, early and late, and measure weights and radii at the centres."""
+    """Train in every geometry, early and late, and measure weights and radii at the centres.
+
+    >>> import featavg as fa  # long
+    >>> fa.geometry_study(seeds=(0,), geometries=("orthogonal",))
+    Geometries: ...
+    """
     table = []
     for i, name in enumerate(geometries):
         progress(i / len(geometries), name)

@@ -153,7 +153,12 @@ def optimizer_study(
     optimizers: tuple[str, ...] = tuple(OPTIMIZERS),
     progress: Progress = silent,
 ) -> OptimizerStudy:
-    """Train by every optimizer in both orientations and measure index and radii."""
+    """Train by every optimizer in both orientations and measure index and radii.
+
+    >>> import featavg as fa  # long
+    >>> fa.optimizer_study(seeds=(0,), optimizers=("gradient descent",))
+    Optimizers: ...
+    """
     table = []
     for i, orientation in enumerate(ORIENTATIONS):
         rows = []

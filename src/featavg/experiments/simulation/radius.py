@@ -142,6 +142,15 @@ def radius_report(
         out: a folder for the figures (PDF, SVG, PNG, CSV).
         json: a file for everything.
         budget: what one point may cost.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa  # long
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> done = fa.simulate(fa.compose(k=4, d=100, n=40, steps=20), out=folder)
+    >>> fa.radius_report(folder, points=10, readout="max")
+    Radii (l2) of 10 fresh points
+    ...
     """
     one_of("readout", readout, READOUTS)
     if points < 1:

@@ -173,7 +173,16 @@ def _simulated(
 
 
 def load_simulation(folder: str | Path) -> Simulation:
-    """Read back what `simulate` wrote: the same weights to the last bit."""
+    """Read back what `simulate` wrote: the same weights to the last bit.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa  # long
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> done = fa.simulate(fa.compose(k=4, d=100, n=40, steps=20), out=folder)
+    >>> fa.load_simulation(folder).setting.k
+    4
+    """
     path = Path(folder)
     setting, about, numbers, cosines, runs = on_disk.read(path)
     return Simulation(setting, runs, numbers, cosines, about, path)

@@ -21,7 +21,15 @@ RESTARTS = 30
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs jobs and yields their rows as they come; a killed worker's jobs are done again."""
+    """Runs jobs and yields their rows as they come; a killed worker's jobs are done again.
+
+    >>> import tempfile
+    >>> import featavg as fa
+    >>> folder, fixed = tempfile.mkdtemp(), {"k": 4, "d": 50, "n": 40}
+    >>> fa.sweep({"cosine": [0, 0.5]}, folder, measures="index", seeds=1, engine="serial", **fixed)
+    Sweep over cosine (2): 2 runs, 0 failed
+    ...
+    """
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
         """The rows of every job, each job's together."""

@@ -30,6 +30,11 @@ class ReadOut(ABC):
 
     Exact radii need one thing more: `pieces`, for a score that is piecewise linear, or `hard`, for
     one that stays near such a score. Without either there are attacks only.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> fa.READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
+    np.float64(6.0)
     """
 
     name: ClassVar[str]

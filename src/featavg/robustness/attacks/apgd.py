@@ -28,6 +28,12 @@ class APGD(Attack):
         steps: gradients per point, start and radius.
         rounds: radii tried.
         restarts: the first begins at x, later ones at random in the ball.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.APGD()]).radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "apgd"

@@ -28,6 +28,11 @@ class FeatureDirections:
         classes: the class number of each, 0..C-1.
         nearest_samples: a vector for each class to move against, sum of own minus sum of other
             samples with the smallest margin; or None.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> fa.FeatureDirections(np.eye(3), np.array([0, 1, 1])).classes.tolist()
+    [0, 1, 1]
     """
 
     vectors: Float[ndarray, "k D"]
@@ -61,6 +66,13 @@ class AttackProblem:
         seed: for random starts.
         ends: what the attacks before this one ended at.
         progress: whom a long attack tells how far it is, from 0 to 1.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> model = fa.network_model(fa.binary(np.eye(2)))
+    >>> problem = fa.AttackProblem(model, np.array([[3.0, 1.0]]), np.array([1]), np.array([2.0]))
+    >>> problem.norm, problem.budget
+    ('l2', 120)
     """
 
     model: Model
@@ -105,6 +117,10 @@ class Attack(ABC):
         norms: the norms it can measure in.
         default: whether `attack_suite` runs it unless told otherwise.
         refines: it works on what others found, and therefore runs after them.
+
+    >>> import featavg as fa
+    >>> fa.DDN().name, fa.DDN().norms
+    ('ddn', ('l2', 'linf'))
     """
 
     name: ClassVar[str]

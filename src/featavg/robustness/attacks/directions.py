@@ -32,6 +32,12 @@ class Directions(Attack):
 
     Attributes:
         steps: gradients per point for the descent.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.Directions()]).radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "directions"

@@ -23,6 +23,12 @@ class FMN(Attack):
 
     Attributes:
         steps: gradients per point; the budget of the suite unless given.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.FMN(steps=50)]).radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "fmn"

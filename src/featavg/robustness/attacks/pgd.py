@@ -33,6 +33,12 @@ class PGD(Attack):
         steps: gradients per point, start and radius.
         rounds: radii tried.
         restarts: starts besides the directions of known features; 2 unless there are some.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.PGD()]).radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "pgd"

@@ -38,6 +38,13 @@ class Polish(Attack):
 
     Attributes:
         rounds: pieces walked through from each start.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> attacks = [fa.DDN(steps=10), fa.Polish()]
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "polish"

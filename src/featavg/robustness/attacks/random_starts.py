@@ -36,6 +36,13 @@ class RandomStarts(Attack):
     Attributes:
         starts: random directions tried.
         steps: gradients per point and start.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> attacks = [fa.DDN(), fa.RandomStarts()]
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "random-starts"

@@ -42,6 +42,12 @@ class Strongest(Attack):
     Attributes:
         steps: gradients per point in total; the budget of the suite unless given.
         starts: descents, fewer if the budget is small.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks="strongest").radii.round(3)
+    array([1.414])
     """
 
     name: ClassVar[str] = "strongest"

@@ -207,6 +207,12 @@ def network_model(
         positive: which outputs belong to the class +1, as a mask or as indices.
         readout: a name from READOUTS, or a read-out of your own.
         bounds: the box its inputs live in, or None.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> model = fa.network_model(fa.binary(np.array([[1.0, 0.0], [0.0, 1.0]])))
+    >>> model.outputs(np.array([[3.0, 1.0]])), model.unit("l2")
+    (array([[2.]]), 'l2, raw')
     """
     if net.batch:
         raise InputError("net", "is a batch of networks", "pick one of them by index")

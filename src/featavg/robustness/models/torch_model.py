@@ -128,6 +128,12 @@ def torch_model(
         groups: the coarse class of each output.
         batch: how many points go through the module at a time; on a CPU more is slower, because
             activations then leave the cache (here by half at 512).
+
+    >>> import featavg as fa
+    >>> import torch
+    >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    >>> fa.torch_model(module, groups=[0, 0, 1]).unit("l2")
+    'l2, pixels in [0,1]'
     """
     import torch
 

@@ -20,6 +20,11 @@ class Cosine(Schedule):
         rate: the first one.
         steps: where it would be zero; a run of so many steps ends just before.
         warmup: over so many steps it rises linearly to where it would be.
+
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.Cosine(0.01, steps=20), steps=20)
+    >>> bool(run.log_loss[-1] < 0)
+    True
     """
 
     rate: float

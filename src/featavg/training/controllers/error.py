@@ -22,6 +22,11 @@ class ErrorControl(Controller):
     The size is that of the normalised time s, dt = ds / L, in which the flow has moderate speed. The
     error of a step of size h is of order h^3, so the next size is h * safety * error^(-1/3), within a
     factor `least` to `most` of the last one.
+
+    >>> import featavg as fa
+    >>> recipe = fa.Recipe(stepper="flow", controller=fa.ErrorControl(), time=1.0, steps=500)
+    >>> fa.train(fa.MultiCluster(k=4, d=100), recipe, n=40).outcome.value
+    'the end of the time span was reached'
     """
 
     first: float = 1e-9

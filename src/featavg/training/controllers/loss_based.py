@@ -21,6 +21,11 @@ class LossBased(Controller):
 
     Accepted: rate *= 2^(1/5). The loss rose or is not finite: the step is undone and rate /= 2^(1/10).
     (Lyu and Li, 2020, used it to reach losses that no fixed rate reaches.)
+
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.LossBased(rate=0.01), steps=50)
+    >>> bool(run.log_loss[-1] < 0)
+    True
     """
 
     rate: float = 0.1

@@ -12,7 +12,13 @@ from featavg.training.controllers import Schedule, warmed_up
 
 @dataclass(frozen=True)
 class WarmUp(Schedule):
-    """rate_t = rate * min(1, (t + 1) / warmup)."""
+    """rate_t = rate * min(1, (t + 1) / warmup).
+
+    >>> import featavg as fa
+    >>> rise = fa.WarmUp(0.01, warmup=5)
+    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=rise, steps=20).log_loss[-1] < 0)
+    True
+    """
 
     rate: float
     warmup: int = 10

@@ -21,6 +21,10 @@ class Adam(Stepper):
         theta <- theta - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 
     It looks at single coordinates, so its runs cannot be compressed.
+
+    >>> import featavg as fa
+    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.Adam(), steps=20).log_loss[-1] < 0)
+    True
     """
 
     beta1: float = 0.9

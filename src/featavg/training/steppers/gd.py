@@ -14,7 +14,13 @@ from featavg.training.steppers import Proposal, Stepper, scaled
 
 @dataclass(frozen=True)
 class GradientDescent(Stepper):
-    """theta <- theta - rate * dL/dtheta."""
+    """theta <- theta - rate * dL/dtheta.
+
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.GradientDescent(), steps=20)
+    >>> bool(run.log_loss[-1] < 0)
+    True
+    """
 
     name: ClassVar[str] = "gd"
 

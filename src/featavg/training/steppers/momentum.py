@@ -21,6 +21,11 @@ class Momentum(Stepper):
 
     Args:
         beta: the share of the last update that goes on, in [0, 1).
+
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.Momentum(beta=0.9), steps=20)
+    >>> bool(run.log_loss[-1] < 0)
+    True
     """
 
     beta: float = 0.9

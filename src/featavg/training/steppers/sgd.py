@@ -28,6 +28,11 @@ class StochasticGradientDescent(Stepper):
         batch: points in each mini-batch.
         beta: momentum, in [0, 1).
         order: seed of the orders.
+
+    >>> import featavg as fa
+    >>> sgd = fa.StochasticGradientDescent(batch=8)
+    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=sgd, steps=20).log_loss[-1] < 0)
+    True
     """
 
     batch: int = 32

@@ -17,6 +17,11 @@ class SignDescent(Stepper):
     """theta <- theta - rate * sign(dL/dtheta): what Adam does without a memory.
 
     It looks at single coordinates, so its runs cannot be compressed.
+
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.SignDescent(), lr=1e-3, steps=20)
+    >>> bool(run.log_loss[-1] < 0)
+    True
     """
 
     name: ClassVar[str] = "sign"

@@ -24,6 +24,11 @@ class WeightDecay(Stepper):
     Args:
         decay: zero or more.
         stepper: the name of the other one.
+
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.WeightDecay(decay=0.1), steps=20)
+    >>> bool(run.log_loss[-1] < 0)
+    True
     """
 
     decay: float = 1e-2

@@ -60,6 +60,10 @@ class Adversarial:
     Attributes:
         radius: l2, of the ball in pixels in [0, 1].
         steps: each of length 1.5 radius / steps, from the image itself.
+
+    >>> import featavg as fa
+    >>> fa.Adversarial(radius=0.5)
+    Adversarial(radius=0.5, steps=3)
     """
 
     radius: float

@@ -26,6 +26,10 @@ class ImageRecipe:
         small: if not 0, the first `small_share` of all steps sees images scaled to so many pixels:
             twice the speed at 20 instead of 32, for next to no accuracy.
         precision: bfloat16 is autocast, about twice as fast on CPUs that have it.
+
+    >>> import featavg as fa
+    >>> fa.ImageRecipe(epochs=2).batch
+    128
     """
 
     epochs: int = 16
