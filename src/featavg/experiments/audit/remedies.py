@@ -110,6 +110,14 @@ def rehead(
         model, bounds, mean, std: as in `audit`.
         x: training images.
         fine: their sub-classes, given or discovered.
+
+    >>> import featavg as fa  # long
+    >>> import torch
+    >>> task = fa.load_images("digits")
+    >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    >>> net = torch.nn.Sequential(*layers)
+    >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
+    A head of 30 neurons for 10 sub-classes: the boundary in feature space moves by a factor ...
     """
     data = audit_data(x, coarse, fine, bounds)
     assert data.fine is not None
@@ -212,6 +220,14 @@ def retrain(
         task: images with sub-classes, perhaps discovered ones.
         objective: what to make small instead of cross-entropy alone, to control the gradient:
             `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
+
+    >>> import featavg as fa  # long
+    >>> import torch
+    >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    >>> net = torch.nn.Sequential(*layers)
+    >>> finer = fa.retrain(net, fa.load_images("digits"), recipe=fa.ImageRecipe(epochs=1, crop=0))
+    >>> finer(torch.zeros(1, 1, 8, 8)).shape
+    torch.Size([1, 10])
     """
     if not isinstance(model, nn.Module):
         raise InputError("model", f"is a {type(model).__name__}", "give a torch.nn.Module")

@@ -133,7 +133,12 @@ class RobustCurves(Result):
 def robust_curves(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> RobustCurves:
-    """Figure 3, left: both networks at the paper's setting, exact radii and PGD-40."""
+    """Figure 3, left: both networks at the paper's setting, exact radii and PGD-40.
+
+    >>> import featavg as fa  # long
+    >>> fa.robust_curves(seeds=(0,))
+    Median l2 radii at the paper's setting: averaged ...
+    """
     coarse, fine = RadiusCase("coarse"), RadiusCase("fine")
     progress(0.0, "exact radii")
     averaged = measured_radii(coarse, "sum", seeds, POINTS)
@@ -216,7 +221,13 @@ class ReadoutComparison(Result):
 def compare_readouts(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> ReadoutComparison:
-    """The same networks under their read-outs: exact medians against PGD-40's."""
+    """The same networks under their read-outs: exact medians against PGD-40's.
+
+    >>> import featavg as fa
+    >>> fa.compare_readouts(seeds=(0,))
+    Median l2 radii
+    ...
+    """
     exact, pgd = {}, {}
     for i, (name, (labels, readout, *_)) in enumerate(READOUT_ROWS.items()):
         progress(i / len(READOUT_ROWS), name)

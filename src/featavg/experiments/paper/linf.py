@@ -118,7 +118,13 @@ class LinfRadii(Result):
 
 
 def linf_study(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent) -> LinfRadii:
-    """Train both networks in R^d with both orientations and measure exact l_inf radii."""
+    """Train both networks in R^d with both orientations and measure exact l_inf radii.
+
+    >>> import featavg as fa  # long
+    >>> fa.linf_study(seeds=(0,))
+    Exact l_inf radii, k = 10, d = 800
+    ...
+    """
     keys = [(o, n, d) for o in ORIENTATIONS for n in NETWORKS for d in LINF_DIMENSIONS]
     medians: dict[tuple[str, str], list[list[float]]] = {}
     gaps: list[float] = []

@@ -27,6 +27,10 @@ class SupportRule:
         passes: over the support, between two looks at everything.
         first_rate: the constant rate until the data is fitted.
         first_share, first_passes: the same as above until then, when the loss is still spread out.
+
+    >>> import featavg as fa
+    >>> fa.SupportRule(passes=10).share
+    0.0001
     """
 
     share: float = 1e-4
@@ -51,6 +55,10 @@ class MarginSettings:
     The controllers are the driver's. Their constants are used and not their `judge`: a pass that
     raises the loss is known to have failed after a few heavy samples, before it has a loss to judge.
     With `support`, passes are made over the samples that hold the loss (`margin_network.support`).
+
+    >>> import featavg as fa
+    >>> fa.MarginSettings(seed=1, batch=50).seed
+    1
     """
 
     network: MarginCNN = field(default_factory=MarginCNN)
