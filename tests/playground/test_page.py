@@ -158,6 +158,17 @@ def test_the_point_is_dragged_and_keyed(opened, rested):
     quiet(page)
 
 
+@pytest.mark.parametrize(("readout", "words"), [("max", "exact radii"), ("probability", "% apart")])
+def test_the_curve_says_whether_it_is_exact(opened, rested, readout, words):
+    page = rested(opened(SMALL + f"&step=30&readout={readout}"), step=30)
+    figure = page.locator("figure[data-view=curve]")
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function(
+        f"document.querySelector('[data-view=curve] figcaption').textContent.includes('{words}')"
+    )
+    quiet(page)
+
+
 def test_a_neuron_is_looked_at(opened, rested):
     page = rested(opened(SMALL + "&step=20"), step=20)
     chip = page.locator("#neurons-fine button").nth(3)
