@@ -9,7 +9,7 @@ ARGS   ?=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint format bench mutants docs test-all test-lowest clean distclean venv-core venv-dev python
+.PHONY: help reproduce test lint format bench mutants docs package test-all test-lowest clean distclean venv-core venv-dev python
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -41,6 +41,9 @@ test-all: python ## Run the fast tests on every Python from 3.10 to 3.13 that is
 
 test-lowest: python ## Run the fast tests with the oldest releases that pyproject.toml allows
 	@$(PYTHON) tools/test_all.py --lowest $(ARGS)
+
+package: python ## Build wheel and sdist, install the wheel into a clean environment, use it from another folder
+	@$(PYTHON) tools/package.py $(ARGS)
 
 mutants: venv-dev ## Put small mistakes into a copy of the code and report the ones no test notices
 	@$(ONE_THREAD) $(BIN)/python tools/mutants.py $(ARGS)
