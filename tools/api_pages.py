@@ -131,7 +131,6 @@ def write(folder: Path, run: bool) -> None:
             text = _page(name, thing_of(name), made)
             (folder / f"{entries[-1]}.md").write_text(text, encoding="utf-8")
         lines.append("")
-    lines += ["```{toctree}", ":hidden:", "", *entries, "```", ""]
     (folder / "index.md").write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -147,7 +146,19 @@ def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
     if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
         signature = _signature(name, thing)
     text = docstring(name)
-    parts = [f"# {name}", "", "```python", f"fa.{signature}", "```", "", "```text", text, "```", ""]
+    # Not in the menu: with 240 names in it every page would take a second to write.
+    parts = [
+        "---",
+        "orphan: true",
+        "---",
+        f"# {name}",
+        "",
+        "```python",
+        f"fa.{signature}",
+        "```",
+        "",
+    ]
+    parts += ["```text", text, "```", "", "All names: [API](index.md).", ""]
     if made.get(name):
         links = ", ".join(
             f"[`{maker}`]({file_of(maker, thing_of(maker))}.md)" for maker in made[name]
