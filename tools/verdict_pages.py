@@ -113,7 +113,10 @@ def _statements(statements: list[dict[str, Any]]) -> str:
         lines.append("|---|---|---|")
         for row in rows:
             pairs = zip(row["claims"], row["verdicts"], strict=True)
-            links = (f"[`{name}`](verdicts.md#{name}): {verdict}" for name, verdict in pairs)
+            links = (
+                f'<a href="verdicts.html#{name}"><code>{name}</code></a>: {verdict}'
+                for name, verdict in pairs
+            )
             checked = "; ".join(links) or cell(row["reason"])
             lines.append(f"| {cell(row['place'])} | {cell(row['words'])} | {checked} |")
         lines.append("")
