@@ -55,7 +55,7 @@ CLUSTERS = tuple(range(4, 24))
 
 
 def _tick(value: float) -> str:
-    """Two digits, which is what fits below a cell.
+    """Two digits, below 0.01 one, which is what fits below a cell.
 
     >>> _tick(0.6952), _tick(1e-4), _tick(23), _tick(144000), _tick(10**6)
     ('0.7', '1e-4', '23', '140k', '1M')
@@ -66,7 +66,7 @@ def _tick(value: float) -> str:
             return f"{rounded / size:g}{unit}"
     if rounded >= 0.01:
         return f"{rounded:g}"
-    return f"{rounded:.1e}".replace("e-0", "e-").replace(".0e", "e")
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class OptimizerStudy(Result):
             )
             panels += [
                 Bars(names, (index,), Axis("averaging index"), title=f"features {where}"),
-                Bars(self.optimizers, radii, Axis("median radius", "l2"), title=where, rules=rules),
+                Bars(names, radii, Axis("median radius", "l2"), title=where, rules=rules),
             ]
         return Figure(
             "optimizers",
