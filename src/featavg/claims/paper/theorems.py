@@ -23,6 +23,9 @@ from featavg.experiments.paper import (
 from featavg.figures.figure import Figure
 from featavg.measures.power_law import power_law_exponent
 
+# Why the exponent in n is uncertain with cluster labels.
+FEW_SAMPLES = "; at n = 200 one neuron in 21 starts off on its whole cluster and never learns it"
+
 
 def _worst_deviation(run: TheoremRun) -> float:
     """max over all times eta T >= 1 of sqrt(d) |w - ideal|: absolute, as the theorem has it."""
@@ -53,7 +56,9 @@ def _deviation_checks(sweep: TheoremSweep) -> tuple[Check, ...]:
             relation="within",
             bound=(-0.65, -0.35),
             values=in_n,
-            note="noise and cluster sizes average out like n^(-1/2)",
+            # Assumption 3 asks for n = Omega(k^7), ten million at k = 10: this is what holds before it.
+            note="noise and cluster sizes average out like n^(-1/2); outside the theorem's regime, "
+            "where n = Ω(k⁷)" + (FEW_SAMPLES if sweep.labels == "fine" else ""),
         ),
         Check(
             f"√d |w − ideal| / λ in the theorem's regime, k = {last}",
