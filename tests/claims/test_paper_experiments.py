@@ -97,6 +97,19 @@ def test_a_run_of_the_regime_by_hand(monkeypatch) -> None:
     assert run.own_active[-1] == 1.0
 
 
+def test_the_tolerance_of_the_flow_costs_a_tenth_of_a_percent(monkeypatch) -> None:
+    """What the claims in the regime say about lambda, on n = k^6 samples."""
+    monkeypatch.setattr(theorem_runs, "SAMPLES_POWER", 6)
+    forget_results()
+    tolerances = (1e-3, theorem_runs.FLOW_TOLERANCE, 3e-5)
+    loose, used, tight = (
+        theorem_run("coarse", 3, 0, tests=50, tolerance=tolerance).lam[-1]
+        for tolerance in tolerances
+    )
+    forget_results()
+    assert abs(used / tight - 1) < 2e-3 < abs(loose / tight - 1)
+
+
 def test_predicted_coefficients_solve_their_equation() -> None:
     shares = np.array([0.02, 0.1, 0.5])
     lam = unequal_sizes.predicted_coefficients(shares, 60.0)
