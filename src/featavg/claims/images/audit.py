@@ -120,7 +120,7 @@ def hidden(settings: ClaimSettings) -> Evidence:
 
     seeds = settings.seeds[:IMAGE_SEEDS]
     study = hidden_subclasses(task, seeds, run_folder(settings) / "u-mnist", settings.progress)
-    plain, found, george, _ = METHODS
+    plain, discovered, george, _ = METHODS
 
     def more(field: str, method: str) -> float:
         return study.mean(method, field) - study.mean(plain, field)
@@ -129,14 +129,15 @@ def hidden(settings: ClaimSettings) -> Evidence:
         checks=(
             Check(
                 "worst-digit accuracy, discovered labels minus coarse labels (points)",
-                100 * more("worst_accuracy", found),
+                100 * more("worst_accuracy", discovered),
                 ">=",
                 0.0,
                 role="main",
             ),
             Check(
                 "worst-digit radius, discovered labels over coarse labels",
-                study.mean(found, "worst_radius") / max(study.mean(plain, "worst_radius"), 1e-12),
+                study.mean(discovered, "worst_radius")
+                / max(study.mean(plain, "worst_radius"), 1e-12),
                 ">=",
                 1.0,
             ),

@@ -43,7 +43,7 @@ class Discovery:
         method: one of `METHODS`.
         where: the layer that was clustered.
         rows: the table over numbers of clusters.
-        chosen: the number of clusters per class, before those that are too small were merged.
+        clusters_per_class: the number of clusters per class, before those that are too small were merged.
         given: whether the user gave that number.
         examples: of each sub-class, the images nearest to its centre, as numbers of `labels`.
     """
@@ -52,7 +52,7 @@ class Discovery:
     method: str
     where: str
     rows: tuple[ClusterRow, ...]
-    chosen: int
+    clusters_per_class: int
     given: bool
     examples: dict[int, list[int]]
 
@@ -62,7 +62,7 @@ class Discovery:
             "method": self.method,
             "where": self.where,
             "table": [asdict(row) for row in self.rows],
-            "clusters_per_class": self.chosen,
+            "clusters_per_class": self.clusters_per_class,
             "given": self.given,
             "labels": self.labels.tolist(),
             "examples": {str(j): rows for j, rows in self.examples.items()},
@@ -104,14 +104,16 @@ def discover(
     numbers = [k for k in NUMBERS if k <= most]
     rows = tuple(_row(x, coarse, k, seed) for k in numbers)
     large = [row for row in rows if row.smallest >= LEAST_PER_SUBCLASS] or list(rows)
-    chosen = clusters or max(large, key=lambda row: row.stability).clusters
-    labels = merged(x, coarse, clustered(x, coarse, chosen, seed)[0])
+    clusters_per_class = clusters or max(large, key=lambda row: row.stability).clusters
+    labels = merged(x, coarse, clustered(x, coarse, clusters_per_class, seed)[0])
     distance = np.linalg.norm(x - _centres(x, labels)[labels], axis=1)
     examples = {
         int(j): np.flatnonzero(labels == j)[np.argsort(distance[labels == j])[:8]].tolist()
         for j in np.unique(labels)
     }
-    return Discovery(labels, method, where, rows, chosen, clusters is not None, examples)
+    return Discovery(
+        labels, method, where, rows, clusters_per_class, clusters is not None, examples
+    )
 
 
 def clustered(

@@ -187,10 +187,10 @@ def feature_spaces(
     for labels in ("coarse", "fine"):
         for seed in seeds:
             mark = f"-seed{seed}" if seed else ""
-            place = folder / f"digits-{labels}{mark}"
+            kept_in = folder / f"digits-{labels}{mark}"
             part(progress, 0.0, 0.5)(0.0, f"digits, {labels} labels, seed {seed}")
-            train_images(digits, labels, place, recipe=replace(preset.recipe, seed=seed))
-            spaces.append(embed(place, digits))
+            train_images(digits, labels, kept_in, recipe=replace(preset.recipe, seed=seed))
+            spaces.append(embed(kept_in, digits))
     if weights is not None:
         cifar = load_images("cifar10", data_dir=data_dir)
         small = replace(cifar, train=cifar.train[slice(0, IMAGES)], test=cifar.test[slice(0, 200)])

@@ -180,10 +180,10 @@ def _one_seed(task: ImageTask, seed: int) -> list[HiddenRow]:
     coarse = task.targets(task.train, "coarse")
     plain = _trained(task, "coarse", seed)
     features = frozen_features(classifier(plain, task.train.unit[:4]), task.train.unit)
-    found = clustered(features, coarse, CLUSTERS, seed)[0]
+    clusters = clustered(features, coarse, CLUSTERS, seed)[0]
     number = max(silhouettes(features, coarse, NUMBERS, seed).items(), key=lambda item: item[1])[0]
     groups = clustered(features, coarse, OVER * number, seed)[0]
-    discovered, george = (_relabelled(task, labels) for labels in (found, groups))
+    discovered, george = (_relabelled(task, labels) for labels in (clusters, groups))
     robust = GroupRobust(tuple(george.groups.tolist()))
     return [
         _examined("coarse labels", plain, task, "coarse", None, seed),

@@ -281,7 +281,7 @@ def label_table(
         name: load_images(name, data_dir=None if data_dir is None else Path(data_dir))
         for name in names
     }
-    place = None if folder is None else Path(folder)
+    kept_in = None if folder is None else Path(folder)
     rows, done = [], 0
     for name, network, training in kinds:
         results: dict[str, list[CellResult]] = {labels: [] for labels in LABELS}
@@ -291,7 +291,7 @@ def label_table(
                 cell = LabelCell(name, network, training, labels, seed)
                 if progress is not None:
                     progress(done / total, cell.file.removesuffix(".json"))
-                results[labels].append(label_cell(cell, tasks[name], place))
+                results[labels].append(label_cell(cell, tasks[name], kept_in))
                 done += 1
         rows.append(
             LabelRow(name, network, training, tuple(results["coarse"]), tuple(results["fine"]))
@@ -306,11 +306,11 @@ def _correlated(name: str, x: np.ndarray, y: np.ndarray, draws: int = 2000) -> E
     if len(x) < 3 or np.std(x) == 0 or np.std(y) == 0:
         return Explanation(name, float("nan"), float("nan"), len(x))
     x, y = ((v - v.mean()) / np.linalg.norm(v - v.mean()) for v in (x, y))
-    found = float(x @ y)
+    correlation = float(x @ y)
     orders = stream(0, "explanation").permuted(np.tile(x, (draws, 1)), axis=1)
     # Equal sums in another order differ in their last bits, and count as equal.
-    as_large = np.abs(orders @ y) >= abs(found) - 1e-12
-    return Explanation(name, found, float(as_large.mean()), len(x))
+    as_large = np.abs(orders @ y) >= abs(correlation) - 1e-12
+    return Explanation(name, correlation, float(as_large.mean()), len(x))
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -170,7 +170,7 @@ class Audit(Result):
         rows.append(("worst radius", f"{_number(radius)} ({worst})"))
         if self.discovery is not None:
             how = "given" if self.discovery.given else "the most stable"
-            text = f"{self.discovery.method}, {self.discovery.chosen} per class ({how})"
+            text = f"{self.discovery.method}, {self.discovery.clusters_per_class} per class ({how})"
             rows.append(("sub-classes", f"discovered in {self.discovery.where}: {text}"))
         return rows
 

@@ -219,7 +219,7 @@ def _examined(
     margins = decision.margins(seen.outputs, data.coarse)
     right = np.flatnonzero(margins > 0)
     layers = by_layer(seen.gradients, right, fine, groups, seed)
-    chosen = reported(layers, layer)
+    read_at = reported(layers, layer)
     decided = decision.scores(seen.outputs).argmax(axis=1)
     collapse: SubclassCollapse | None = None
     predicted: FeatureGain | None = None
@@ -233,7 +233,7 @@ def _examined(
             "measured", seen.features, data, seed, folder, part(progress, 0.2, 0.3)
         )
     rows = balanced(fine, count, seed) if count < len(fine) else np.arange(len(fine))
-    found = decision_radii(
+    distances = decision_radii(
         subject,
         decision,
         data.x[rows],
@@ -248,12 +248,12 @@ def _examined(
         "by_class": _each(margins > 0, data.coarse),
         "by_subclass": _each(margins > 0, fine),
         "layers": layers,
-        "layer": chosen,
+        "layer": read_at,
         "collapse": collapse,
         "predicted": predicted,
         "measured": measured,
-        "radii": found,
-        "judgement": judge(chosen, discovery),
+        "radii": distances,
+        "judgement": judge(read_at, discovery),
         "readout": decision.readout.name,
     }
 

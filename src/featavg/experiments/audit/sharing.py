@@ -88,10 +88,10 @@ def simulated_sharing(
     """A of the simulator's networks on fresh points, gradients in closed form."""
     values: dict[str, list[float]] = {"coarse": [], "fine": []}
     nulls = []
-    for labels, found in values.items():
+    for labels, each in values.items():
         for seed in seeds:
             shared = network_sharing(task, labels, seed, readout, n)
-            found.append(shared.value)
+            each.append(shared.value)
             nulls.append(shared.null)
     name = f"k={task.k}, cosine {task.cosine:g}, {readout}"
     return SharingRow(name, tuple(values["coarse"]), tuple(values["fine"]), tuple(nulls))
