@@ -18,7 +18,7 @@ TABLE = r"""
 import inspect, json, typing
 import numpy as np
 import featavg as fa
-from featavg.boundary import _annotations, _fit, _REFUSED
+from featavg.boundary import resolved_annotations
 
 BAD = {
     "None": None, "text": "no such thing", "a number": -1.5, "nan": float("nan"), "true": True,
@@ -47,7 +47,7 @@ def refusable(annotation, value):
 
 rows = []
 for name, public, original in originals():
-    signature, annotations = _annotations(original)
+    signature, annotations = resolved_annotations(original)
     for parameter, annotation in annotations.items():
         for word, value in BAD.items():
             array = hasattr(annotation, "dim_str") and word in ("text", "an object", "None", "a list of text")

@@ -26,6 +26,7 @@ from numbers import Integral, Real
 from typing import Any, Literal, Union
 
 from featavg.errors import InputError
+from featavg.ranges import check_number, check_shapes
 
 MAY_BE_NAN = "NaN says that nothing was measured"  # as in Annotated[float, MAY_BE_NAN]
 
@@ -36,7 +37,7 @@ _BETWEEN = ("dataclasses", "jaxtyping", "beartype", "functools", "copy")
 
 def guarded(public: Any) -> Any:
     """`public` with its arguments checked; anything that takes none, as it is."""
-    if inspect.isfunction(public):
+    if inspect.isfunction(public) or hasattr(public, "cache_info"):  # remembered by lru_cache
         return _guard_function(public)
     if inspect.isclass(public) and _has_own_constructor(public):
         _guard_constructor(public)
@@ -49,6 +50,8 @@ def _guard_function(function: Callable[..., Any]) -> Callable[..., Any]:
         arguments, named = _checked(function, arguments, named)
         return function(*arguments, **named)
 
+    if hasattr(function, "cache_clear"):
+        checked.cache_clear = function.cache_clear  # type: ignore[attr-defined]
     # Another process finds it under its public name, where it is the same object.
     checked.__module__, checked.__qualname__ = "featavg", function.__name__
     return checked
@@ -95,7 +98,7 @@ def _checked(
     nan: bool = False,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     name = name or function.__name__
-    signature, annotations = _annotations(function)
+    signature, annotations = resolved_annotations(function)
     try:
         bound = signature.bind_partial(*arguments, **named)
     except TypeError as error:
@@ -106,6 +109,13 @@ def _checked(
             continue
         annotation = annotations.get(parameter, Any)
         bound.arguments[parameter] = _converted(parameter, annotation, value, nan)
+        if not nan:
+            default = signature.parameters[parameter].default
+            check_number(parameter, bound.arguments[parameter], default)
+            if value == "" and default != "" and isinstance(value, str):
+                raise InputError(parameter, "is empty", "give a value, or leave it out")
+    if not nan:
+        check_shapes({n: (annotations.get(n, Any), v) for n, v in bound.arguments.items()})
     for parameter, about in signature.parameters.items():
         if about.default is inspect.Parameter.empty and parameter not in bound.arguments:
             if about.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
@@ -115,7 +125,7 @@ def _checked(
 
 
 @functools.cache
-def _annotations(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
+def resolved_annotations(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
     """The signature, and those annotations that can be resolved at run time."""
     signature = inspect.signature(function)
     names = getattr(inspect.unwrap(function), "__globals__", {})
@@ -150,9 +160,7 @@ def _converted(argument: str, annotation: Any, value: Any, nan: bool) -> Any:
     if converted is _REFUSED:
         told = f"is {_short(value)}"
         raise InputError(argument, told, f"give {_words(annotation)}")
-    if argument == "seed" and isinstance(converted, int) and converted < 0:
-        raise InputError(argument, f"is {converted}", "give a whole number, 0 or more")
-    if argument == "x" and not _is_finite(converted):
+    if argument in ("x", "features", "gradients") and not _is_finite(converted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
     return converted
 
@@ -198,6 +206,8 @@ def _fit_array(annotation: Any, value: Any) -> Any:
             value = np.asarray(value)
         except (ValueError, TypeError):
             return _REFUSED
+        if value.ndim == 0 and not hasattr(annotation, "dim_str"):  # a number is no array
+            return _REFUSED
     if value.dtype.kind not in "biuf":
         return _REFUSED
     wanted = str(getattr(annotation, "dtypes", ""))
@@ -219,6 +229,10 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool)
         return _REFUSED
     if issubclass(origin, tuple) and len(options) == 2 and options[1] is not Ellipsis:
         return value if len(tuple(value)) == 2 else _REFUSED
+    if hasattr(value, "dtype") and options and options[0] is not str:
+        plain = options[0] in (int, float, bool)
+        if value.dtype.kind not in "biuf" or (plain and value.ndim != 1):
+            return _REFUSED
     if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
         items = [_fit(options[0], item, nan) for item in value]
         if any(item is _REFUSED for item in items):

@@ -1,2 +1,170 @@
-def cases():
-    return iter(())
+"""Bad calls: for every argument of every public function, and of every class that takes settings."""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Union
+
+import numpy as np
+from tests.bad_inputs.case import Case
+from tests.public_calls import CALLS
+
+import featavg as fa
+from featavg.boundary import resolved_annotations
+
+THING = object()
+NAN = float("nan")
+# Words where a name of a fixed list is wanted.
+CHOICES = {
+    "labels", "readout", "norm", "coordinates", "kind", "layers", "start", "network", "device", "way",
+    "engine", "orientation", "preset", "head", "precision", "loss", "stepper", "controller",
+    "activation", "groups", "measures", "attacks", "layer",
+}  # fmt: skip
+# Counts: zero is as bad as -1. Others may be zero, and none may be negative.
+COUNTS = {
+    "k", "d", "n", "m", "h", "neurons", "points", "images", "radii", "gradients", "budget", "width",
+    "batch", "epochs", "rounds", "starts", "restarts", "nodes", "jobs", "workers", "permutations",
+    "resamples", "threads", "depth", "n_test", "every", "per_decade", "iterations", "r",
+}  # fmt: skip
+NEVER_NEGATIVE = COUNTS | {
+    "seed", "steps", "sigma", "sigma_w", "sigma_b", "lr", "rate", "time", "tolerance", "warmup",
+    "samples", "noise", "scale", "eps", "momentum", "decay", "crop", "small", "order", "seconds",
+    "checkpoint_seconds", "target_loss", "gap", "confidence", "overshoot", "epsilon", "kink",
+}  # fmt: skip
+NEVER_INFINITE = NEVER_NEGATIVE - {"seconds", "time"}
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    for name in fa.__all__:
+        public = getattr(fa, name)
+        original = _original(public)
+        if original is None:
+            continue
+        signature, annotations = resolved_annotations(original)
+        base = CALLS.get(name)
+        for parameter, annotation in annotations.items():
+            kind = signature.parameters[parameter].kind
+            if parameter in ("self", "progress") or kind in (
+                inspect.Parameter.VAR_POSITIONAL,
+                inspect.Parameter.VAR_KEYWORD,
+            ):
+                continue
+            for value in _bad(parameter, annotation, base is not None):
+                yield _case(name, public, base, parameter, value)
+        if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+            yield _case(name, public, base, "no_such_argument", 1)
+    for field in fa.Setting.model_fields:
+        for value in (THING, {}, [THING], NAN, -1.5, "no such thing"):
+            if field not in ("data",) or value is not NAN:
+                yield _case("simulate", fa.simulate, CALLS["simulate"], field, value)
+
+
+def _original(public: Any) -> Callable[..., Any] | None:
+    """The function whose annotations say what is wanted; None for what a user does not call."""
+    if hasattr(public, "__wrapped__") and not inspect.isclass(public):
+        return inspect.unwrap(public)
+    takes_settings = inspect.isclass(public) and hasattr(public.__init__, "__guarded__")
+    if not takes_settings or inspect.isabstract(public):
+        return None
+    is_result = hasattr(public, "to_json") or hasattr(public, "summary")
+    return None if is_result or public.__name__ not in CALLS else public.__init__.__wrapped__
+
+
+def _case(
+    name: str, public: Any, base: Callable[[], dict[str, Any]] | None, parameter: str, value: Any
+) -> Case:
+    def call() -> Any:
+        given = base() if base is not None else {}
+        return public(**(given | {parameter: value}))
+
+    text = f"featavg.{name}({parameter}={_shown(value)})"
+    names = (parameter, parameter.replace("_", "-"), parameter.rstrip("s"))
+    names += (value,) if isinstance(value, str) and value else ()
+    return Case(text, names, call, is_command=False)
+
+
+def _shown(value: Any) -> str:
+    return f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)[:60]
+
+
+def _bad(name: str, annotation: Any, whole: bool) -> Iterator[Any]:
+    """Values that cannot be meant; `whole` says whether the call is complete but for this one."""
+    options = _options(annotation)
+    if options is None:
+        return
+    if type(None) not in options:
+        yield None
+    yield from (THING, {1: THING}, b"bytes")
+    plain = {str, int, float, bool} & set(options)
+    listed = any(_is_list(option) for option in options)
+    array = any(hasattr(option, "dim_str") or option is np.ndarray for option in options)
+    if array:
+        yield from (["a", "b"], np.array(["a"]), 1j)
+        if whole and any(_rank(option) is not None for option in options):
+            yield np.zeros((1,) * 9)
+        if whole and name in ("x", "weights", "features", "gradients", "biases", "head"):
+            yield np.full((4, 4), NAN)
+    if str not in options and not listed:
+        yield "no such thing"
+    if str in options and name in CHOICES and whole:
+        yield from ("no such thing", "")
+    if int in options or float in options:
+        yield from (NAN, 1j)
+        yield from _bad_numbers(name, options, whole)
+    if listed:
+        yield from (THING,) if float in options else (3.5, THING)
+        if name == "seeds" and whole:
+            yield from ([-1], [1.5], ["a"])
+    if not plain and not array and not listed:
+        yield from (3, [])
+    if str in options and not ({int, float} & plain) and not listed and not array:
+        yield 3
+
+
+def _bad_numbers(name: str, options: set[Any], whole: bool) -> Iterator[Any]:
+    if float not in options:
+        yield from (1.5, float("inf"))
+    if not whole:
+        return
+    if name in NEVER_NEGATIVE:
+        yield -1
+    if name in COUNTS:
+        yield 0
+    if float in options and name in NEVER_INFINITE:
+        yield from (float("inf"), -1e308)
+
+
+def _options(annotation: Any) -> set[Any] | None:
+    """The types that may come; None where anything may."""
+    origin = typing.get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        found: set[Any] = set()
+        for option in typing.get_args(annotation):
+            inner = _options(option)
+            if inner is None:
+                return None
+            found |= inner
+        return found
+    if annotation is Any or annotation is inspect.Parameter.empty:
+        return None
+    if getattr(annotation, "_is_protocol", False) or origin is collections.abc.Callable:
+        return None
+    if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping):
+        return None
+    return {annotation}
+
+
+def _rank(option: Any) -> int | None:
+    """How many axes an array has, where the annotation says it."""
+    names = getattr(option, "dim_str", "*").split()
+    return None if any(name.startswith(("*", "...")) for name in names) else len(names)
+
+
+def _is_list(option: Any) -> bool:
+    origin = typing.get_origin(option)
+    return isinstance(origin, type) and issubclass(origin, collections.abc.Iterable)

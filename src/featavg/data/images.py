@@ -36,7 +36,7 @@ class Images:
     def __post_init__(self) -> None:
         if self.pixels.ndim != 4 or not len(self.pixels):
             raise InputError(
-                "images", f"have shape {self.pixels.shape}", "give n x channels x height x width"
+                "pixels", f"have shape {self.pixels.shape}", "give n x channels x height x width"
             )
         if self.fine.shape != self.pixels.shape[:1]:
             raise InputError("labels", f"have shape {self.fine.shape}", "give one per image")

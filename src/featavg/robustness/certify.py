@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.deep_radii import ARGMAX, DeepDecision, DeepSolver
 from featavg.robustness.exact import Budget
@@ -119,6 +120,8 @@ def certify(
     """
     if not radius > 0:
         raise InputError("radius", f"is {radius}", "give a positive length in the units of x")
+    if isinstance(readout, str):
+        one_of("readout", readout, (ARGMAX, *READOUTS))
     mask = np.ones(1, dtype=bool) if positive is None else np.asarray(positive, dtype=bool)
     solver = DeepSolver(DeepDecision(net, readout, mask), gap=1e-3)
     allowance = budget or Budget()

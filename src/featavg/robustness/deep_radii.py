@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact import (
@@ -154,6 +155,8 @@ def deep_radii(
     >>> deep_radii(net, np.array([[3.0, 1.0]]), np.array([0])).certified.round(6)
     array([1.414214])
     """
+    if isinstance(readout, str):
+        one_of("readout", readout, (ARGMAX, *READOUTS))
     mask = np.ones(1, dtype=bool) if positive is None else np.asarray(positive, dtype=bool)
     solver = DeepSolver(DeepDecision(net, readout, mask), gap)
     allowance = budget or Budget()

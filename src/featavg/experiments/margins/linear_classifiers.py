@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
+from featavg.errors import one_of
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
 from featavg.measures.svm import MaxMargin, angle, checked_max_margin
@@ -129,6 +130,7 @@ def linear_limits(
     Margin 0.186182, 13 of 40 support vectors.
     ...
     """
+    one_of("kind", kind, ("flow", "path"))
     rows = []
     for i, seed in enumerate(seeds):
         progress(i / len(seeds), f"seed {seed}")

@@ -1,0 +1,93 @@
+"""What numbers must at least be, and which lengths must agree, told by the names of arguments.
+
+A name means one thing across the package: a `seed` is never negative, `rounds` are at least one, and
+the `n` of two shapes in one signature is one number. The boundary asks here for every public call.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from numbers import Real
+from typing import Any
+
+from featavg.errors import InputError
+
+_LEAST: dict[str, float] = dict.fromkeys(
+    (
+        "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "radii", "gradients", "budget",
+        "width", "batch", "epochs", "rounds", "starts", "restarts", "nodes", "jobs", "workers",
+        "permutations", "resamples", "threads", "iterations", "per_decade", "every", "passes",
+    ),
+    1,
+) | dict.fromkeys(
+    (
+        "seed", "seeds", "steps", "samples", "warmup", "crop", "small", "order", "noise", "scale",
+        "eps", "sigma", "sigma_w", "sigma_b", "momentum", "decay", "overshoot", "kink", "confidence",
+        "gap", "rate", "lr", "checkpoint_seconds", "first_seed", "n_test", "patience", "size",
+    ),
+    0,
+)  # fmt: skip
+# Infinity says "without end" or "without bound" here.
+_ENDLESS = ("time", "seconds", "log_time", "bounds", "until", "norm")
+
+
+def check_number(argument: str, value: Any, default: Any) -> None:
+    """Refuse what no number of this name can be, in a list too.
+
+    >>> check_number("rounds", 0, 6)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: rounds is 0: give 1 or more.
+    """
+    least = _LEAST.get(argument)
+    endless = argument in _ENDLESS or (isinstance(default, float) and math.isinf(default))
+    for number in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(number, bool) or not isinstance(number, Real):
+            continue
+        if least is not None and not number >= least:
+            raise InputError(argument, f"is {number}", f"give {least:g} or more")
+        if not endless and math.isinf(number):
+            raise InputError(argument, f"is {number}", "give a finite number")
+
+
+def check_shapes(arguments: dict[str, tuple[Any, Any]]) -> None:
+    """Refuse arrays whose lengths do not fit each other; an annotation and a value for each name.
+
+    >>> from jaxtyping import Float, Int
+    >>> import numpy as np
+    >>> x, y = (Float[np.ndarray, "n d"], np.eye(3)), (Int[np.ndarray, " n"], np.arange(2))
+    >>> check_shapes({"x": x, "y": y})
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: y has shape (2,) beside x of shape (3, 3): give both the same n.
+    """
+    lengths: dict[str, tuple[int, str, tuple[int, ...]]] = {}
+    for argument, (annotation, value) in arguments.items():
+        shape = getattr(value, "shape", None)
+        if not isinstance(shape, tuple):
+            continue
+        for name, length in _named_lengths(annotation, shape):
+            known, other, its_shape = lengths.setdefault(name, (length, argument, shape))
+            if known != length and other == argument:
+                raise InputError(argument, f"has shape {shape}", f"both axes {name} are one length")
+            if known != length:
+                problem = f"has shape {shape} beside {other} of shape {its_shape}"
+                raise InputError(argument, problem, f"give both the same {name}")
+
+
+def _named_lengths(annotation: Any, shape: tuple[int, ...]) -> list[tuple[str, int]]:
+    """The axes that have a name and a place: those behind a `*s` are counted from the end."""
+    options = [a for a in (annotation, *typing.get_args(annotation)) if hasattr(a, "dim_str")]
+    if len(options) != 1:
+        return []
+    names = options[0].dim_str.split()
+    free = [i for i, name in enumerate(names) if name.startswith(("*", "..."))]
+    missing = len(names) - len(free) > len(shape)
+    if missing or len(free) > 1 or (not free and len(names) != len(shape)):
+        return []
+    front = free[0] if free else len(names)
+    behind = names[front + 1 :]
+    pairs = list(zip(names[:front], shape, strict=False))
+    pairs += zip(behind, shape[len(shape) - len(behind) :], strict=True)
+    return [(name, length) for name, length in pairs if name.isidentifier()]

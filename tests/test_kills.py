@@ -1,0 +1,22 @@
+"""A few kills; `python -m tests.kills 100` makes as many as one likes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.skipif(
+    not hasattr(sys, "getswitchinterval") or sys.platform == "win32", reason="forks"
+)
+@pytest.mark.parametrize("name", ["simulate", "margins train"])
+def test_a_killed_run_ends_in_the_same_bits(name):
+    if name == "margins train":
+        pytest.importorskip("torch")
+    command = [sys.executable, "-m", "tests.kills", "3", "--only", name]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1]
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "3 kills, the same bits" in done.stdout
