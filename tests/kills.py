@@ -103,7 +103,7 @@ VICTIMS = (
     Victim(
         "reproduce",
         _command(
-            "reproduce", "--only=margin-lipschitz", "--only=margin-linear-path", "--only=connections-expressivity", "--seeds=1", "--resume",
+            "reproduce", "--only=margin-linear-path", "--only=margin-linear-flow", "--seeds=1", "--resume",
         ),
         _verdicts,
     ),

@@ -229,10 +229,11 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool)
         return _REFUSED
     if issubclass(origin, tuple) and len(options) == 2 and options[1] is not Ellipsis:
         return value if len(tuple(value)) == 2 else _REFUSED
-    if hasattr(value, "dtype") and options and options[0] is not str:
-        plain = options[0] in (int, float, bool)
-        if value.dtype.kind not in "biuf" or (plain and value.ndim != 1):
-            return _REFUSED
+    kind, axes = getattr(getattr(value, "dtype", None), "kind", "f"), getattr(value, "ndim", 1)
+    if options and options[0] is not str and kind not in "biuf":
+        return _REFUSED
+    if options and options[0] in (int, float, bool) and axes != 1:
+        return _REFUSED
     if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
         items = [_fit(options[0], item, nan) for item in value]
         if any(item is _REFUSED for item in items):

@@ -13,7 +13,7 @@ from typing import Any
 
 from featavg.errors import InputError
 
-_LEAST: dict[str, float] = dict.fromkeys(
+_LEAST: dict[str, int] = dict.fromkeys(
     (
         "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "radii", "gradients", "budget",
         "width", "batch", "epochs", "rounds", "starts", "restarts", "nodes", "jobs", "workers",
@@ -45,9 +45,9 @@ def check_number(argument: str, value: Any, default: Any) -> None:
     for number in value if isinstance(value, (list, tuple)) else (value,):
         if isinstance(number, bool) or not isinstance(number, Real):
             continue
-        if least is not None and not number >= least:
-            raise InputError(argument, f"is {number}", f"give {least:g} or more")
-        if not endless and math.isinf(number):
+        if least is not None and not number >= least:  # type: ignore[operator]
+            raise InputError(argument, f"is {number}", f"give {least} or more")
+        if not endless and number in (math.inf, -math.inf):  # not isinf: ints of any length
             raise InputError(argument, f"is {number}", "give a finite number")
 
 
