@@ -83,7 +83,7 @@ def use(wheel: Path, folder: Path) -> None:
     featavg = python.with_name("featavg")
     call(featavg, "--version", cwd=elsewhere)
     call(featavg, "reproduce", "--only", CLAIM, cwd=elsewhere)
-    call(featavg, "report", cwd=elsewhere)
+    call(featavg, "report", "--only", CLAIM, cwd=elsewhere)
     call(featavg, "playground", "--no-open", cwd=elsewhere)
     results = elsewhere / "featavg-results"
     for name in (
