@@ -5,8 +5,6 @@ A group of commands is a file in `featavg/commands/` with a function `register(a
 their functions, so that the help answers at once.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

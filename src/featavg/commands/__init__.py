@@ -1,4 +1,8 @@
-"""The commands of `featavg`, one file per group; `featavg.cli.GROUPS` lists them."""
+"""The commands of `featavg`, one file per group; `featavg.cli.GROUPS` lists them.
+
+Files with commands do not postpone their annotations (`from __future__ import annotations`): typer
+would evaluate the text of every flag several times, a noticeable part of `featavg --help`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """`featavg audit`: does a classifier of yours average its features, and what does that cost?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

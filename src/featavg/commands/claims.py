@@ -1,7 +1,5 @@
 """`featavg reproduce` and `featavg claims`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

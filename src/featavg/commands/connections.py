@@ -1,7 +1,5 @@
 """`featavg connections`: other explanations of non-robustness, each with its options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -190,7 +188,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 
 def _run(
     name: str,
-    experiment: Callable[..., Result],
+    experiment: Callable[..., "Result"],
     out: Path,
     json: Path | None,
     *arguments: object,
@@ -209,7 +207,7 @@ def _run(
     return folder
 
 
-def _show(name: str, result: Result, folder: Path, *more: Figure) -> None:
+def _show(name: str, result: "Result", folder: Path, *more: "Figure") -> None:
     from featavg.figures.matplotlib_figure import save
     from featavg.figures.typeset import without_tags
     from featavg.storage.files import dumps, write

@@ -1,7 +1,5 @@
 """`featavg data`: which image data are here, and how to get them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`featavg doctor`: what is installed, what this machine has, which data are found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

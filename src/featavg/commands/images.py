@@ -1,7 +1,5 @@
 """`featavg images`: train on images, study heads, attack, and report."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any

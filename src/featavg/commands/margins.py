@@ -1,7 +1,5 @@
 """`featavg margins`: train the network of the margin table, go on with it, show how far it got."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import os
@@ -155,7 +153,7 @@ def _linear(
 def _go(
     out: Path,
     data: str,
-    settings: MarginSettings,
+    settings: "MarginSettings",
     data_dir: Path | None,
     passes: int,
     until: float | None,

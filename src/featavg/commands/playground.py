@@ -1,7 +1,5 @@
 """`featavg playground`: two networks train in the browser, in one file without a server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

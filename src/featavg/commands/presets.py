@@ -1,7 +1,5 @@
 """`featavg presets`: the named settings."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

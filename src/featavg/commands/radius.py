@@ -1,7 +1,5 @@
 """`featavg radius`: how far the points of a saved network are from its boundary."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

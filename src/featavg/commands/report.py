@@ -1,7 +1,5 @@
 """`featavg report`: the page again, without running anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

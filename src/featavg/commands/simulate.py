@@ -1,8 +1,5 @@
 """`featavg simulate`: any setting by flags or TOML, a summary, a result folder."""
 
-from __future__ import annotations
-
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,7 +137,7 @@ def _simulate(
     write_json(json, done.to_json())
 
 
-def _setting(flags: dict[str, Any]) -> Setting:
+def _setting(flags: dict[str, Any]) -> "Setting":
     from featavg.commands.parse import int_or_list, listed, one_or_list
     from featavg.errors import InputError
     from featavg.experiments.simulation import Setting, compose
@@ -165,7 +162,7 @@ def _setting(flags: dict[str, Any]) -> Setting:
     return compose(flags["preset"], flags["config"], **given)
 
 
-def _default_out(setting: Setting) -> Path:
+def _default_out(setting: "Setting") -> Path:
     """The same setting goes to the same folder, so that a killed run is found again."""
     shape = "data" if setting.data is not None else f"k{setting.k}-d{setting.d}-n{setting.n}"
     return results_folder("simulations") / f"{setting.labels}-{shape}-{setting.key}"
@@ -177,7 +174,7 @@ def _how_to_go_on(states: Path) -> str:
     return "Interrupted before the first checkpoint: nothing was written."
 
 
-def _show(done: Simulation) -> None:
+def _show(done: "Simulation") -> None:
     """Print the table, and where the rest is."""
     from rich.markup import escape
 
@@ -196,7 +193,7 @@ def _show(done: Simulation) -> None:
         terminal.print(f"Result: {escape(_short(done.folder))}", soft_wrap=True)
 
 
-def _title(done: Simulation) -> str:
+def _title(done: "Simulation") -> str:
     setting = done.setting
     seeds = f"seed {setting.seeds[0]}" if len(setting.seeds) == 1 else f"{len(setting.seeds)} seeds"
     if setting.data is not None:
@@ -222,10 +219,12 @@ def _outcome(runs: Column) -> str:
     return "; ".join(endings)
 
 
-def _number(get: Callable[[RunNumbers], float | None]) -> Callable[[Column], str]:
+def _number(get: "Callable[[RunNumbers], float | None]") -> Callable[[Column], str]:
     """The median over the seeds, and their range if there are several."""
 
     def cell(runs: Column) -> str:
+        import statistics
+
         values = [value for run in runs if (value := get(run)) is not None]
         if not values:
             return ""
@@ -236,7 +235,7 @@ def _number(get: Callable[[RunNumbers], float | None]) -> Callable[[Column], str
 
 
 def _accuracy(
-    right: Callable[[RunNumbers], int | None], n: Callable[[RunNumbers], int | None]
+    right: "Callable[[RunNumbers], int | None]", n: "Callable[[RunNumbers], int | None]"
 ) -> Callable[[Column], str]:
     """All seeds' points in one share, with its 95% interval."""
 

@@ -1,7 +1,5 @@
 """`featavg sweep`: many settings, one table."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Any
