@@ -44,11 +44,15 @@ def test_every_mutant_names_one_place_and_tests_that_exist(name):
 def test_there_are_enough_and_everywhere():
     mutants = [mutant for members in LISTS.values() for mutant in members]
     assert len(mutants) >= 150
+    stages = {mutant.file.partition("/")[0] for mutant in mutants}
+    assert stages >= {"data", "nets", "training", "measures", "robustness", "storage", "claims"}
 
 
 def test_a_few_of_them_are_killed():
     """One line tells a mutant that survives: the sample is small, and none may."""
-    command = [sys.executable, "tools/mutants.py", "--sample", "8", "--fresh", "--workers", "1"]
+    lists_without_torch = [name for name in LISTS if name not in ("attacks", "radii", "margins")]
+    command = [sys.executable, "tools/mutants.py", *lists_without_torch, "--sample", "8"]
+    command += ["--fresh", "--workers", "1"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )

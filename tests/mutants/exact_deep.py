@@ -108,15 +108,6 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "nets/readouts/max.py",
-        (
-            "for j in np.flatnonzero(~own)]",
-            "for j in np.flatnonzero(~own)[:1]]",
-            "only the first rival counts",
-            DEEP_TIGHT("test_goals_name_every_rival"),
-        ),
-    ),
-    *mutants_of(
         "robustness/exact/deep/layered_network.py",
         (
             "h, s = magnitudes[-1] + sizes[number], slopes[-1]",

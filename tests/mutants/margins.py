@@ -3,7 +3,9 @@
 from tests.mutants import mutants_of, tests_in
 
 LINEAR = tests_in("margins/test_linear.py")
-TIGHT = tests_in("measures/test_tight.py")
+MNIST_NETWORK = tests_in("margins/test_mnist_network.py")
+TIGHT = tests_in("margins/test_tight.py")
+MEASURES_TIGHT = tests_in("measures/test_tight.py")
 
 MUTANTS = [
     *mutants_of(
@@ -12,25 +14,25 @@ MUTANTS = [
             "complementarity=float(multipliers @ (q - 1.0) / multipliers.sum())",
             "complementarity=float(multipliers @ q / multipliers.sum())",
             "complementarity is one at a KKT point",
-            TIGHT("test_a_kkt_point_of_two_layers_by_hand"),
+            MEASURES_TIGHT("test_a_kkt_point_of_two_layers_by_hand"),
         ),
         (
             "return np.asarray(found / lengths)",
             "return np.asarray(found)",
             "multipliers of scaled columns",
-            TIGHT("test_a_kkt_point_of_two_layers_by_hand"),
+            MEASURES_TIGHT("test_a_kkt_point_of_two_layers_by_hand"),
         ),
         (
             "row[r * x.shape[1] : (r + 1) * x.shape[1]] = y[i] * head[0, r] * x[i]",
             "row[r * x.shape[1] : (r + 1) * x.shape[1]] = head[0, r] * x[i]",
             "kinks pull the wrong way for negative points",
-            TIGHT("test_a_kink_pulls_a_negative_point_the_right_way"),
+            MEASURES_TIGHT("test_a_kink_pulls_a_negative_point_the_right_way"),
         ),
         (
             "support=int((multipliers > _SUPPORT * largest).sum())",
             "support=int((multipliers >= 0).sum())",
             "every point is a support vector",
-            TIGHT("test_a_kkt_point_of_two_layers_by_hand"),
+            MEASURES_TIGHT("test_a_kkt_point_of_two_layers_by_hand"),
         ),
     ),
     *mutants_of(
@@ -39,25 +41,25 @@ MUTANTS = [
             "np.put_along_axis(others, index, -np.inf, axis=-1)",
             "pass",
             "the own output is the best other",
-            TIGHT("test_margins_by_hand"),
+            MEASURES_TIGHT("test_margins_by_hand"),
         ),
         (
             "scale = norm**order",
             "scale = norm",
             "margins that grow with the weights",
-            TIGHT("test_margins_by_hand"),
+            MEASURES_TIGHT("test_margins_by_hand"),
         ),
         (
             "smoothed = -logsumexp(log_losses, axis=-1) / scale",
             "smoothed = -log_losses.mean(axis=-1) / scale",
             "the smoothed margin is a mean",
-            TIGHT("test_margins_by_hand"),
+            MEASURES_TIGHT("test_margins_by_hand"),
         ),
         (
             "slack = np.log(outputs.shape[-2]) / scale",
             "slack = np.log(outputs.shape[-2])",
             "the sandwich is too wide to fail",
-            TIGHT("test_margins_by_hand"),
+            MEASURES_TIGHT("test_margins_by_hand"),
         ),
     ),
     *mutants_of(
@@ -66,31 +68,31 @@ MUTANTS = [
             "if not abs(solution.gap) <= _GAP:",
             "if False:",
             "a QP that was not solved is believed",
-            TIGHT("test_the_gap_is_what_is_missing"),
+            MEASURES_TIGHT("test_the_gap_is_what_is_missing"),
         ),
         (
             "primal /= min(1.0, float((rows @ w).min())) ** 2",
             "pass",
             "a point that misses its margin makes the gap too small",
-            TIGHT("test_the_gap_is_what_is_missing"),
+            MEASURES_TIGHT("test_the_gap_is_what_is_missing"),
         ),
         (
             "dual = float(alpha.sum()) - 0.5 * float(built @ built)",
             "dual = float(alpha.sum()) - 0.5 * float(w @ w)",
             "the dual value is taken at the primal point",
-            TIGHT("test_the_gap_is_what_is_missing"),
+            MEASURES_TIGHT("test_the_gap_is_what_is_missing"),
         ),
         (
             "w, alpha = w / scale, alpha / scale**2",
             "w, alpha = w / scale, alpha / scale",
             "multipliers in the wrong unit",
-            TIGHT("test_multipliers_build_the_direction"),
+            MEASURES_TIGHT("test_multipliers_build_the_direction"),
         ),
         (
             "return self.w * self.margin",
             "return self.w",
             "a direction that is not of length one",
-            TIGHT("test_multipliers_build_the_direction"),
+            MEASURES_TIGHT("test_multipliers_build_the_direction"),
         ),
     ),
     *mutants_of(
@@ -99,13 +101,13 @@ MUTANTS = [
             "return float(-solution.fun) / 2, net, shares / shares.sum()",
             "return float(-solution.fun), net, shares / shares.sum()",
             "twice the margin",
-            TIGHT("test_the_best_margin_is_attained_and_certified"),
+            MEASURES_TIGHT("test_the_best_margin_is_attained_and_certified"),
         ),
         (
             "candidates = np.concatenate([ends, peaks, -peaks])",
             "candidates = ends",
             "the upper bound misses the peaks between the edges",
-            TIGHT("test_the_best_margin_is_attained_and_certified"),
+            MEASURES_TIGHT("test_the_best_margin_is_attained_and_certified"),
         ),
     ),
     *mutants_of(
@@ -114,7 +116,7 @@ MUTANTS = [
             "shift = -math.log(len(rows))",
             "shift = 0.0",
             "the loss is summed, so time runs n times faster",
-            TIGHT("test_kkt_numbers_do_not_depend_on_the_size_of_the_weights"),
+            MEASURES_TIGHT("test_kkt_numbers_do_not_depend_on_the_size_of_the_weights"),
         ),
     ),
     *mutants_of(
@@ -136,6 +138,93 @@ MUTANTS = [
             "hessian = np.eye(len(w))",
             "Newton without curvature",
             LINEAR("test_path_against_a_general_solver"),
+        ),
+    ),
+    *mutants_of(
+        "training/margin_network/epoch.py",
+        (
+            "weights = (s - softplus - log_scale).exp()",
+            "weights = (s - log_scale).exp()",
+            "the slope of exp(-q), not of cross-entropy",
+            MNIST_NETWORK("test_scaled_loss_against_high_precision"),
+        ),
+        (
+            "slopes.scatter_(1, targets.unsqueeze(1), -weights.unsqueeze(1))",
+            "pass",
+            "the own output has no gradient",
+            MNIST_NETWORK("test_scaled_loss_against_high_precision"),
+        ),
+        (
+            "torch.where(s < -_FLAT, s, softplus.log())",
+            "softplus.log()",
+            "losses below 1e-308 are zero",
+            MNIST_NETWORK("test_scaled_loss_against_high_precision"),
+        ),
+        (
+            "if not total <= count * (1 + 1e-12):",
+            "if False:",
+            "a pass that raised the loss is accepted",
+            TIGHT("test_a_loss_above_the_limit_by_a_hair_fails"),
+        ),
+        (
+            "return total > ROUND_OFF * len(light)",
+            "return False",
+            "samples that came to matter stay left out",
+            TIGHT("test_what_was_left_out_matters_above_round_off"),
+        ),
+        (
+            "int((weights.cumsum() <= _LIGHT * len(weights)).sum())",
+            "int((weights <= 1e-3).sum())",
+            "samples that matter are left out",
+            TIGHT("test_light_samples_are_light_together"),
+        ),
+        (
+            "if not ratio <= _TOO_HIGH:",
+            "if False:",
+            "a pass that exploded goes on",
+            TIGHT("test_a_pass_that_left_all_bounds_ends"),
+        ),
+    ),
+    *mutants_of(
+        "training/margin_network/support.py",
+        (
+            "needed = int(np.argmax(rest <= share * weights.sum())) + 1",
+            "needed = int(np.argmax(rest <= share * weights.sum()))",
+            "one sample of the support is missing",
+            TIGHT("test_the_support_is_the_fewest_that_hold_the_loss"),
+        ),
+        (
+            "limit = run.log_loss if fitted else math.inf",
+            "limit = math.inf",
+            "a round that raised the loss counts",
+            TIGHT("test_a_round_must_not_raise_the_loss_once_the_data_is_fitted"),
+        ),
+        (
+            "self.rate /= controller.shrink",
+            "pass",
+            "a rate that failed is tried again for ever",
+            TIGHT("test_a_pass_over_the_support_is_undone_if_its_loss_rose"),
+        ),
+        (
+            "self.params, self.rate = trial, self.rate * controller.grow",
+            "self.params, self.rate = trial, self.rate",
+            "the rate never grows",
+            TIGHT("test_a_pass_over_the_support_is_undone_if_its_loss_rose"),
+        ),
+    ),
+    *mutants_of(
+        "training/margin_network/attempt.py",
+        (
+            "rate /= controller.shrink",
+            "pass",
+            "attempts ahead have the rate of the first",
+            TIGHT("test_attempts_ahead_have_smaller_rates_and_orders_of_their_own"),
+        ),
+        (
+            'name = f"margin-pass-{plan.epoch}-{plan.attempt}"',
+            'name = f"margin-pass-{plan.epoch}"',
+            "a failed pass is repeated in the same order",
+            TIGHT("test_attempts_ahead_have_smaller_rates_and_orders_of_their_own"),
         ),
     ),
 ]

@@ -2,7 +2,10 @@
 
 from tests.mutants import mutants_of, tests_in
 
+ATTACKS_HONESTY = tests_in("robustness/test_attacks_honesty.py")
+ATTACKS_TIGHT = tests_in("robustness/test_attacks_tight.py")
 DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
+RADII_TIGHT = tests_in("robustness/test_radii_tight.py")
 
 MUTANTS = [
     *mutants_of(
@@ -39,6 +42,387 @@ MUTANTS = [
             "wrong = self.mask(Certificate.FLIPPED)",
             "misclassified points are no errors",
             DEEP_TIGHT("test_misclassified_points_are_errors"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/models/norms.py",
+        (
+            "shrink = np.minimum(1.0, radius / np.where(size > 0, size, 1.0))",
+            "shrink = radius / np.where(size > 0, size, 1.0)",
+            "what is inside the ball is pushed to its rim",
+            ATTACKS_TIGHT("test_lengths_balls_and_boxes"),
+        ),
+        (
+            "return np.asarray(np.clip(delta, -limit, limit))",
+            "return np.asarray(delta)",
+            "an l_inf ball without walls",
+            ATTACKS_TIGHT(
+                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
+            ),
+        ),
+        (
+            "np.clip(x + delta, *bounds) - x",
+            "np.clip(delta, *bounds)",
+            "the box is around zero",
+            ATTACKS_TIGHT(
+                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
+            ),
+        ),
+        (
+            'slope = np.abs(gradient) if norm == "linf" else gradient**2',
+            "slope = gradient**2",
+            "the l_inf step is as long as the l2 one",
+            ATTACKS_TIGHT(
+                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
+            ),
+        ),
+        (
+            "found = ~moving | (total > 0)",
+            "found = moving | True",
+            "a dead gradient finds a way",
+            ATTACKS_TIGHT(
+                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
+            ),
+        ),
+        (
+            "found &= ~behind | (left > 0)",
+            "pass",
+            "what the box cannot reach is called reached",
+            ATTACKS_TIGHT(
+                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
+            ),
+        ),
+        (
+            "np.abs(wide).max(axis=1, initial=0.0)",
+            "np.abs(wide).sum(axis=1)",
+            "l_inf lengths are l1",
+            ATTACKS_TIGHT(
+                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
+            ),
+        ),
+    ),
+    *mutants_of(
+        "robustness/models/model.py",
+        (
+            "self.decision.margins(outputs, label) + depth)",
+            "self.decision.margins(outputs, label))",
+            "a witness within float32 rounding counts",
+            ATTACKS_HONESTY("test_a_float32_flip_must_be_deeper_than_rounding"),
+        ),
+        (
+            "return self._margins(outputs, label) <= 0",
+            "return self._margins(outputs, label) < 0",
+            "a tie is not fooled",
+            ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused")
+            + ATTACKS_HONESTY(
+                "test_a_float32_flip_must_be_deeper_than_rounding",
+                "test_half_precision_modules_are_attacked_in_float32",
+            ),
+        ),
+        (
+            "if not np.all(np.isfinite(gradient)):",
+            "if False:",
+            "a NaN gradient reads as robust",
+            ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused")
+            + ATTACKS_HONESTY(
+                "test_a_float32_flip_must_be_deeper_than_rounding",
+                "test_half_precision_modules_are_attacked_in_float32",
+            ),
+        ),
+        (
+            "x.max() > bounds[1]",
+            "False",
+            "points outside the box are attacked",
+            ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused")
+            + ATTACKS_HONESTY(
+                "test_a_float32_flip_must_be_deeper_than_rounding",
+                "test_half_precision_modules_are_attacked_in_float32",
+            ),
+        ),
+    ),
+    *mutants_of(
+        "robustness/models/decision.py",
+        (
+            "scores[rows, label] = -np.inf",
+            "pass",
+            "the own score is its own rival",
+            ATTACKS_TIGHT("test_objectives_by_hand"),
+        ),
+        (
+            "down[aimed] = np.eye(outputs.shape[1])[rival[aimed]]",
+            "pass",
+            "targeted attacks are not aimed",
+            ATTACKS_TIGHT("test_objectives_by_hand"),
+        ),
+        (
+            "return (y > 0).astype(int) if self.signed else y.astype(int)",
+            "return (y < 0).astype(int) if self.signed else y.astype(int)",
+            "labels change places",
+            ATTACKS_TIGHT("test_objectives_by_hand"),
+        ),
+        (
+            "sign = np.where(label == 1, 1.0, -1.0)",
+            "sign = np.where(label == 1, 1.0, 1.0)",
+            "negative points are attacked the wrong way",
+            ATTACKS_TIGHT("test_objectives_by_hand"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/models/torch_model.py",
+        (
+            "slack = 32 * float(torch.finfo(shift.dtype).eps)",
+            "slack = 0.0",
+            "a float32 witness that another batch does not confirm counts",
+            ATTACKS_HONESTY("test_a_float32_flip_must_be_deeper_than_rounding"),
+        ),
+        (
+            "self.module((x - self.mean) / self.std)",
+            "self.module(x)",
+            "the normalisation is forgotten",
+            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode")
+            + ATTACKS_HONESTY(
+                "test_a_float32_flip_must_be_deeper_than_rounding",
+                "test_half_precision_modules_are_attacked_in_float32",
+            ),
+        ),
+        (
+            "module=module.eval(),",
+            "module=module,",
+            "dropout and batch statistics are attacked",
+            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode")
+            + ATTACKS_HONESTY(
+                "test_a_float32_flip_must_be_deeper_than_rounding",
+                "test_half_precision_modules_are_attacked_in_float32",
+            ),
+        ),
+        (
+            "start += len(part)",
+            "pass",
+            "labels of the first batch are used for all",
+            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode")
+            + ATTACKS_HONESTY(
+                "test_a_float32_flip_must_be_deeper_than_rounding",
+                "test_half_precision_modules_are_attacked_in_float32",
+            ),
+        ),
+    ),
+    *mutants_of(
+        "robustness/curve.py",
+        (
+            "count = np.sum(smallest[None, :] > at[:, None], axis=1)",
+            "count = np.sum(smallest[None, :] >= at[:, None], axis=1)",
+            "a point is robust at its own radius",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+        (
+            "smallest = np.min([one.radii for one in several], axis=0)",
+            "smallest = np.max([one.radii for one in several], axis=0)",
+            "the best case over attacks",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+        (
+            "right = np.flatnonzero(model.margins(points, label) > 0)",
+            "right = np.arange(len(points))",
+            "misclassified points count as robust where PGD fails",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+        (
+            "check_pgd(steps, step_size, restarts)\n    right",
+            "right",
+            "an attack of no steps reads as robust",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+        (
+            "np.all([one.stuck for one in several], axis=0)",
+            "np.any([one.stuck for one in several], axis=0)",
+            "points that one attack resolved are called unresolved",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+        (
+            "if len({(len(one), one.unit) for one in several}) > 1:",
+            "if False:",
+            "pixels and raw units are mixed",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+        (
+            "low, high = wilson_interval(count, len(points), confidence)",
+            "low, high = wilson_interval(count, len(right), confidence)",
+            "the interval is for fewer points",
+            ATTACKS_TIGHT(
+                "test_curves_by_hand",
+                "test_misclassified_points_are_not_robust_and_all_points_count",
+            )
+            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/linf.py",
+        (
+            "certified = min(tree.certified, reach)",
+            "certified = tree.certified",
+            "certified beyond the witness",
+            RADII_TIGHT(
+                "test_linf_claims_no_more_than_its_witness_and_its_ball",
+                "test_linf_probes_steps_that_flip_only",
+            ),
+        ),
+        (
+            "return min(tree.certified, guess), math.inf",
+            "return tree.certified, math.inf",
+            "certified beyond what was searched",
+            RADII_TIGHT(
+                "test_linf_claims_no_more_than_its_witness_and_its_ball",
+                "test_linf_probes_steps_that_flip_only",
+            ),
+        ),
+        (
+            "if not tree.finished:\n        outcome = RadiusStatus.BUDGET",
+            "if False:\n        outcome = RadiusStatus.BUDGET",
+            "a spent budget is not named",
+            RADII_TIGHT(
+                "test_linf_claims_no_more_than_its_witness_and_its_ball",
+                "test_linf_probes_steps_that_flip_only",
+            ),
+        ),
+        (
+            "if model.margins(point[None], label)[0] <= 0:",
+            "if True:",
+            "a step that does not flip is a witness",
+            RADII_TIGHT(
+                "test_linf_claims_no_more_than_its_witness_and_its_ball",
+                "test_linf_probes_steps_that_flip_only",
+            ),
+        ),
+    ),
+    *mutants_of(
+        "robustness/radii.py",
+        (
+            "certified = min(found.certified, attack)",
+            "certified = found.certified",
+            "certified beyond the witness",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "flipped(self.space, straight, hard[1])",
+            "flipped(self.space, straight)",
+            "the floor of `probability` without its slack is no bound",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "hard = task.readout.hard(int(np.sum(~own)))",
+            "hard = task.readout.hard(1)",
+            "the slack is that of one rival",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "if found.finished and self._empty(y):",
+            "if found.finished:",
+            "nothing found is called never flips",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "right = decision_margins(task.net, x, y, task.positive, task.readout) > 0",
+            "right = decision_margins(task.net, x, y, task.positive, task.readout) >= 0",
+            "a score of zero counts as right",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "            attack, witness = attacked or self._attacked(x, y)\n",
+            "            pass\n",
+            "an attack end is infinite where an attack finds a flip",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "return RadiusStatus.OPEN if found.finished else RadiusStatus.BUDGET",
+            "return RadiusStatus.OPEN",
+            "a spent budget is not named",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
+        ),
+        (
+            "if attack < math.inf and certified >= attack * (1.0 - self.task.gap):",
+            "if attack < math.inf:",
+            "any bracket is called within the gap",
+            RADII_TIGHT(
+                "test_nothing_is_certified_beyond_the_witness",
+                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+                "test_a_score_of_zero_is_flipped",
+                "test_where_no_candidate_flips_an_attack_is_asked",
+                "test_nothing_found_is_not_never",
+                "test_how_a_search_ended",
+            ),
         ),
     ),
 ]

@@ -2,8 +2,10 @@
 
 from tests.mutants import mutants_of, tests_in
 
+FILES = tests_in("storage/test_files.py")
 FOLDERS = tests_in("storage/test_folders.py")
 TIGHT = tests_in("storage/test_tight.py")
+SWEEP = tests_in("sweep/test_sweep.py")
 
 MUTANTS = [
     *mutants_of(
@@ -70,6 +72,51 @@ MUTANTS = [
             "fcntl.LOCK_SH | fcntl.LOCK_NB",
             "a lock that two may hold",
             FOLDERS("test_a_folder_is_one_process_at_a_time"),
+        ),
+        (
+            "        if _is_still(path, handle):\n            return handle\n        os.close(handle)",
+            "        return handle",
+            "a lock on a file that has lost its name",
+            TIGHT("test_a_lock_on_a_file_that_lost_its_name_is_taken_again"),
+        ),
+    ),
+    *mutants_of(
+        "storage/files.py",
+        (
+            "        os.replace(temporary, path)\n",
+            "        path.write_bytes(data)\n",
+            "links are followed, and a kill leaves half a file",
+            FILES("test_a_link_in_the_way_is_replaced_and_not_followed"),
+        ),
+        (
+            "allow_nan=False",
+            "allow_nan=True",
+            "JSON that no other program reads",
+            TIGHT("test_json_that_nobody_else_reads_is_not_written"),
+        ),
+    ),
+    *mutants_of(
+        "storage/cache.py",
+        (
+            "if described.get(_KEY) == key:",
+            "if described:",
+            "values of other weights are taken",
+            FOLDERS("test_what_is_kept_is_not_computed_again"),
+        ),
+        (
+            'if about.get("run") == key:',
+            "if about:",
+            "arrays of other weights are taken",
+            FOLDERS("test_what_is_kept_is_not_computed_again"),
+        ),
+    ),
+    *mutants_of(
+        "storage/index.py",
+        (
+            "WHERE error = '' AND id IN",
+            "WHERE id IN",
+            "a failed run is never tried again",
+            SWEEP("test_a_broken_run_is_a_row_and_is_tried_again"),
         ),
     ),
 ]
