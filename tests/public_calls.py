@@ -35,7 +35,7 @@ def points() -> Any:
 
 @cache
 def training_set() -> Any:
-    return fa.draw(task(), 24, 10, 0)
+    return fa.draw(task(), 24, 10, 0, "ambient")
 
 
 @cache
@@ -154,7 +154,8 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "cosines": lambda: {"net": run().net, "task": task()},
     "equivalent_weights": lambda: {"net": run().net, "labels": LABELS},
     "effective_weights": lambda: {
-        "net": run().net, "x": points().x, "clusters": points().clusters, "labels": LABELS,
+        "net": run().net, "x": training_set().x[:, :30], "clusters": training_set().clusters,
+        "labels": LABELS,
     },
     "gradient_cosines": lambda: {"net": run().net, "task": task(), "points": task().sample(60, seed=2)},
     "gradient_index": lambda: {"net": run().net, "task": task(), "points": task().sample(60, seed=2)},

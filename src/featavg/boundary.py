@@ -112,7 +112,7 @@ def _checked(
         if not nan:
             default = signature.parameters[parameter].default
             check_number(parameter, bound.arguments[parameter], default)
-            if value == "" and default != "" and isinstance(value, str):
+            if isinstance(value, str) and not value and default != "":
                 raise InputError(parameter, "is empty", "give a value, or leave it out")
     if not nan:
         check_shapes({n: (annotations.get(n, Any), v) for n, v in bound.arguments.items()})
