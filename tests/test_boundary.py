@@ -177,3 +177,10 @@ def test_what_was_measured_may_be_nan_and_copies_are_no_calls_from_outside():
     )
     assert np.isnan(replace(index, value=math.nan).value)
     assert not fa.Check("c", math.nan, "<=", 1).passed
+
+
+def test_arrays_go_through():
+    """An array is compared with nothing as a whole: its truth value is an error."""
+    assert fa.binary(np.ones((4, 3))).neurons == 4
+    with pytest.raises(fa.InputError, match="is empty"):
+        fa.load_images("")
