@@ -23,22 +23,25 @@ class Logged:
                 yield rows
 
 
+def plain_table(store, engine, count):
+    """A sweep over `count` angles as plain values, without its times."""
+    vary = {"cosine": [i / 100 for i in range(count)]}
+    base = {"k": 4, "d": 200, "n": 60, "steps": 60, "lr": 5e-3}
+    table = fa.sweep(vary, store, measures="loss,cosines", seeds=1, engine=engine, **base)
+    columns = {name: c.tolist() for name, c in table.columns.items() if name != "seconds"}
+    return columns | {"matrices": [m.tolist() for m in table.array("cosine_matrix_coarse")]}
+
+
 def main():
     store, log, engine, out, count = sys.argv[1:]
     if engine == "processes":
         inner = Processes(2)
     else:
         inner = Dask(None if engine == "dask" else engine, 2, patience=20.0)
-    vary = {"cosine": [i / 100 for i in range(int(count))]}
-    base = {"k": 4, "d": 200, "n": 60, "steps": 60, "lr": 5e-3}
     try:
-        table = fa.sweep(
-            vary, store, measures="loss,cosines", seeds=1, engine=Logged(inner, log), **base
-        )
+        columns = plain_table(store, Logged(inner, log), int(count))
     except InputError as error:
         sys.exit(str(error))
-    columns = {name: c.tolist() for name, c in table.columns.items() if name != "seconds"}
-    columns["matrices"] = [m.tolist() for m in table.array("cosine_matrix_coarse")]
     Path(out).write_text(json.dumps(columns))
 
 

@@ -20,6 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.sweep.driver import plain_table
+
+from featavg.experiments.sweep.engines import Serial
+
 SETTINGS = 80
 KINDS = ("driver", "worker", "dask worker", "dask scheduler")
 PATIENCE = 180.0
@@ -67,7 +71,13 @@ def wait_for(condition, patience=PATIENCE):
 def start(store, log, engine, out, settings):
     program = Path(__file__).with_name("driver.py")
     command = [sys.executable, program, store, log, engine, out, str(settings)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=store.parent)
+    with open(errors_of(store), "w") as errors:
+        return subprocess.Popen(command, stderr=errors, cwd=store.parent)
+
+
+def errors_of(store):
+    """The file of what a driver says last."""
+    return store.parent / "errors"
 
 
 def stored(store):
@@ -136,15 +146,17 @@ def once(kind, folder, rng, settings=SETTINGS):
         before = stored(store)
         if not wait_for(lambda: driver.poll() is not None):
             driver.kill()
+            driver.wait()
             wrong.append("did not end after a worker was killed")
         elif driver.returncode:
-            wrong.append(f"ended with {driver.stderr.read()[-300:]}")
+            wrong.append(f"ended with {errors_of(store).read_text()[-300:]}")
     else:
         if kind == "dask scheduler":
             if not wait_for(lambda: driver.poll() is not None):
                 driver.kill()
+                driver.wait()
                 wrong.append("did not notice that the scheduler is gone")
-            elif not out.exists() and "scheduler" not in driver.stderr.read():
+            elif not out.exists() and "scheduler" not in errors_of(store).read_text():
                 wrong.append("said nothing of the scheduler")
             cluster.end()
             cluster = Cluster(folder)
@@ -153,7 +165,8 @@ def once(kind, folder, rng, settings=SETTINGS):
             again = start(store, log, engine or cluster.address, out, settings)
             if not wait_for(lambda: again.poll() is not None) or again.returncode:
                 again.kill()
-                wrong.append(f"did not go on: {again.stderr.read()[-300:]}")
+                again.wait()
+                wrong.append(f"did not go on: {errors_of(store).read_text()[-300:]}")
     if cluster is not None:
         cluster.end()
     after = stored(store)
@@ -171,14 +184,9 @@ def once(kind, folder, rng, settings=SETTINGS):
 
 
 def reference(folder, settings=SETTINGS):
-    """The table of a sweep that nobody disturbed."""
-    folder = Path(tempfile.mkdtemp(dir=folder))
-    store, out = folder / "store", folder / "table.json"
-    store.mkdir()
-    driver = start(store, folder / "log", "processes", out, settings)
-    _, text = driver.communicate(timeout=2 * PATIENCE)
-    assert driver.returncode == 0, text
-    return json.loads(out.read_text())
+    """The table of a sweep that nobody disturbed, in this process."""
+    table = plain_table(tempfile.mkdtemp(dir=folder), Serial(), settings)
+    return json.loads(json.dumps(table))
 
 
 def campaign(count, seed=0, kinds=KINDS, settings=SETTINGS, tell=lambda line: None):
