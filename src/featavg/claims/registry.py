@@ -53,6 +53,7 @@ MODULES: tuple[str, ...] = (
     "questions.optimizers",
     "questions.adversarial",
     "questions.borders",
+    "questions.depth",
 )
 
 
