@@ -6,6 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from tests.robustness.deep_soundness import (
+    check_attacks,
+    check_classes,
+    check_regions,
+    check_two_layers,
+    random_deep,
+)
 from tests.robustness.deep_twin import brute_force
 
 from featavg.errors import InputError
@@ -265,3 +272,56 @@ def test_a_read_out_of_ones_own_has_its_own_radius() -> None:
 def test_a_read_out_without_an_exact_radius_is_refused(readout, words) -> None:
     with pytest.raises(InputError, match=words):
         deep_radii(IDENTITY, POINT, np.array([1]), readout, OWN)
+
+
+def test_a_seeded_part_of_the_long_comparisons():
+    told = check_regions(25, seed=3)
+    assert told["networks"] == 25
+    assert told["left open"] <= 2
+    assert check_two_layers(25, seed=3)["left open"] == 0
+    assert check_classes(5, seed=3)["left open"] <= 1
+    attacked = check_attacks(20, seed=3)
+    assert attacked["attacked"] >= 5
+    assert attacked["nearest to a certificate"] < 1.5
+
+
+def test_a_flip_beyond_the_first_ball_is_no_reason_to_stop_there():
+    """The nearest flip is at 112 times the scale of the network; a projection first finds 151."""
+    rng = np.random.default_rng(1)
+    for _ in range(8):
+        net = random_deep(rng)
+        x = rng.normal(size=(1, net.dimension))
+    ends = deep_radii(net, x, np.where(net(x)[:, 0] > 0, 1, -1))
+    assert ends.outcomes[0] is RadiusStatus.EXACT
+    assert ends.attack[0] == pytest.approx(112.6625125, rel=SAME)
+
+
+def test_a_weight_of_zero_does_not_set_the_scale():
+    weights = np.array([[1.0, 0.0], [0.0, 0.0]])
+    net = Deep((weights, np.eye(2), np.array([[1.0, 1.0]])), (np.array([0.0, 3.0]), None, None))
+    net = Deep(net.weights, (net.biases[0], None, np.array([-5.0])))
+    ends = deep_radii(net, np.array([[1.0, 0.0]]), np.array([-1]))
+    assert ends.outcomes[0] is RadiusStatus.EXACT
+    assert ends.attack[0] == pytest.approx(1.0, rel=SAME)
+
+
+BAD = {
+    "labels out of range": ({"y": np.array([5])}, "y"),
+    "a label below zero": ({"y": np.array([-1])}, "y"),
+    "too many labels": ({"y": np.array([0, 1])}, "y"),
+    "points of another dimension": ({"x": np.ones((1, 3))}, "x"),
+    "points that are no numbers": ({"x": np.array([[np.nan, 1.0]])}, "x"),
+    "an unknown read-out": ({"readout": "mean"}, "readout"),
+    "a coarse decision without its classes": ({"readout": "sum", "y": np.array([1])}, "positive"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_would_give_a_false_radius_is_refused(case):
+    change, argument = BAD[case]
+    given = {"x": np.array([[3.0, 1.0]]), "y": np.array([0]), "readout": "argmax"} | change
+    net = Deep((np.eye(2), np.eye(2), np.eye(2)))
+    for call in (deep_radii, lambda *a: certify(*a[:3], 1.0, a[3])):
+        with pytest.raises(InputError) as refused:
+            call(net, given["x"], given["y"], given["readout"])
+        assert refused.value.argument == argument

@@ -12,12 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError, one_of
+from featavg.errors import finite
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.deep_radii import ARGMAX, DeepDecision, DeepSolver
+from featavg.robustness.deep_radii import ARGMAX, DeepSolver, deep_case
 from featavg.robustness.exact import Budget
 
 
@@ -118,12 +117,9 @@ def certify(
     >>> certify(net, np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 0]), radius=1.0)
     Certificates at l2 radius 1, 2 points: 1 certified, 1 flipped; robust error 50.0% to 50.0%
     """
-    if not radius > 0:
-        raise InputError("radius", f"is {radius}", "give a positive length in the units of x")
-    if isinstance(readout, str):
-        one_of("readout", readout, (ARGMAX, *READOUTS))
-    mask = np.ones(1, dtype=bool) if positive is None else np.asarray(positive, dtype=bool)
-    solver = DeepSolver(DeepDecision(net, readout, mask), gap=1e-3)
+    finite("radius", radius, above=0)
+    decision, x, y = deep_case(net, x, y, readout, positive)
+    solver = DeepSolver(decision, gap=1e-3)
     allowance = budget or Budget()
     status, witnesses = [], np.full_like(x, np.nan, dtype=float)
     seconds = np.zeros(len(x))

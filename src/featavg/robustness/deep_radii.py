@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.partition import positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact import (
@@ -47,8 +48,8 @@ def layered_of(net: Deep | TwoLayer) -> Layered:
         raise InputError("net", "is a batch of networks", "pick one of them by index")
     leak = net.phi.negative_slope
     if leak is None:
-        told = f"has the activation {net.phi.name}, which is not linear on both sides of zero"
-        raise InputError("net", told, "exact radii need a ReLU or a leaky one")
+        problem = f"has the activation {net.phi.name}, which is not linear on both sides of zero"
+        raise InputError("net", problem, "exact radii need a ReLU or a leaky one")
     return layered(net.weights, net.biases, [layer.skip for layer in net.layers[:-1]], leak)
 
 
@@ -62,7 +63,7 @@ class DeepDecision:
 
     def goals(self, label: int) -> list[Goal]:
         """The flipped outputs of a point with this label, as a union."""
-        if self.readout == ARGMAX:
+        if self.readout == ARGMAX and self.net.outputs > 1:
             return list(argmax_goals(self.net.outputs, label))
         return decision_goals(self.net.outputs, label, self.readout, self.positive)
 
@@ -72,6 +73,42 @@ class DeepDecision:
         return np.min([goal.excess(outputs) for goal in goals], axis=0)
 
 
+def deep_case(
+    net: Deep | TwoLayer,
+    x: Float[ndarray, "n N"],
+    y: Int[ndarray, " n"],
+    readout: str | ReadOut,
+    positive: ndarray | None,
+) -> tuple[DeepDecision, Float[ndarray, "n N"], Int[ndarray, " n"]]:
+    """The decision, points and labels, checked: a label that is none would give a false radius."""
+    if isinstance(readout, str):
+        one_of("readout", readout, (ARGMAX, *READOUTS))
+    if readout != ARGMAX:
+        readout = readout_of(readout)
+    points, labels = np.asarray(x, dtype=float), np.asarray(y)
+    if points.ndim != 2 or points.shape[1] != net.dimension:
+        remedy = f"give rows of {net.dimension} coordinates"
+        raise InputError("x", f"has shape {points.shape}", remedy)
+    if not np.all(np.isfinite(points)):
+        raise InputError("x", "holds a NaN or an infinity", "give finite points")
+    if labels.shape != (len(points),):
+        remedy = f"give one label for each of {len(points)} points"
+        raise InputError("y", f"has shape {labels.shape}", remedy)
+    classes = readout == ARGMAX and net.outputs > 1
+    allowed = np.arange(net.outputs) if classes else np.array([-1, 1])
+    if not np.all(np.isin(labels, allowed)):
+        names = f"0 to {net.outputs - 1}" if classes else "-1 and +1"
+        raise InputError("y", f"has labels other than {names}", "give the labels of the decision")
+    mask = np.ones(1, dtype=bool)
+    if net.outputs > 1 and not classes:
+        if positive is None:
+            name = readout if isinstance(readout, str) else readout.name
+            problem = f"is missing for the read-out {name}"
+            raise InputError("positive", problem, f"say which of {net.outputs} outputs are +1")
+        mask = positive_mask(positive, net.outputs, "outputs")
+    return DeepDecision(net, readout, mask), points, labels.astype(int)
+
+
 class DeepSolver:
     """The searches for one network, one for each label, made once and used for all points."""
 
@@ -79,6 +116,11 @@ class DeepSolver:
         self.decision, self.gap = decision, gap
         self.layered = layered_of(decision.net)
         self.searches: dict[int, DeepSearch] = {}
+        # How far from zero the farthest kink of the first layer is; a weight of zero has none.
+        lengths = self.layered.lengths
+        self.kinks = float(
+            np.max(np.abs(self.layered.offset[lengths > 0]) / lengths[lengths > 0], initial=0.0)
+        )
 
     def search(self, label: int) -> DeepSearch:
         """The search for points with this label."""
@@ -93,11 +135,7 @@ class DeepSolver:
     ) -> tuple[Search, float, Float[ndarray, " N"]]:
         """What the search found at one point, and its shortest witness, re-checked."""
         search = self.search(label)
-        reach = float(np.linalg.norm(x)) + float(
-            np.max(
-                np.abs(self.layered.offset) / np.maximum(self.layered.lengths, 1e-300), initial=0
-            )
-        )
+        reach = float(np.linalg.norm(x)) + self.kinks
         found = search.at(self.layered.start(x[None])[0], reach, budget.start(), radius)
         return found, *self._witness(x, list(search.goals), found)
 
@@ -144,8 +182,9 @@ def deep_radii(
     Args:
         net: any fully connected network of featavg, not a batch.
         x: the points.
-        y: labels -1 and +1 for a coarse decision, class numbers for `argmax`.
-        readout: `argmax` over all outputs, or how k outputs become one coarse decision.
+        y: class numbers for `argmax` over several outputs, -1 and +1 for every other decision.
+        readout: `argmax` over all outputs, or how k outputs become one coarse decision; a network
+            with one output decides by its sign.
         positive: for a coarse decision of several outputs, a mask of those of class +1.
         budget: what one point may cost.
         gap: for `probability`, 1 - certified / attack at which a search may stop.
@@ -155,10 +194,10 @@ def deep_radii(
     >>> deep_radii(net, np.array([[3.0, 1.0]]), np.array([0])).certified.round(6)
     array([1.414214])
     """
-    if isinstance(readout, str):
-        one_of("readout", readout, (ARGMAX, *READOUTS))
-    mask = np.ones(1, dtype=bool) if positive is None else np.asarray(positive, dtype=bool)
-    solver = DeepSolver(DeepDecision(net, readout, mask), gap)
+    if not 0.0 < gap < 1.0:
+        raise InputError("gap", f"is {gap}", "give a share between 0 and 1")
+    decision, x, y = deep_case(net, x, y, readout, positive)
+    solver = DeepSolver(decision, gap)
     allowance = budget or Budget()
     n = len(x)
     radii = Radii(

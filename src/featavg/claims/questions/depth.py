@@ -18,6 +18,7 @@ from featavg.experiments.questions.depth_margin import depth_margin
 from featavg.experiments.questions.depth_networks import K, Learned
 from featavg.experiments.questions.depth_probe import depth_probe
 from featavg.experiments.questions.depth_scaling import depth_scaling
+from featavg.storage.places import results_folder
 
 AVERAGED, DECOUPLED_COSINE, DECOUPLED_INDEX = 0.8, 0.9, 0.1
 RADIUS = (0.75, 4 / 3)
@@ -42,7 +43,9 @@ def _told(depth: int, residual: bool) -> str:
 
 def averages(settings: ClaimSettings) -> Evidence:
     """Index against depth, kind, trained layers, start and width."""
-    study = depth_averaging("coarse", tuple(settings.seeds), progress=settings.progress)
+    study = depth_averaging(
+        "coarse", tuple(settings.seeds), progress=settings.progress, keep=results_folder("depth")
+    )
     kinds = _kinds(study)
     checks = [
         Check(
@@ -86,8 +89,10 @@ def averages(settings: ClaimSettings) -> Evidence:
 def radius(settings: ClaimSettings) -> Evidence:
     """Exponents of d and k, and the constant."""
     seeds = tuple(settings.seeds)
-    study = depth_scaling(seeds, progress=settings.progress)
-    grid = depth_averaging("coarse", seeds, progress=settings.progress)
+    study = depth_scaling(seeds, progress=settings.progress, keep=results_folder("depth"))
+    grid = depth_averaging(
+        "coarse", seeds, progress=settings.progress, keep=results_folder("depth")
+    )
     checks = []
     for i, shape in enumerate(study.shapes):
         if shape.depth == 2:
@@ -125,7 +130,7 @@ def radius(settings: ClaimSettings) -> Evidence:
                 bound=RADIUS,
                 interval=ends,
                 role="note",
-                note="the interval is what the budget of 200 programs for each point left open",
+                note="the interval is what the budget of 100 programs for each point left open",
             )
         )
     slopes = [float(study.slopes_d(i).mean()) for i in range(len(study.shapes))]
@@ -147,8 +152,10 @@ def radius(settings: ClaimSettings) -> Evidence:
 def fine_labels(settings: ClaimSettings) -> Evidence:
     """Cosines, index and radius with cluster labels, and the gain over class labels."""
     seeds = tuple(settings.seeds)
-    fine = depth_averaging("fine", seeds, progress=settings.progress)
-    coarse = depth_averaging("coarse", seeds, progress=settings.progress)
+    fine = depth_averaging("fine", seeds, progress=settings.progress, keep=results_folder("depth"))
+    coarse = depth_averaging(
+        "coarse", seeds, progress=settings.progress, keep=results_folder("depth")
+    )
     checks = []
     gains = {}
     theirs = _kinds(coarse)
@@ -180,7 +187,7 @@ def fine_labels(settings: ClaimSettings) -> Evidence:
                 bound=1.5,
                 interval=gains[kind],
                 note=f"theory for two layers: √(k/2) = {scale:.2f}; the interval is what the budget of "
-                "200 programs for each point left open",
+                "100 programs for each point left open",
             ),
         ]
     own = {kind: float(np.mean([r.own for r in rows])) for kind, rows in _kinds(fine).items()}
@@ -255,7 +262,7 @@ def margin(settings: ClaimSettings) -> Evidence:
     for depth in study.depths[1:]:
         checks.append(
             Check(
-                f"median radius / √(d/k), {depth} layers, loss e⁻²⁰⁰",
+                f"median radius / √(d/k), {depth} layers, loss e⁻⁴⁰",
                 relation="within",
                 bound=RADIUS,
                 values=study.radius(depth).tolist(),
@@ -277,7 +284,7 @@ def margin(settings: ClaimSettings) -> Evidence:
         figures=(study.figure(),),
         numbers=study.to_json(),
         finding=(
-            "Trained to a loss of e⁻²⁰⁰, all layers, without biases, homogeneous networks have a median "
+            "Trained to a loss of e⁻⁴⁰, all layers, without biases, homogeneous networks have a median "
             "radius of "
             + ", ".join(f"{value:.2f} √(d/k) with {depth} layers" for depth, value in means.items())
             + f"; KKT residual at most {max(study.stationarity(d).max() for d in study.depths):.2f}."
@@ -349,7 +356,7 @@ CLAIMS = (
         statement="Deep homogeneous networks trained on class labels towards the largest margin keep a "
         "radius of √(d/k).",
         source=SOURCE + "; margin half: Theorem 4.2 of the talk at iTCS 2024 for two layers",
-        measured="exact l2 radii of fresh points and KKT residuals at a loss of e⁻²⁰⁰ for 2, 3 and 4 layers",
+        measured="exact l2 radii of fresh points and KKT residuals at a loss of e⁻⁴⁰ for 2, 3 and 4 layers",
         run=margin,
         tier="full",
         minutes=2,

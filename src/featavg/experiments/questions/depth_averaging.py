@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,7 @@ def depth_averaging(
     depths: Sequence[int] = DEPTHS,
     points: int = POINTS,
     progress: Progress = silent,
+    keep: Path | None = None,
 ) -> DepthAveraging:
     """Train networks of every depth, plain and residual, and measure what they learned.
 
@@ -155,6 +157,7 @@ def depth_averaging(
         depths: numbers of layers.
         points: fresh points whose radii are measured, for each seed; none for 0.
         progress: called with the share done and a note.
+        keep: a folder for finished cells, so that a killed run goes on.
 
     >>> depth_averaging(seeds=(0,), depths=(2,), points=1).deep
     ()
@@ -165,5 +168,5 @@ def depth_averaging(
     wanted = [*((one, points) for one in grid), *((one, 0) for one in varied)]
     for i, (architecture, count) in enumerate(wanted):
         progress(i / len(wanted), f"{labels} labels, {architecture.name}")
-        rows.append(learned(architecture, labels, tuple(seeds), points=count))
+        rows.append(learned(architecture, labels, tuple(seeds), points=count, keep=keep))
     return DepthAveraging(labels, tuple(rows[: len(grid)]), tuple(rows[len(grid) :]))

@@ -28,13 +28,13 @@ from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.gd import GradientDescent
 
 DEPTHS = (2, 3, 4)
-NEURONS, N_TRAIN, POINTS, TESTED = 10, 100, 8, 400
+NEURONS, N_TRAIN, POINTS, TESTED = 10, 100, 6, 400
 # The first layer starts small, as in the theory; steps end here whatever the loss is.
 START, STEPS = 1e-2, 20_000
 # The usual growth of the rate jumps from basin to basin within a few steps; this follows the flow.
 RATE, GROW, SHRINK = 0.02, 1.002, 1.5
 # log losses at which networks are looked at.
-STAGES = (-2.0, -10.0, -40.0, -200.0)
+STAGES = (-2.0, -10.0, -40.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,8 @@ from featavg.measures.effective_weights import gradient_cosines, gradient_index
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.deep_radii import deep_radii
-from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact import Budget
+from featavg.storage.cache import kept_values
 from featavg.training.train import Recipe, train
 
 K, D, N_TRAIN = 10, 3072, 300
@@ -26,7 +30,10 @@ LOSS, STEPS, LR = 0.1, 2000, 1e-3
 TESTED, POINTS = 400, 6
 # Test points have seeds of their own, far from those of training.
 TEST = 3_000_000
-BUDGET = Budget(nodes=200)
+BUDGET = Budget(nodes=100)
+# Of what is measured here: kept results of another version are computed anew.
+VERSION = 1
+_MEASURED = ("accuracy", "index", "own", "certified", "attack")
 
 
 @dataclass(frozen=True)
@@ -137,30 +144,49 @@ def learned(
     k: int = K,
     d: int = D,
     points: int = POINTS,
+    keep: Path | None = None,
 ) -> Learned:
     """Train, and measure index, cosines and exact radii; without radii (NaN) for no points.
+
+    With a folder `keep` a killed run goes on where it stopped.
 
     >>> learned(Architecture(3, neurons=4), seeds=(0,), k=4, d=500, points=2).accuracy
     array([1.])
     """
+    described = [VERSION, asdict(architecture), labels, list(seeds), k, d, points, BUDGET.nodes]
+    key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    path = None if keep is None else keep / f"{key[:24]}.json"
+    kept = kept_values(path, key, lambda: _measured(architecture, labels, seeds, k, d, points))
+    null = float(kept.pop("null"))
+    arrays = {name: np.array(values, dtype=float) for name, values in kept.items()}
+    return Learned(architecture, labels, k, d, null=null, **arrays)
+
+
+def _measured(
+    architecture: Architecture, labels: str, seeds: tuple[int, ...], k: int, d: int, points: int
+) -> dict[str, Any]:
+    """The numbers of `Learned`, as plain values; what is not measured is a null."""
     task = MultiCluster(k=k, d=d)
     nets, loss = networks(architecture, labels, seeds, k, d)
-    rows, nulls = [], []
+    columns: dict[str, list[float]] = {name: [] for name in _MEASURED}
+    nulls = []
     for net, seed in zip(nets, seeds, strict=True):
         test = task.sample(TESTED, seed=TEST + seed)
         x = test.coordinates(net.dimension)
         index = gradient_index(net, task, test)
-        own = float(np.mean(np.diagonal(gradient_cosines(net, task, test))))
-        ends = median_radius(net, task, x[:points], test.y[:points])
-        rows.append((_accuracy(net, task, x, test.y), index.value, own, *ends))
+        certified, attack = median_radius(net, task, x[:points], test.y[:points])
+        columns["accuracy"].append(_accuracy(net, task, x, test.y))
+        columns["index"].append(index.value)
+        columns["own"].append(float(np.mean(np.diagonal(gradient_cosines(net, task, test)))))
+        columns["certified"].append(certified)
+        columns["attack"].append(attack)
         nulls.append(index.null)
-    accuracy, values, own_cosines, certified, attack = (
-        np.array(column) for column in zip(*rows, strict=True)
-    )
-    null = float(np.mean(nulls))
-    return Learned(
-        architecture, labels, k, d, loss, accuracy, values, null, own_cosines, certified, attack
-    )
+    plain = {name: [_or_null(value) for value in values] for name, values in columns.items()}
+    return plain | {"loss": loss.tolist(), "null": float(np.mean(nulls))}
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _accuracy(net: TwoLayer | Deep, task: MultiCluster, x: ndarray, y: ndarray) -> float:

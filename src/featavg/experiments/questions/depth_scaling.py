@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,8 +114,16 @@ def depth_scaling(
     dimensions: Sequence[int] = DIMENSIONS,
     clusters: Sequence[int] = CLUSTERS,
     progress: Progress = silent,
+    keep: Path | None = None,
 ) -> DepthScaling:
     """Train every architecture at several d and k on class labels; exact radii of fresh points.
+
+    Args:
+        seeds: of data and weights.
+        shapes: architectures.
+        dimensions, clusters: values of d (for k = 10) and of k (for d = 100,000).
+        progress: called with the share done and a note.
+        keep: a folder for finished cells, so that a killed run goes on.
 
     >>> study = depth_scaling((0,), (Architecture(3),), (1000, 4000), (4, 6))
     >>> bool(abs(study.slopes_d(0)[0] - 0.5) < 0.2)
@@ -124,9 +133,12 @@ def depth_scaling(
     for i, shape in enumerate(shapes):
         progress(i / len(shapes), shape.name)
         along_d.append(
-            tuple(learned(shape, "coarse", tuple(seeds), K, d, POINTS) for d in dimensions)
+            tuple(learned(shape, "coarse", tuple(seeds), K, d, POINTS, keep) for d in dimensions)
         )
         along_k.append(
-            tuple(learned(shape, "coarse", tuple(seeds), k, CLUSTERS_D, POINTS) for k in clusters)
+            tuple(
+                learned(shape, "coarse", tuple(seeds), k, CLUSTERS_D, POINTS, keep)
+                for k in clusters
+            )
         )
     return DepthScaling(tuple(shapes), tuple(along_d), tuple(along_k))

@@ -67,11 +67,13 @@ class DeepSearch:
         for goal in self.goals:
             self.local.start(goal)
         limit = min(self._wanted(), self.radius)
-        limit = reach if limit == math.inf else limit
+        limit, proven = reach if limit == math.inf else limit, 0.0
         while True:
             certified, finished = self._search(limit, clock)
+            # A ball that was searched to its end stays searched, whatever the next one costs.
+            proven = max(proven, certified)
             # Bounds were cut down to the ball of what was still of interest: no proof goes further.
-            self.result.certified = min(certified, self._wanted())
+            self.result.certified = min(proven, self._wanted())
             self.result.finished = finished
             decided = self.result.attack <= self.radius < math.inf
             # A candidate found on the way may be beyond this ball: then the search goes on to it.
