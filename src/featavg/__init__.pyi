@@ -228,6 +228,17 @@ from featavg.experiments.questions import AdversarialStudy as AdversarialStudy
 from featavg.experiments.questions import adversarial_study as adversarial_study
 from featavg.experiments.questions import BorderMap as BorderMap
 from featavg.experiments.questions import border_map as border_map
+from featavg.experiments.questions import Architecture as Architecture
+from featavg.experiments.questions import DepthAveraging as DepthAveraging
+from featavg.experiments.questions import depth_averaging as depth_averaging
+from featavg.experiments.questions import DepthBoundary as DepthBoundary
+from featavg.experiments.questions import depth_boundary as depth_boundary
+from featavg.experiments.questions import DepthMargin as DepthMargin
+from featavg.experiments.questions import depth_margin as depth_margin
+from featavg.experiments.questions import DepthProbe as DepthProbe
+from featavg.experiments.questions import depth_probe as depth_probe
+from featavg.experiments.questions import DepthScaling as DepthScaling
+from featavg.experiments.questions import depth_scaling as depth_scaling
 
 # experiments: the paper
 from featavg.experiments.paper import TheoremRun as TheoremRun

@@ -12,6 +12,7 @@ from featavg.experiments.questions.depth_averaging import (
     architectures,
     variations,
 )
+from featavg.experiments.questions.depth_boundary import depth_boundary
 from featavg.experiments.questions.depth_margin import DepthMargin, MarginStage
 from featavg.experiments.questions.depth_networks import Architecture, Learned, learned
 from featavg.experiments.questions.depth_probe import DepthProbe, probe_accuracy, selectivity
@@ -160,3 +161,12 @@ def test_three_layers_average_and_a_killed_run_goes_on(tmp_path):
 def test_neurons_that_make_no_groups_are_refused():
     with pytest.raises(InputError, match="neurons"):
         Architecture(3, neurons=7).recipe("coarse", MultiCluster(k=4, d=100))
+
+
+def test_the_boundary_of_a_deep_network_is_drawn_where_its_radius_says():
+    study = depth_boundary(shapes=(Architecture(3, True),))
+    (plane,) = study.planes
+    assert 0.1 < study.radius[0] < 0.6  # sqrt(1/k) is 0.32
+    assert np.ptp(plane.contours[0].z) > 0
+    assert float(plane.circles[0].radius) == pytest.approx(study.radius[0], rel=0.05)
+    assert study.figure().name == "depth-boundary-coarse"

@@ -30,7 +30,7 @@ from featavg.robustness.radii import radii
 SAME = 1e-6
 NEURONS = 14
 POINTS = 20
-BUDGET = Budget(nodes=1500)
+BUDGET = Budget(nodes=1000)
 OURS, FOOLBOX = ("ddn", "deepfool", "pgd"), ("foolbox:L2DeepFoolAttack", "foolbox:DDNAttack")
 
 

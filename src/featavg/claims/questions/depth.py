@@ -13,13 +13,17 @@ import math
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
-from featavg.experiments.questions.depth_averaging import DepthAveraging, depth_averaging
-from featavg.experiments.questions.depth_margin import depth_margin
-from featavg.experiments.questions.depth_networks import K, Learned
-from featavg.experiments.questions.depth_probe import depth_probe
-from featavg.experiments.questions.depth_scaling import depth_scaling
+from featavg.experiments.questions import (
+    DepthAveraging,
+    Learned,
+    depth_averaging,
+    depth_margin,
+    depth_probe,
+    depth_scaling,
+)
 from featavg.storage.places import results_folder
 
+K = 10
 AVERAGED, DECOUPLED_COSINE, DECOUPLED_INDEX = 0.8, 0.9, 0.1
 RADIUS = (0.75, 4 / 3)
 SOURCE = (
@@ -208,7 +212,9 @@ def fine_labels(settings: ClaimSettings) -> Evidence:
 
 def inner_layers(settings: ClaimSettings) -> Evidence:
     """A linear probe, and how evenly neurons answer, in every hidden layer."""
-    study = depth_probe(tuple(settings.seeds), progress=settings.progress)
+    study = depth_probe(
+        tuple(settings.seeds), progress=settings.progress, keep=results_folder("depth")
+    )
     best = {
         kind: np.max([rows.max(axis=1) for rows in study.accuracy[kind]], axis=0)
         for kind in study.accuracy
@@ -257,7 +263,9 @@ def inner_layers(settings: ClaimSettings) -> Evidence:
 
 def margin(settings: ClaimSettings) -> Evidence:
     """Radius at late times of the margin maximisation, against depth."""
-    study = depth_margin(tuple(settings.seeds), progress=settings.progress)
+    study = depth_margin(
+        tuple(settings.seeds), progress=settings.progress, keep=results_folder("depth")
+    )
     checks = []
     for depth in study.depths[1:]:
         checks.append(

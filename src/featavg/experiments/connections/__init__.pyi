@@ -25,6 +25,9 @@ from featavg.experiments.connections.mnist_cifar import paired_pictures as paire
 from featavg.experiments.connections.power_descent import DESCENT_STARTS as DESCENT_STARTS
 from featavg.experiments.connections.power_descent import PowerReluDescent as PowerReluDescent
 from featavg.experiments.connections.power_descent import power_relu_descent as power_relu_descent
+from featavg.experiments.connections.plane_view import Shown as Shown
+from featavg.experiments.connections.plane_view import panel as panel
+from featavg.experiments.connections.plane_view import through as through
 from featavg.experiments.connections.power_relu_runs import POWER_RELU_SOURCE as POWER_RELU_SOURCE
 from featavg.experiments.connections.power_relu_runs import PowerReluRun as PowerReluRun
 from featavg.experiments.connections.power_relu_runs import cosine_panel as cosine_panel

@@ -12,8 +12,10 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.figures.figure import Arrow, Axis, Circle, Contour, Note, Plane, Points
 from featavg.figures.marks import Role
+from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.radii import radii
 
 
@@ -61,7 +63,7 @@ class Shown:
     """A network with its name, its read-out and its place in the palette."""
 
     name: str
-    net: TwoLayer
+    net: TwoLayer | Deep
     role: Role
     readout: str = "max"
     positive: Bool[ndarray, " k"] | None = None
@@ -72,10 +74,13 @@ class Shown:
 
     def nearest(self, x: Float[ndarray, " k"], y: int) -> Float[ndarray, " k"] | None:
         """The exact minimal perturbation of x, or None if x is on the wrong side already."""
-        padded = np.pad(x, (0, self.net.dimension - len(x)))[None, :]
-        exact = radii(
-            self.net, padded, np.array([y]), readout=self.readout, positive=self.positive, jobs=1
-        )
+        padded, label = np.pad(x, (0, self.net.dimension - len(x)))[None, :], np.array([y])
+        if isinstance(self.net, Deep):
+            exact = deep_radii(self.net, padded, label, self.readout, self.positive)
+        else:
+            exact = radii(
+                self.net, padded, label, readout=self.readout, positive=self.positive, jobs=1
+            )
         if not 0 < exact.attack[0] < np.inf:
             return None
         return np.asarray((exact.witness[0] - padded[0])[: len(x)])
@@ -84,7 +89,7 @@ class Shown:
         """The boundary in a plane; values are scaled, which moves no boundary."""
         x = view.points(a, b, self.net.dimension)
         z = self.decide(x)
-        if self.net.outputs == 1:
+        if isinstance(self.net, TwoLayer) and self.net.outputs == 1:
             # Where no neuron is on the score is exactly zero and counts as flipped, as in `radii`.
             # How far the positive neurons are from it makes the edge of that region a clean line.
             asleep = self.net.preactivations(x)[:, self.net.head[0] > 0].max(axis=1)

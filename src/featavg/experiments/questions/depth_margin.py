@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.data.streams import stream
-from featavg.experiments.questions.depth_networks import TEST, D, K, median_radius
+from featavg.experiments.questions.depth_networks import TEST, D, K, kept_cell, median_radius
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.result import Result
 from featavg.measures.effective_weights import gradient_index
@@ -143,6 +145,7 @@ def depth_margin(
     depths: Sequence[int] = DEPTHS,
     stages: Sequence[float] = STAGES,
     progress: Progress = silent,
+    keep: Path | None = None,
 ) -> DepthMargin:
     """Gradient descent on the exponential loss with a loss-based rate, from a small generic start.
 
@@ -154,21 +157,46 @@ def depth_margin(
         depths: numbers of layers.
         stages: log losses, falling.
         progress: called with the share done and a note.
+        keep: a folder for finished depths, so that a killed run goes on.
 
     >>> depth_margin((0,), (2,), (-2.0,)).stages[0].log_loss.round(0)
     array([-2.])
     """
-    task = MultiCluster(k=K, d=D)
-    data = draw_many(task, N_TRAIN, NEURONS, tuple(seeds))
-    x = data.x / math.sqrt(D)
     rows = []
     for i, depth in enumerate(depths):
-        net = _start(data.unit_weights, depth, tuple(seeds))
-        for target in stages:
-            progress(i / len(depths), f"{depth} layers, loss e^{target:g}")
-            net, log_loss = _trained(net, x, data.y, target)
-            rows.append(_stage(net, task, x, data.y, log_loss, target, tuple(seeds)))
+        progress(i / len(depths), f"{depth} layers")
+        about = [
+            "margin",
+            depth,
+            list(stages),
+            list(seeds),
+            START,
+            STEPS,
+            RATE,
+            GROW,
+            SHRINK,
+            POINTS,
+        ]
+        cell = kept_cell(keep, about, partial(_stages, depth, tuple(stages), tuple(seeds)))
+        rows += [_from_json(stage) for stage in cell["stages"]]
     return DepthMargin(tuple(depths), tuple(rows))
+
+
+def _stages(depth: int, stages: tuple[float, ...], seeds: tuple[int, ...]) -> dict[str, Any]:
+    """One depth at all losses, as plain values."""
+    task = MultiCluster(k=K, d=D)
+    data = draw_many(task, N_TRAIN, NEURONS, seeds)
+    x = data.x / math.sqrt(D)
+    net, rows = _start(data.unit_weights, depth, seeds), []
+    for target in stages:
+        net, log_loss = _trained(net, x, data.y, target)
+        rows.append(_stage(net, task, x, data.y, log_loss, target, seeds).to_json())
+    return {"stages": rows}
+
+
+def _from_json(plain: dict[str, Any]) -> MarginStage:
+    arrays = {k: np.array(v, dtype=float) for k, v in plain.items() if isinstance(v, list)}
+    return MarginStage(int(plain["depth"]), float(plain["target"]), **arrays)
 
 
 def _start(unit: Float[ndarray, "s M N"], depth: int, seeds: tuple[int, ...]) -> Deep:
@@ -210,7 +238,8 @@ def _stage(
         points = test.coordinates(net.dimension)
         ends = median_radius(net[i], task, points[:POINTS], test.y[:POINTS])
         fitted = bool(np.all(y[i] * net[i](x[i])[:, 0] > 0))
-        residual = kkt(net[i], x[i], y[i]).stationarity if fitted else math.nan
+        # Before the fit there is no margin, and nothing is stationary about it.
+        residual = kkt(net[i], x[i], y[i]).stationarity if fitted else 1.0
         rows.append((*ends, gradient_index(net[i], task, test).value, residual))
     columns = (np.array(column) for column in zip(*rows, strict=True))
     return MarginStage(net.depth, target, log_loss, *columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -153,13 +154,19 @@ def learned(
     >>> learned(Architecture(3, neurons=4), seeds=(0,), k=4, d=500, points=2).accuracy
     array([1.])
     """
-    described = [VERSION, asdict(architecture), labels, list(seeds), k, d, points, BUDGET.nodes]
-    key = hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    path = None if keep is None else keep / f"{key[:24]}.json"
-    kept = kept_values(path, key, lambda: _measured(architecture, labels, seeds, k, d, points))
+    about = [asdict(architecture), labels, list(seeds), k, d, points, BUDGET.nodes]
+    kept = kept_cell(keep, about, lambda: _measured(architecture, labels, seeds, k, d, points))
     null = float(kept.pop("null"))
     arrays = {name: np.array(values, dtype=float) for name, values in kept.items()}
     return Learned(architecture, labels, k, d, null=null, **arrays)
+
+
+def kept_cell(
+    keep: Path | None, about: list[Any], compute: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """What `compute` returns, from the folder `keep` if an earlier run computed it for `about`."""
+    key = hashlib.sha256(json.dumps([VERSION, *about]).encode()).hexdigest()
+    return kept_values(None if keep is None else keep / f"{key[:24]}.json", key, compute)
 
 
 def _measured(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,14 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.experiments.questions.depth_networks import TEST, Architecture, D, K, networks
+from featavg.experiments.questions.depth_networks import (
+    TEST,
+    Architecture,
+    D,
+    K,
+    kept_cell,
+    networks,
+)
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
@@ -164,8 +173,15 @@ def depth_probe(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     shapes: Sequence[Architecture] = SHAPES,
     progress: Progress = silent,
+    keep: Path | None = None,
 ) -> DepthProbe:
     """Probe every hidden layer of networks trained on class labels, on cluster labels, and untrained.
+
+    Args:
+        seeds: of data and weights.
+        shapes: architectures.
+        progress: called with the share done and a note.
+        keep: a folder for finished cells, so that a killed run goes on.
 
     >>> depth_probe((0,), (Architecture(3),)).accuracy["coarse"][0].shape
     (1, 2)
@@ -176,18 +192,25 @@ def depth_probe(
     for i, shape in enumerate(shapes):
         progress(i / len(shapes), shape.name)
         for kind in ROLES:
-            pairs = [
-                _probed(net, task, seed)
-                for net, seed in zip(_networks(shape, kind, tuple(seeds)), seeds, strict=True)
-            ]
-            accuracy[kind].append(np.array([named for named, _ in pairs]))
-            even[kind].append(np.array([spread for _, spread in pairs]))
+            about = ["probe", asdict(shape), kind, list(seeds), FITTED, TESTED, RIDGE]
+            cell = kept_cell(keep, about, partial(_cell, shape, kind, tuple(seeds), task))
+            accuracy[kind].append(np.array(cell["accuracy"]))
+            even[kind].append(np.array(cell["evenness"]))
     return DepthProbe(
         tuple(shapes),
         {kind: tuple(arrays) for kind, arrays in accuracy.items()},
         {kind: tuple(arrays) for kind, arrays in even.items()},
         1.0 / task.positive_count,
     )
+
+
+def _cell(
+    shape: Architecture, kind: str, seeds: tuple[int, ...], task: MultiCluster
+) -> dict[str, Any]:
+    """Every seed's probes of one architecture, as plain values."""
+    nets = _networks(shape, kind, seeds)
+    pairs = [_probed(net, task, seed) for net, seed in zip(nets, seeds, strict=True)]
+    return {"accuracy": [named for named, _ in pairs], "evenness": [even for _, even in pairs]}
 
 
 def _networks(
