@@ -65,7 +65,9 @@ class DeepDecision:
         """The flipped outputs of a point with this label, as a union."""
         if self.readout == ARGMAX and self.net.outputs > 1:
             return list(argmax_goals(self.net.outputs, label))
-        return decision_goals(self.net.outputs, label, self.readout, self.positive)
+        # One output decides by its sign, whatever the read-out.
+        rule = "sum" if self.readout == ARGMAX else self.readout
+        return decision_goals(self.net.outputs, label, rule, self.positive)
 
     def excess(self, x: Float[ndarray, "n N"], goals: list[Goal]) -> Float[ndarray, " n"]:
         """At most zero where the network itself, evaluated plainly, is flipped."""
