@@ -308,7 +308,6 @@ def test_a_weight_of_zero_does_not_set_the_scale():
 BAD = {
     "labels out of range": ({"y": np.array([5])}, "y"),
     "a label below zero": ({"y": np.array([-1])}, "y"),
-    "too many labels": ({"y": np.array([0, 1])}, "y"),
     "points of another dimension": ({"x": np.ones((1, 3))}, "x"),
     "points that are no numbers": ({"x": np.array([[np.nan, 1.0]])}, "x"),
     "an unknown read-out": ({"readout": "mean"}, "readout"),
