@@ -38,7 +38,7 @@ ADDITIONS = {
     "command": Addition("commands/toy.py", "cli.py", '    "claims",', '    "toy",'),
     "attack": Addition(
         "robustness/attacks/toy.py",
-        "robustness/attacks/registry.py",
+        "robustness/attacks/suite.py",
         '    "featavg.robustness.attacks.apgd",',
         '    "featavg.robustness.attacks.toy",',
     ),

@@ -9,11 +9,14 @@ from featavg.claims.images.curves import PGD_RADII, evidence
 from featavg.claims.images.digits import digits
 from featavg.claims.ledger import ClaimSettings, NotRun, Verdict
 from featavg.claims.registry import all_claims
-from featavg.experiments.images.curve_result import ImageCurves
+from featavg.experiments.images.curve_result import (
+    PUBLISHED_CURVES,
+    ImageCurves,
+    stretch_to_published,
+)
 from featavg.experiments.images.curves import PgdEnds
 from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
 from featavg.experiments.images.label_pairs import LabelPair, mean_curves
-from featavg.experiments.images.published_curves import PUBLISHED_CURVES, stretch_to_published
 from featavg.nets.readouts.registry import READOUTS
 from featavg.robustness.curve import Curve
 

@@ -13,17 +13,16 @@ import pytest
 import featavg as fa
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks import registry
+from featavg.robustness.attacks import suite
 from featavg.robustness.attacks.attack import Attack, AttackProblem
 from featavg.robustness.attacks.deepfool import DeepFool
 from featavg.robustness.attacks.directions import Directions
 from featavg.robustness.attacks.foolbox_bridge import Foolbox
 from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.attacks.polish import Polish
-from featavg.robustness.attacks.registry import known_attacks
 from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.attacks.strongest import Strongest
-from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.attacks.suite import attack_suite, known_attacks
 from featavg.robustness.attacks.targeted_ddn import DDN
 from featavg.robustness.curve import pgd_curve
 from featavg.robustness.models.model import network_model
@@ -85,7 +84,7 @@ def test_a_file_and_a_line_add_an_attack(tmp_path: Path, monkeypatch: pytest.Mon
         "        return AttackEnd(problem.x - 10.0, np.ones(len(problem.x), dtype=bool))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "toy_attack"))
+    monkeypatch.setattr(suite, "MODULES", (*suite.MODULES, "toy_attack"))
     model = network_model(LINE, bounds=(-20.0, 20.0))
     assert "toy" in attack_suite(model, X, [1, 1]).attacks
     assert attack_suite(model, X, [1, 1], attacks=["toy"]).wins == {"toy": 2}
@@ -101,7 +100,7 @@ def test_an_attack_for_another_norm_is_refused() -> None:
 @pytest.mark.parametrize("thing", [Leftwards, 3], ids=["a class", "a number"])
 def test_what_is_no_attack_is_refused(thing: object) -> None:
     # Tests check types on every call; a user's program does not, and gets the sentence.
-    unchecked = inspect.unwrap(registry.chosen_attacks)
+    unchecked = inspect.unwrap(suite.chosen_attacks)
     with pytest.raises(InputError, match="attacks hold a"):
         unchecked([thing], network_model(LINE), "l2")
 

@@ -24,11 +24,11 @@ from featavg.experiments.images.label_pairs import advantages as advantages
 from featavg.experiments.images.label_pairs import mean_curves as mean_curves
 from featavg.experiments.images.label_pairs import percent as percent
 from featavg.experiments.images.label_pairs import train_pair as train_pair
-from featavg.experiments.images.published_curves import CLOSE_TO_PUBLISHED as CLOSE_TO_PUBLISHED
-from featavg.experiments.images.published_curves import COMPARED_BETWEEN as COMPARED_BETWEEN
-from featavg.experiments.images.published_curves import PUBLISHED_CURVES as PUBLISHED_CURVES
-from featavg.experiments.images.published_curves import distance_in_words as distance_in_words
-from featavg.experiments.images.published_curves import stretch_to_published as stretch_to_published
+from featavg.experiments.images.curve_result import CLOSE_TO_PUBLISHED as CLOSE_TO_PUBLISHED
+from featavg.experiments.images.curve_result import COMPARED_BETWEEN as COMPARED_BETWEEN
+from featavg.experiments.images.curve_result import PUBLISHED_CURVES as PUBLISHED_CURVES
+from featavg.experiments.images.curve_result import distance_in_words as distance_in_words
+from featavg.experiments.images.curve_result import stretch_to_published as stretch_to_published
 from featavg.experiments.images.superclasses import SuperclassStudy as SuperclassStudy
 from featavg.experiments.images.superclasses import study_superclasses as study_superclasses
 from featavg.experiments.images.curves import ATTACK as ATTACK
