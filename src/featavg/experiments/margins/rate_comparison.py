@@ -98,7 +98,7 @@ def compare_rates(
 
     >>> import featavg as fa  # long
     >>> fa.compare_rates(passes=2)
-    After 2 passes that count the loss is 10^ ...
+    After 2 passes that count the loss is 10^...
     """
     task = load(data, data_dir)
     network = MarginCNN(task.shape[-1], channels, hidden, task.fine)
