@@ -29,6 +29,8 @@ FAST = (
     "tests/test_cli.py",
 )
 TOOLS = ("beartype", "hypothesis", "psutil", "pytest", "pytest-xdist")
+# What the oldest typer was released with; it is not ours to name in pyproject.toml.
+COMPANIONS = ("click==8.1.8",)
 
 
 def main():
@@ -71,7 +73,7 @@ def prepare(version, python, lowest):
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
         pip = [str(folder / "bin" / "pip"), "install", "-q", "--disable-pip-version-check"]
         if lowest:
-            subprocess.run([*pip, *oldest(), *TOOLS], check=True)
+            subprocess.run([*pip, *oldest(), *COMPANIONS, *TOOLS], check=True)
             subprocess.run([*pip, "--no-deps", "-e", str(ROOT)], check=True)
         else:
             constraints = ["-c", str(ROOT / "constraints.txt")]
