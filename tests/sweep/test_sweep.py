@@ -1,7 +1,6 @@
 """Sweeps: plans, engines that agree to the bit, a store that survives, and what is refused."""
 
 import os
-import socket
 import sqlite3
 
 import numpy as np
@@ -199,15 +198,6 @@ def test_a_cluster_that_does_not_fit_is_refused():
     engine._same_version(Client([fa.__version__]))
     with pytest.raises(InputError, match="no workers"):
         engine._any_worker(Client(workers=False))
-
-
-def test_a_scheduler_that_is_there_and_does_not_answer(tmp_path):
-    pytest.importorskip("distributed")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        engine = engine_named(f"dask://127.0.0.1:{server.getsockname()[1]}")
-        engine.patience = 0.5
-        with pytest.raises(InputError, match="no scheduler"):
-            small(tmp_path / "store", engine=engine)
 
 
 def test_a_run_that_no_worker_survives_is_a_row(tmp_path):
