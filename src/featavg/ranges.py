@@ -15,7 +15,7 @@ from featavg.errors import InputError
 
 _LEAST: dict[str, int] = dict.fromkeys(
     (
-        "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "radii", "gradients", "budget",
+        "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "gradients", "budget",
         "width", "batch", "epochs", "rounds", "starts", "restarts", "nodes", "jobs", "workers",
         "permutations", "resamples", "threads", "iterations", "per_decade", "every", "passes",
     ),
@@ -24,7 +24,7 @@ _LEAST: dict[str, int] = dict.fromkeys(
     (
         "seed", "seeds", "steps", "samples", "warmup", "crop", "small", "order", "noise", "scale",
         "eps", "sigma", "sigma_w", "sigma_b", "momentum", "decay", "overshoot", "kink", "confidence",
-        "gap", "rate", "lr", "checkpoint_seconds", "first_seed", "n_test", "patience", "size",
+        "radii", "gap", "rate", "lr", "checkpoint_seconds", "first_seed", "n_test", "patience", "size",
     ),
     0,
 )  # fmt: skip
