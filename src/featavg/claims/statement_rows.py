@@ -678,7 +678,7 @@ _SUMMARY: tuple[Row, ...] = (
         "Open question 2",
         "Deeper networks: do they average, and what does depth change?",
         (),
-        "Comes with the claims on open questions (deep networks).",
+        "",
     ),
     (
         "summary-open-3",
@@ -706,7 +706,7 @@ _SUMMARY: tuple[Row, ...] = (
         "Next checks, 2",
         "Repeat with three layers and residual networks.",
         (),
-        "Comes with the claims on open questions (deep networks).",
+        "",
     ),
     (
         "summary-check-3",
