@@ -163,7 +163,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "fine_accuracy": lambda: {"net": run("fine").net, "points": points()},
     "power_law_exponent": lambda: {"x": [1.0, 2.0, 4.0], "y": [1.0, 4.0, 16.0]},
     "max_margin": lambda: {"x": np.eye(4), "y": LABELS},
-    "kkt": lambda: {"net": deep(), "x": points().x, "y": np.arange(6) % 3},
+    "kkt": lambda: {"net": fa.Deep((np.eye(2), np.ones((1, 2)))), "x": np.eye(2), "y": np.array([1, 1])},
     "shared_gradient": lambda: {
         "gradients": np.random.default_rng(0).normal(size=(40, 6)), "fine": np.arange(40) % 4,
         "groups": np.array([0, 0, 1, 1]), "permutations": 3, "resamples": 3,
@@ -191,7 +191,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "deep_radii": lambda: {"net": deep(), "x": points().x, "y": np.arange(6) % 3},
     "certify": lambda: {"net": deep(), "x": points().x, "y": np.arange(6) % 3, "radius": 0.1},
     "Budget": dict,
-    "network_model": lambda: {"net": run("fine").net},
+    "network_model": lambda: {"net": run("fine").net, "positive": [0, 1]},
     "torch_model": lambda: {"module": module()},
     "attack_suite": lambda: attacked() | {"budget": 10},
     "pgd_curve": lambda: attacked() | {"radii": [1.0], "steps": 3},

@@ -32,7 +32,8 @@ class TorchModel(Model):
     """A torch module behind its normalisation, F((x - mean)/std), read in batches.
 
     Attributes:
-        module: in evaluation mode; returns logits of shape (n, c), or (n,) for one logit.
+        module: read in evaluation mode, left in its own; returns logits of shape (n, c), or (n,) for
+            one logit.
         mean, std: what the module expects subtracted and divided, broadcast over the image.
         shape: the shape of one input.
         batch: how many points go through the module at a time; on a CPU more is slower, because
@@ -76,7 +77,9 @@ class TorchModel(Model):
     def _outputs(self, x: Float[ndarray, "n D"]) -> Float[ndarray, "n c"]:
         import torch
 
-        with torch.no_grad():
+        from featavg.nets.torch.inference import evaluating
+
+        with evaluating(self.module), torch.no_grad():
             outputs = [self._forward(part).cpu().double().numpy() for part in self._batches(x)]
         return np.concatenate(outputs)
 
@@ -85,10 +88,12 @@ class TorchModel(Model):
     ) -> tuple[Float[ndarray, "n c"], Float[ndarray, "n D"]]:
         import torch
 
+        from featavg.nets.torch.inference import evaluating
+
         outputs, gradients, start = [], [], 0
         for part in self._batches(x):
             # A caller may have switched gradients off; inside a backward pass torch does so itself.
-            with torch.enable_grad():
+            with evaluating(self.module), torch.enable_grad():
                 f = self._forward(part.requires_grad_())
             outputs.append(f.detach().cpu().double().numpy())
             v = torch.as_tensor(covector(outputs[-1], slice(start, start + len(part)))).to(f)
@@ -158,7 +163,7 @@ def torch_model(
         box,
         space_of(box),
         slack,
-        module=module.eval(),
+        module=module,
         mean=shift,
         std=scale,
         batch=batch,
