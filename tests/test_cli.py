@@ -345,3 +345,28 @@ def test_claims_sees_what_reproduce_made(
     (DEFAULT_OUT / "outcomes" / "figure-2a-averaged.json").write_text('{"verdict": "fails"}')
     assert main(["claims", "--only", "figure-2a-averaged", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["verdict"] == "fails"
+
+
+# They list, show or write one page: there is nothing else to keep.
+NOTHING_TO_COMPUTE = {
+    "claims", "report", "presets", "playground", "data", "doctor", "images presets", "margins show",
+}  # fmt: skip
+
+
+def test_every_command_that_computes_writes_where_one_says_and_for_machines() -> None:
+    from tests.bad_inputs.command_table import commands
+
+    computing = [each for each in commands() if each.name not in NOTHING_TO_COMPUTE]
+    assert len(computing) >= 18
+    for each in computing:
+        names = {flag.name.lstrip("-") for flag in each.flags}
+        assert {"out", "json"} <= names, each.name
+
+
+def test_what_is_done_is_said_on_request(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["-v", "-v", "simulate", *SMALL, "--json", "all.json"]) == 0
+    assert "debug: wrote all.json" in capsys.readouterr().err
+    assert json.loads((tmp_path / "all.json").read_text())["runs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,7 @@ def run_claims(
             outcome = judge(claim, replace(settings, progress=watch.update))
             store.keep(folder, outcome, settings.seeds, settings.full)
             watch.finish(outcome)
+            logging.getLogger(__name__).info("%s: %s", claim.id, outcome.verdict.value)
             outcomes[claim.id] = _or_recorded(outcome, earlier.get(claim.id))
     return [outcomes[claim.id] for claim in chosen]
 

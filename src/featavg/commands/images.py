@@ -238,10 +238,13 @@ def _table(
     ] = "digits",
     networks: Annotated[str | None, typer.Option(help="Some of them, commas between.")] = None,
     trainings: Annotated[str | None, typer.Option(help="Some of them, commas between.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many, counted from 0.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=MOST_SEEDS, help="How many, counted from 0.")
+    ] = None,
     out: Out = RUNS / "label-table",
     threads: Threads = 0,
     data_dir: Dir = None,
+    json: Json = None,
 ) -> None:
     """Where finer labels pay: data x network x training x labels; after a kill it goes on."""
     from featavg.progress import ProgressBar
@@ -249,7 +252,9 @@ def _table(
     use_torch(threads)
     from featavg.experiments.audit import NETWORKS, TRAININGS, label_table
     from featavg.figures.matplotlib_figure import save
+    from featavg.storage.files import usable_folder
 
+    usable_folder(out)
     names = data.split(",")
     with ProgressBar() as progress:
         result = label_table(
@@ -264,6 +269,7 @@ def _table(
     typer.echo(result.summary())
     save(result.figure(), out, "label-table")
     typer.echo(f"Figure: {out}")
+    write_json(json, result.to_json())
 
 
 def _report(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -28,6 +29,7 @@ def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
             file.write(data)
         os.chmod(temporary, 0o644)  # a temporary file is private, a result is for sharing
         os.replace(temporary, path)
+        logging.getLogger(__name__).debug("wrote %s, %d bytes", path, len(data))
     except OSError as error:
         raise cannot_write(argument, path, error) from error
     finally:

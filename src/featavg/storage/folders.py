@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -167,6 +168,7 @@ def _replace(path: Path, new: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         path.rename(aside)
     new.rename(path)
+    logging.getLogger(__name__).debug("wrote the folder %s", path)
     shutil.rmtree(aside, ignore_errors=True)
 
 

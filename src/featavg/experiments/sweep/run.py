@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ def sweep(
     folder = Path(store)
     with RunIndex(folder / INDEX) as index:
         jobs = missing(index, settings, chosen, wanted)
+        told = "%d settings, %d of them to compute"
+        logging.getLogger(__name__).info(told, len(settings), len(jobs))
         _compute(folder, index, jobs, worker, progress or silent)
         ids = [run_id(s, seed, m) for s in settings for seed in chosen for m in wanted]
         rows = list(index.rows(ids))
