@@ -7,6 +7,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
@@ -109,7 +110,7 @@ def _bad(name: str, annotation: Any, whole: bool) -> Iterator[Any]:
             yield np.zeros((1,) * 9)
         if whole and name in ("x", "weights", "features", "gradients", "biases", "head"):
             yield np.full((4, 4), NAN)
-    if str not in options and not listed:
+    if not {str, Path} & set(options) and not listed:
         yield "no such thing"
     if str in options and name in CHOICES and whole:
         yield from ("no such thing", "")
