@@ -26,7 +26,8 @@ def test_calls_change_nothing_of_the_users_and_their_answers_fit_a_screen() -> N
 def test_the_table_has_every_function_that_takes_arguments() -> None:
     """A new public function gets a row, or a reason here."""
     without = {
-        "adversarial_study", "all_claims", "all_statements", "bias_grid", "border_map", "clean_error", "compare_attacks",
+        "all_claims", "all_statements",
+        "adversarial_study", "bias_grid", "border_map", "clean_error", "compare_attacks",
         "compare_rates", "compare_readouts", "cosine_matrices", "curve", "dead_neurons_study",
         "decoupling_lemmas", "discover_labels", "draw_packed", "equal_angles", "geometry_study",
         "homogeneous_flow", "image_curve", "image_presets", "kkt_radius", "kkt_run", "label_table",
