@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
+from typing import get_origin
 
 import numpy as np
 from jaxtyping import Int
@@ -192,7 +193,9 @@ def known_attacks() -> dict[str, Attack]:
 
 def _attacks_of(module: str) -> Iterator[Attack]:
     for thing in vars(import_module(module)).values():
-        is_attack = isinstance(thing, type) and issubclass(thing, Attack)
+        # Python 3.10 calls Callable[[int], int] a type too, of which nothing is a subclass.
+        is_class = isinstance(thing, type) and get_origin(thing) is None
+        is_attack = is_class and issubclass(thing, Attack)
         if is_attack and thing.__module__ == module and not inspect.isabstract(thing):
             yield thing()
 
