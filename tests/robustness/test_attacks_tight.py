@@ -11,8 +11,11 @@ from featavg.errors import InputError
 from featavg.nets.readouts.max import Max
 from featavg.nets.readouts.probability import Probability
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.attacks import deepfool as deepfool_module
+from featavg.robustness.attacks import polish as polish_module
+from featavg.robustness.attacks import suite as suite_module
 from featavg.robustness.attacks.apgd import apgd
-from featavg.robustness.attacks.attack import AttackProblem, gradient_is_dead
+from featavg.robustness.attacks.attack import Attack, AttackProblem, gradient_is_dead
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.deepfool import deepfool, slide
 from featavg.robustness.attacks.fmn import fmn
@@ -216,6 +219,15 @@ def test_sliding_never_makes_it_longer():
         assert slide(model, X, ONE, near, np.array([5.0])).radii(X, "l2")[0] <= 5.0
 
 
+def test_a_slide_that_ends_further_away_is_not_taken(monkeypatch):
+    """The line search is made to answer with a flipped point at twice the distance."""
+    further = lambda model, x, *rest, **options: (-x, np.ones(len(x), dtype=bool))  # noqa: E731
+    monkeypatch.setattr(deepfool_module, "shorten", further)
+    near = AttackEnd(np.zeros((1, 2)), np.ones(1, dtype=bool))
+    end = slide(network_model(PLANE), X, ONE, near, np.array([5.0]))
+    assert end.radii(X, "l2")[0] == 5.0
+
+
 # Along a line.
 
 
@@ -293,6 +305,39 @@ def test_polish_looks_at_every_piece_and_returns_the_nearest():
         step = _polish_one(model, x, 1, points, "l2", 6)
         assert step is not None
         assert step[0] == pytest.approx(-1.5, rel=1e-6)
+
+
+def test_polish_keeps_the_nearest_of_its_pieces(monkeypatch):
+    steps = iter([np.array([-1.0]), np.array([1.8])])
+    monkeypatch.setattr(polish_module, "_descend", lambda *arguments: next(steps, None))
+    net = TwoLayer(np.array([[1.0], [-1.0]]), np.zeros(2), np.array([[1.0, -1.0]]))
+    points = [np.array([1.0]), np.array([-4.0])]
+    step = _polish_one(network_model(net), np.array([3.0]), 1, points, "l2", 1)
+    assert step.tolist() == [-1.0]
+
+
+@dataclass(frozen=True, repr=False)
+class Liar(Attack):
+    """Claims a flip halfway to the boundary, where there is none."""
+
+    name = "liar"
+
+    def __call__(self, problem):
+        return AttackEnd(0.5 * problem.x, np.ones(len(problem.x), dtype=bool))
+
+
+def test_a_false_claim_does_not_hide_a_true_one():
+    result = attack_suite(network_model(PLANE), X, [1], attacks=[Liar(), "deepfool"])
+    assert result.radii[0] == pytest.approx(5.0, rel=1e-6)
+    assert result.attack == ["deepfool"]
+
+
+def test_what_the_model_itself_does_not_confirm_is_not_found(monkeypatch):
+    nothing = lambda model, x, label, end: AttackEnd.nothing(x)  # noqa: E731
+    monkeypatch.setattr(suite_module, "confirmed", nothing)
+    result = attack_suite(network_model(PLANE), X, [1], attacks=["deepfool"])
+    assert result.attack == ["not found"]
+    assert result.stuck.all()
 
 
 # Curves.
