@@ -251,8 +251,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/search.py",
         (
-            "self.result.certified = min(certified, self._wanted())",
-            "self.result.certified = certified",
+            "self.result.certified = min(proven, self._wanted())",
+            "self.result.certified = proven",
             "a proof for a larger, older ball is claimed beyond the last goal",
             DEEP_TIGHT("test_nothing_beyond_the_goal_is_certified"),
         ),
