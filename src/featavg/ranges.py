@@ -15,7 +15,7 @@ from featavg.errors import InputError
 
 _LEAST: dict[str, int] = dict.fromkeys(
     (
-        "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "gradients", "budget",
+        "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "radii", "gradients", "budget",
         "width", "batch", "epochs", "rounds", "starts", "restarts", "nodes", "jobs", "workers",
         "permutations", "resamples", "threads", "iterations", "per_decade", "every", "passes",
     ),
@@ -24,7 +24,7 @@ _LEAST: dict[str, int] = dict.fromkeys(
     (
         "seed", "seeds", "steps", "samples", "warmup", "crop", "small", "order", "noise", "scale",
         "eps", "sigma", "sigma_w", "sigma_b", "momentum", "decay", "overshoot", "kink", "confidence",
-        "radii", "gap", "rate", "lr", "checkpoint_seconds", "first_seed", "n_test", "patience", "size",
+        "gap", "rate", "lr", "checkpoint_seconds", "first_seed", "n_test", "patience", "size",
     ),
     0,
 )  # fmt: skip
@@ -41,6 +41,8 @@ def check_number(argument: str, value: Any, default: Any) -> None:
     featavg.errors.InputError: rounds is 0: give 1 or more.
     """
     least = _LEAST.get(argument)
+    if argument == "radii" and isinstance(value, (list, tuple)):
+        least = 0  # lengths; a single number says how many
     endless = argument in _ENDLESS or (isinstance(default, float) and math.isinf(default))
     for number in value if isinstance(value, (list, tuple)) else (value,):
         if isinstance(number, bool) or not isinstance(number, Real):
