@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import typing
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from featavg.errors import InputError
@@ -33,7 +33,7 @@ _ENDLESS = ("time", "seconds", "log_time", "bounds", "until", "norm")
 
 
 def check_number(argument: str, value: Any, default: Any) -> None:
-    """Refuse what no number of this name can be, in a list too.
+    """Refuse what no number of this name can be; in a list of seeds too.
 
     >>> check_number("rounds", 0, 6)
     Traceback (most recent call last):
@@ -44,8 +44,11 @@ def check_number(argument: str, value: Any, default: Any) -> None:
     if argument == "radii" and isinstance(value, (list, tuple)):
         least = 0  # lengths; a single number says how many
     endless = argument in _ENDLESS or (isinstance(default, float) and math.isinf(default))
-    for number in value if isinstance(value, (list, tuple)) else (value,):
+    several = isinstance(value, (list, tuple)) and argument == "seeds"  # other lists are no counts
+    for number in value if several else (value,):
         if isinstance(number, bool) or not isinstance(number, Real):
+            continue
+        if least == 1 and not isinstance(number, Integral) and number > 0:  # seconds, say
             continue
         if least is not None and not number >= least:  # type: ignore[operator]
             raise InputError(argument, f"is {number}", f"give {least} or more")
