@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import typing
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from featavg.errors import InputError
@@ -48,7 +48,7 @@ def check_number(argument: str, value: Any, default: Any) -> None:
     for number in value if several else (value,):
         if isinstance(number, bool) or not isinstance(number, Real):
             continue
-        if least == 1 and not isinstance(number, Integral) and number > 0:  # seconds, say
+        if least == 1 and isinstance(number, float) and number > 0:  # seconds, say
             continue
         if least is not None and not number >= least:  # type: ignore[operator]
             raise InputError(argument, f"is {number}", f"give {least} or more")
