@@ -46,14 +46,18 @@ def check_number(argument: str, value: Any, default: Any) -> None:
     endless = argument in _ENDLESS or (isinstance(default, float) and math.isinf(default))
     several = isinstance(value, (list, tuple)) and argument == "seeds"  # other lists are no counts
     for number in value if several else (value,):
-        if isinstance(number, bool) or not isinstance(number, Real):
+        if not _is_number(number):
             continue
         if least == 1 and isinstance(number, float) and number > 0:  # seconds, say
             continue
-        if least is not None and not number >= least:  # type: ignore[operator]
+        if least is not None and not number >= least:
             raise InputError(argument, f"is {number}", f"give {least} or more")
         if not endless and number in (math.inf, -math.inf):  # not isinf: ints of any length
             raise InputError(argument, f"is {number}", "give a finite number")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_shapes(arguments: dict[str, tuple[Any, Any]]) -> None:
