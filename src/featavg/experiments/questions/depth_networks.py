@@ -48,6 +48,10 @@ class Architecture:
         neurons: of every hidden layer.
         sigma_w: scale of the first layer's start.
         inner_scale: of the Gaussian layers behind it, in units of sqrt(2 / neurons).
+
+    >>> import featavg as fa
+    >>> fa.Architecture(depth=3, residual=True).depth
+    3
     """
 
     depth: int = 2
