@@ -10,7 +10,11 @@ import featavg
 
 @pytest.mark.parametrize("name", featavg.__all__)
 def test_every_public_name_can_be_imported_and_is_documented(name: str) -> None:
-    thing = getattr(featavg, name)
+    try:
+        thing = getattr(featavg, name)
+    except ModuleNotFoundError as error:  # on the Pythons of `make test-all`, which have no PyTorch
+        assert error.name == "torch"
+        pytest.skip("needs torch")
     if callable(thing):
         assert thing.__doc__
 
