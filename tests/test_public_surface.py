@@ -13,7 +13,8 @@ def test_every_public_name_can_be_imported_and_is_documented(name: str) -> None:
     try:
         thing = getattr(featavg, name)
     except ModuleNotFoundError as error:  # on the Pythons of `make test-all`, which have no PyTorch
-        assert error.name == "torch"
+        if error.name != "torch":
+            raise
         pytest.skip("needs torch")
     if callable(thing):
         assert thing.__doc__
