@@ -100,7 +100,7 @@ fa.certify(wide, points, labels, radius=0.05, budget=fa.Budget(nodes=500, second
 # %%
 coarse = fa.train(task, labels="coarse", n=300, seed=0).net
 averaged, decoupled = fa.radii(coarse, test), fa.radii(fine, test, readout="max")
-for radius in (10, 15, 20, 30, 40):
+for radius in (10.0, 15.0, 20.0, 30.0, 40.0):
     low, high = averaged.robust_accuracy(np.array([radius]))
     other = decoupled.robust_accuracy(np.array([radius]))[0]
-    print(f"radius {radius}: averaged {low[0]:.0%} to {high[0]:.0%}, decoupled {other[0]:.0%}")
+    print(f"radius {radius:.0f}: averaged {low[0]:.0%} to {high[0]:.0%}, decoupled {other[0]:.0%}")
