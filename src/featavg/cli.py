@@ -6,6 +6,7 @@ their functions, so that the help answers at once.
 """
 
 import logging
+import re
 import sys
 import threading
 import warnings
@@ -196,4 +197,7 @@ def _say(sentence: str, code: int) -> int:
 
 def _usage_sentence(error: Any) -> str:
     where = error.ctx.command_path if error.ctx is not None else "featavg"
-    return f"{error.format_message().rstrip('.')}: see `{where} --help`."
+    told = error.format_message().rstrip(".")
+    # "Invalid value for '--width': Input should be 1 or more" names the flag in its middle.
+    told = re.sub(r"^Invalid value for '([^']+)': (?:Input )?should", r"\1 should", told)
+    return f"{told}: see `{where} --help`."

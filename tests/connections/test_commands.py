@@ -62,7 +62,7 @@ def test_bad_input_is_one_sentence(arguments, named, tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     assert main(["connections", *arguments]) == 2
     told = capsys.readouterr().err.strip()
-    assert told.startswith(named)
+    assert told.removeprefix("--").startswith(named)
     assert len(told.splitlines()) == 1
 
 

@@ -248,7 +248,7 @@ def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     missing = ["margins", "train", "mnist", "--data-dir", str(tmp_path / "no"), "--out"]
     cases = {
         "is not there": [*missing, str(tmp_path / "new")],
-        "other settings": ["margins", "train", "digits", "--out", str(tmp_path / "run")],
+        "was trained on other data": ["margins", "train", "digits", "--out", str(tmp_path / "run")],
         "other data": ["margins", "resume", str(tmp_path / "run")],
         "is not a folder": ["margins", "show", str(tmp_path / "none")],
         "choose one of": ["margins", "train", "digits", "--biases", "some"],

@@ -112,7 +112,7 @@ def test_bad_networks_are_refused(name: str) -> None:
 
 # The shape checker of the tests would speak before the package does, so these run without it.
 SHAPES = {
-    "biases have shape (3,)": "binary(np.ones((2, 2)), np.ones(3))",
+    "biases has shape (3,)": "binary(np.ones((2, 2)), np.ones(3))",
     "head has shape (1, 3)": "TwoLayer(np.ones((2, 2)), np.ones(2), np.ones((1, 3)))",
     "positive has 1 truth values for 2 outputs": "score(np.ones((1, 2)), np.array([True]), 'max')",
 }
