@@ -10,10 +10,8 @@ import pytest
 @pytest.mark.skipif(
     not hasattr(sys, "getswitchinterval") or sys.platform == "win32", reason="forks"
 )
-@pytest.mark.parametrize("name", ["simulate", "margins train"])
+@pytest.mark.parametrize("name", ["simulate"])
 def test_a_killed_run_ends_in_the_same_bits(name):
-    if name == "margins train":
-        pytest.importorskip("torch")
     command = [sys.executable, "-m", "tests.kills", "3", "--only", name]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1]

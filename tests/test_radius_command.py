@@ -30,7 +30,7 @@ def test_a_saved_network_gets_a_table_a_histogram_a_curve_and_json(
 
 REFUSED = {
     "no folder": (["radius", "nowhere"], "nowhere is not a folder"),
-    "no points": (["radius", "RESULT", "--points", "0"], "points is 0"),
+    "no points": (["radius", "RESULT", "--points", "0"], "--points should be"),
     "read-out": (["radius", "RESULT", "--readout", "mean"], "readout is 'mean'"),
 }
 

@@ -186,16 +186,6 @@ MUTANTS = [
             ),
         ),
         (
-            "module=module.eval(),",
-            "module=module,",
-            "dropout and batch statistics are attacked",
-            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode")
-            + ATTACKS_HONESTY(
-                "test_a_float32_flip_must_be_deeper_than_rounding",
-                "test_half_precision_modules_are_attacked_in_float32",
-            ),
-        ),
-        (
             "start += len(part)",
             "pass",
             "labels of the first batch are used for all",

@@ -35,7 +35,7 @@ from featavg.robustness.exact import Radii
 from featavg.robustness.radii import radii
 
 POINTS, IDEAL_POINTS = 100, 60
-Table = Float[ndarray, "v s"]
+Table = Float[ndarray, "_ s"]
 # Kind of network: what it is called, its colour, and what is trained (labels, read-out) if anything.
 KINDS: dict[str, tuple[str, Role, tuple[str, str] | None]] = {
     "averaged": ("averaged, trained", "averaged", ("coarse", "sum")),
