@@ -26,7 +26,7 @@ from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outp
 from featavg.training.controllers.constant import Constant  # noqa: E402
 from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402
 from featavg.training.margin_network import network_pass as margin_pass  # noqa: E402
-from featavg.training.margin_network.epoch import margins, scaled_loss  # noqa: E402
+from featavg.training.margin_network.epoch import batch_margins, scaled_loss  # noqa: E402
 from featavg.training.margin_network.fit import (  # noqa: E402
     CHECKPOINT,
     advance,
@@ -117,7 +117,7 @@ def test_scaled_loss_against_high_precision(scale: float) -> None:
     torch.nn.functional.cross_entropy(free, y, reduction="sum").backward()
     assert torch.allclose(found.slopes * math.exp(-5.0), free.grad, atol=1e-12)
     others = out.scatter(1, y[:, None], -math.inf).amax(dim=1)
-    assert torch.allclose(margins(out, y), out.gather(1, y[:, None])[:, 0] - others)
+    assert torch.allclose(batch_margins(out, y), out.gather(1, y[:, None])[:, 0] - others)
 
 
 def test_a_loss_of_1e_minus_900_still_has_a_gradient() -> None:

@@ -6,7 +6,7 @@ from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.experiments.connections import hinted_margin
 
 
-def margins(settings: ClaimSettings) -> Evidence:
+def hinted_margins(settings: ClaimSettings) -> Evidence:
     """Margins of the trained networks against the best line and the best network."""
     result = hinted_margin(seeds=settings.seeds, progress=settings.progress)
     best, line = result.best, result.line
@@ -40,7 +40,7 @@ CLAIMS = (
         "to time 10<sup>12</sup>, against the best margin of a line and of any network (a linear "
         "program with its dual bound); leaky ReLU with leak 0.1, four points in the plane",
         statements=("itcs-local-margin", "csml-local-margin"),
-        run=margins,
+        run=hinted_margins,
         minutes=0.02,
     ),
 )

@@ -139,7 +139,7 @@ def measure(
             x, y = data.rows(torch.from_numpy(chosen))
             out = forward(params, x).outputs
             losses[chosen] = scaled_loss(out, y, 0.0).log_losses.numpy()
-            q[chosen] = margins(out, y).numpy()
+            q[chosen] = batch_margins(out, y).numpy()
             if math.isfinite(limit):
                 total += float(np.exp(np.minimum(losses[chosen] - limit, 700.0)).sum())
                 if not total <= count * (1 + 1e-12):
@@ -187,7 +187,7 @@ def scaled_loss(outputs: torch.Tensor, targets: torch.Tensor, log_scale: float) 
     return ScaledLoss(log_losses, weights, slopes)
 
 
-def margins(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def batch_margins(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """q_i = F_y - max_{j != y} F_j, in float64."""
     return -_rivals(outputs, targets)[0]
 
