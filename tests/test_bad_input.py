@@ -144,7 +144,7 @@ CASES = [
     ("simulate --out good.csv", "good.csv) is a file"),
     ("simulate --out good.csv/result", "good.csv/result) cannot be written"),
     ("simulate --out .", "holds files that no simulation wrote"),
-    ("reproduce --seeds 0", "Invalid value for '--seeds'"),
+    ("reproduce --seeds 0", "--seeds should be"),
     ("reproduce --only nobody", "only names no claim ('nobody')"),
     ("reproduce --out good.csv/report", "good.csv/report) cannot be written"),
     ("claims --only nobody", "only names no claim ('nobody')"),
