@@ -1,7 +1,10 @@
 """Sweeps: plans, engines that agree to the bit, a store that survives, and what is refused."""
 
+import contextlib
 import os
+import socket
 import sqlite3
+import threading
 
 import numpy as np
 import pytest
@@ -175,6 +178,30 @@ def test_arrays_are_files_beside_the_index(tmp_path):
         path.write_bytes(b"no tensors")
     with pytest.raises(InputError, match="damaged"):
         table.array("cosine_matrix_fine")
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.6\r\n" * 10])
+def test_a_port_without_a_scheduler_is_told_apart(tmp_path, greeting):
+    """Something accepts and says nothing, or speaks another language: Dask alone waits for ever."""
+    pytest.importorskip("distributed")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        accepted = []
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted.append(listener.accept()[0])
+                    accepted[-1].sendall(greeting)
+
+        threading.Thread(target=answer, daemon=True).start()
+        engine = engine_named(f"dask://127.0.0.1:{listener.getsockname()[1]}")
+        engine.patience = 0.5
+        with pytest.raises(InputError, match="finds no scheduler"):
+            small(tmp_path / "store", engine=engine)
+        assert accepted
+        for connection in accepted:
+            connection.close()
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 class Client:

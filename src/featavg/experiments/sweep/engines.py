@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from threading import Thread
 from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
@@ -152,6 +153,7 @@ class Dask:
     def _client(self, distributed: Any) -> Any:
         try:
             if self.address is not None:
+                _greet(distributed, self.address, self.patience)
                 return distributed.Client(self.address, timeout=self.patience)
             cluster = distributed.LocalCluster(
                 n_workers=self.workers or os.cpu_count() or 1,
@@ -183,6 +185,35 @@ class Dask:
                 f"has workers with featavg {', '.join(sorted(versions))}",
                 f"install {featavg.__version__} on them",
             )
+
+
+def _greet(distributed: Any, address: str, patience: float) -> None:
+    """Wait for the first words of a scheduler, which `Client` would do without an end.
+
+    Dask's timeout covers the connection and not the greeting after it, so that a port at which
+    something else listens would hold us for ever.
+    """
+    import asyncio  # a tenth of a second, which only Dask's users pay
+
+    failures: list[Exception] = []
+
+    async def exchange() -> None:
+        greeting = distributed.comm.connect(address, timeout=patience)
+        comm = await asyncio.wait_for(greeting, patience)
+        comm.abort()
+
+    def converse() -> None:
+        try:
+            asyncio.run(exchange())
+        except Exception as error:  # what answers may be anything
+            failures.append(error)
+
+    # A thread of its own: a notebook has a running event loop already.
+    thread = Thread(target=converse)
+    thread.start()
+    thread.join()
+    if failures:
+        raise OSError(f"no scheduler at {address}") from failures[0]
 
 
 def _kills_workers(error: BaseException | None) -> bool:
