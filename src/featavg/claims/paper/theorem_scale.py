@@ -15,15 +15,18 @@ def largest(settings: ClaimSettings) -> Evidence:
     last, before = study.runs[-1], study.runs[-2]
     return Evidence(
         checks=(
-            # What is left is the noise of n = k^7 samples: sqrt(k^3 / n) = 1/k^2 at most, and a half.
-            Check(f"√d |w − ideal| / λ, k = {last.k}", last.deviation, "<=", 0.06, role="main"),
+            # What n samples leave is lambda sqrt(k |J_s| / n) with lambda ~ 16 ln k: a factor of 0.73
+            # from k = 4 to 5. o(1) must fall; the bound is that of theorem-1-averaging.
             Check(
-                f"the same at k = {last.k} over k = {before.k}",
-                last.deviation / before.deviation,
+                f"√d |w − ideal|, largest at any time: k = {last.k} over k = {before.k}",
+                last.worst / before.worst,
                 "<=",
-                0.9,
-                note="o(1): it falls as k grows",
+                0.8,
+                note="o(1), absolute: it falls as k grows",
+                role="main",
             ),
+            # sqrt(k^3 / n) = 1/k^2 at most, and a half.
+            Check(f"√d |w − ideal| / λ, k = {last.k}", last.deviation, "<=", 0.06),
             Check(
                 f"largest over smallest λ inside a class, k = {last.k}",
                 last.largest / last.smallest,
@@ -49,8 +52,8 @@ def largest(settings: ClaimSettings) -> Evidence:
         figures=(study.figure(),),
         numbers=study.to_json() | {"available_bytes": available_bytes()},
         finding=(
-            f"At k = {last.k}, with {last.n:,} points in {last.d:,} dimensions, the weights are the average "
-            f"up to {last.deviation:.1%} of it (k = {before.k}: {before.deviation:.1%}) with "
+            f"At k = {last.k}, with {last.n:,} points in {last.d:,} dimensions, √d |w − ideal| is at most "
+            f"{last.worst:.2f} (k = {before.k}: {before.worst:.2f}), {last.deviation:.1%} of "
             f"λ = {last.lam:.1f}, in {last.steps} steps of gradient flow, {last.seconds / 60:.0f} min and "
             f"{readable(last.peak_bytes)} of memory. Single precision changes k = {study.twin.k} by "
             f"{study.precision_error:.0e}."
@@ -66,11 +69,11 @@ CLAIMS = (
         title="Theorem 1 in its own regime, up to ten million dimensions",
         theme="Theorem 1: averaging",
         statement="With n = k⁷ samples in d = k¹⁰ dimensions |w<sub>s,r</sub> − "
-        "λ Σ<sub>j∈J<sub>s</sub></sub> μ<sub>j</sub>/|μ<sub>j</sub>|²| = o(d<sup>−1/2</sup>): at k = 5 "
-        "closer than at k = 4, and the clean accuracy is perfect.",
+        "λ Σ<sub>j∈J<sub>s</sub></sub> μ<sub>j</sub>/|μ<sub>j</sub>|²| = o(d<sup>−1/2</sup>) for all "
+        "T ≥ 1/η: at k = 5 closer than at k = 4, and the clean accuracy is perfect.",
         source="arXiv 2410.10322, Theorem 1, parts 1 and 2",
-        measured="the same distance at k = 3, 4 and 5 by gradient flow on a packed triangle in single "
-        "precision (12 GB at k = 5), k = 4 in double precision too; one seed",
+        measured="√d times that distance at all times ηT from 1 to k⁸, k = 3, 4 and 5, by gradient flow on "
+        "a packed triangle in single precision (12 GB at k = 5), k = 4 in double precision too; one seed",
         run=largest,
         tier="full",
         minutes=25,
