@@ -116,7 +116,7 @@ MUTANTS = [
             "shift = -math.log(len(rows))",
             "shift = 0.0",
             "the loss is summed, so time runs n times faster",
-            MEASURES_TIGHT("test_kkt_numbers_do_not_depend_on_the_size_of_the_weights"),
+            LINEAR("test_flow_in_log_time_is_the_driver_s_flow"),
         ),
     ),
     *mutants_of(

@@ -7,6 +7,34 @@ ATTACKS_TIGHT = tests_in("robustness/test_attacks_tight.py")
 DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
 RADII_TIGHT = tests_in("robustness/test_radii_tight.py")
 
+ON_NORMS = ATTACKS_TIGHT("test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached")
+ON_MODEL = ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused") + ATTACKS_HONESTY(
+    "test_a_float32_flip_must_be_deeper_than_rounding",
+    "test_half_precision_modules_are_attacked_in_float32",
+)
+ON_TORCH_MODEL = ATTACKS_TIGHT(
+    "test_batches_of_a_module_keep_their_labels_and_evaluation_mode"
+) + ATTACKS_HONESTY(
+    "test_a_float32_flip_must_be_deeper_than_rounding",
+    "test_half_precision_modules_are_attacked_in_float32",
+)
+ON_CURVE = ATTACKS_TIGHT(
+    "test_curves_by_hand",
+    "test_misclassified_points_are_not_robust_and_all_points_count",
+) + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused")
+ON_LINF = RADII_TIGHT(
+    "test_linf_claims_no_more_than_its_witness_and_its_ball",
+    "test_linf_probes_steps_that_flip_only",
+)
+ON_RADII = RADII_TIGHT(
+    "test_nothing_is_certified_beyond_the_witness",
+    "test_the_floor_of_probability_has_the_slack_of_its_rivals",
+    "test_a_score_of_zero_is_flipped",
+    "test_where_no_candidate_flips_an_attack_is_asked",
+    "test_nothing_found_is_not_never",
+    "test_how_a_search_ended",
+)
+
 MUTANTS = [
     *mutants_of(
         "robustness/deep_radii.py",
@@ -56,49 +84,37 @@ MUTANTS = [
             "return np.asarray(np.clip(delta, -limit, limit))",
             "return np.asarray(delta)",
             "an l_inf ball without walls",
-            ATTACKS_TIGHT(
-                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
-            ),
+            ON_NORMS,
         ),
         (
             "np.clip(x + delta, *bounds) - x",
             "np.clip(delta, *bounds)",
             "the box is around zero",
-            ATTACKS_TIGHT(
-                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
-            ),
+            ON_NORMS,
         ),
         (
             'slope = np.abs(gradient) if norm == "linf" else gradient**2',
             "slope = gradient**2",
             "the l_inf step is as long as the l2 one",
-            ATTACKS_TIGHT(
-                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
-            ),
+            ON_NORMS,
         ),
         (
             "found = ~moving | (total > 0)",
             "found = moving | True",
             "a dead gradient finds a way",
-            ATTACKS_TIGHT(
-                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
-            ),
+            ON_NORMS,
         ),
         (
             "found &= ~behind | (left > 0)",
             "pass",
             "what the box cannot reach is called reached",
-            ATTACKS_TIGHT(
-                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
-            ),
+            ON_NORMS,
         ),
         (
             "np.abs(wide).max(axis=1, initial=0.0)",
             "np.abs(wide).sum(axis=1)",
             "l_inf lengths are l1",
-            ATTACKS_TIGHT(
-                "test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached"
-            ),
+            ON_NORMS,
         ),
     ),
     *mutants_of(
@@ -113,31 +129,19 @@ MUTANTS = [
             "return self._margins(outputs, label) <= 0",
             "return self._margins(outputs, label) < 0",
             "a tie is not fooled",
-            ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused")
-            + ATTACKS_HONESTY(
-                "test_a_float32_flip_must_be_deeper_than_rounding",
-                "test_half_precision_modules_are_attacked_in_float32",
-            ),
+            ON_MODEL,
         ),
         (
             "if not np.all(np.isfinite(gradient)):",
             "if False:",
             "a NaN gradient reads as robust",
-            ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused")
-            + ATTACKS_HONESTY(
-                "test_a_float32_flip_must_be_deeper_than_rounding",
-                "test_half_precision_modules_are_attacked_in_float32",
-            ),
+            ON_MODEL,
         ),
         (
             "x.max() > bounds[1]",
             "False",
             "points outside the box are attacked",
-            ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused")
-            + ATTACKS_HONESTY(
-                "test_a_float32_flip_must_be_deeper_than_rounding",
-                "test_half_precision_modules_are_attacked_in_float32",
-            ),
+            ON_MODEL,
         ),
     ),
     *mutants_of(
@@ -179,21 +183,25 @@ MUTANTS = [
             "self.module((x - self.mean) / self.std)",
             "self.module(x)",
             "the normalisation is forgotten",
-            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode")
-            + ATTACKS_HONESTY(
-                "test_a_float32_flip_must_be_deeper_than_rounding",
-                "test_half_precision_modules_are_attacked_in_float32",
-            ),
+            ON_TORCH_MODEL,
+        ),
+        (
+            "with evaluating(self.module), torch.no_grad():",
+            "with torch.no_grad():",
+            "dropout and batch statistics of training decide",
+            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode"),
+        ),
+        (
+            "with evaluating(self.module), torch.enable_grad():",
+            "with torch.enable_grad():",
+            "gradients are those of training mode",
+            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode"),
         ),
         (
             "start += len(part)",
             "pass",
             "labels of the first batch are used for all",
-            ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode")
-            + ATTACKS_HONESTY(
-                "test_a_float32_flip_must_be_deeper_than_rounding",
-                "test_half_precision_modules_are_attacked_in_float32",
-            ),
+            ON_TORCH_MODEL,
         ),
     ),
     *mutants_of(
@@ -203,61 +211,37 @@ MUTANTS = [
             "count = np.sum(smallest[None, :] > at[:, None], axis=1)",
             "count = np.sum(smallest[None, :] >= at[:, None], axis=1)",
             "a point is robust at its own radius",
-            ATTACKS_TIGHT(
-                "test_curves_by_hand",
-                "test_misclassified_points_are_not_robust_and_all_points_count",
-            )
-            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+            ON_CURVE,
         ),
         (
             "smallest = np.min([one.radii for one in several], axis=0)",
             "smallest = np.max([one.radii for one in several], axis=0)",
             "the best case over attacks",
-            ATTACKS_TIGHT(
-                "test_curves_by_hand",
-                "test_misclassified_points_are_not_robust_and_all_points_count",
-            )
-            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+            ON_CURVE,
         ),
         (
             "check_pgd(steps, step_size, restarts)\n    right",
             "right",
             "an attack of no steps reads as robust",
-            ATTACKS_TIGHT(
-                "test_curves_by_hand",
-                "test_misclassified_points_are_not_robust_and_all_points_count",
-            )
-            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+            ON_CURVE,
         ),
         (
             "np.all([one.stuck for one in several], axis=0)",
             "np.any([one.stuck for one in several], axis=0)",
             "points that one attack resolved are called unresolved",
-            ATTACKS_TIGHT(
-                "test_curves_by_hand",
-                "test_misclassified_points_are_not_robust_and_all_points_count",
-            )
-            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+            ON_CURVE,
         ),
         (
             "if len({(len(one), one.unit) for one in several}) > 1:",
             "if False:",
             "pixels and raw units are mixed",
-            ATTACKS_TIGHT(
-                "test_curves_by_hand",
-                "test_misclassified_points_are_not_robust_and_all_points_count",
-            )
-            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+            ON_CURVE,
         ),
         (
             "low, high = wilson_interval(count, len(points), confidence)",
             "low, high = wilson_interval(count, len(right), confidence)",
             "the interval is for fewer points",
-            ATTACKS_TIGHT(
-                "test_curves_by_hand",
-                "test_misclassified_points_are_not_robust_and_all_points_count",
-            )
-            + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused"),
+            ON_CURVE,
         ),
     ),
     *mutants_of(
@@ -266,37 +250,25 @@ MUTANTS = [
             "certified = min(tree.certified, reach)",
             "certified = tree.certified",
             "certified beyond the witness",
-            RADII_TIGHT(
-                "test_linf_claims_no_more_than_its_witness_and_its_ball",
-                "test_linf_probes_steps_that_flip_only",
-            ),
+            ON_LINF,
         ),
         (
             "return min(tree.certified, guess), math.inf",
             "return tree.certified, math.inf",
             "certified beyond what was searched",
-            RADII_TIGHT(
-                "test_linf_claims_no_more_than_its_witness_and_its_ball",
-                "test_linf_probes_steps_that_flip_only",
-            ),
+            ON_LINF,
         ),
         (
             "if not tree.finished:\n        outcome = RadiusStatus.BUDGET",
             "if False:\n        outcome = RadiusStatus.BUDGET",
             "a spent budget is not named",
-            RADII_TIGHT(
-                "test_linf_claims_no_more_than_its_witness_and_its_ball",
-                "test_linf_probes_steps_that_flip_only",
-            ),
+            ON_LINF,
         ),
         (
             "if model.margins(point[None], label)[0] <= 0:",
             "if True:",
             "a step that does not flip is a witness",
-            RADII_TIGHT(
-                "test_linf_claims_no_more_than_its_witness_and_its_ball",
-                "test_linf_probes_steps_that_flip_only",
-            ),
+            ON_LINF,
         ),
     ),
     *mutants_of(
@@ -305,105 +277,49 @@ MUTANTS = [
             "certified = min(found.certified, attack)",
             "certified = found.certified",
             "certified beyond the witness",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "flipped(self.space, straight, hard[1])",
             "flipped(self.space, straight)",
             "the floor of `probability` without its slack is no bound",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "hard = task.readout.hard(int(np.sum(~own)))",
             "hard = task.readout.hard(1)",
             "the slack is that of one rival",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "if found.finished and self._empty(y):",
             "if found.finished:",
             "nothing found is called never flips",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "right = decision_margins(task.net, x, y, task.positive, task.readout) > 0",
             "right = decision_margins(task.net, x, y, task.positive, task.readout) >= 0",
             "a score of zero counts as right",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "            attack, witness = attacked or self._attacked(x, y)\n",
             "            pass\n",
             "an attack end is infinite where an attack finds a flip",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "return RadiusStatus.OPEN if found.finished else RadiusStatus.BUDGET",
             "return RadiusStatus.OPEN",
             "a spent budget is not named",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
         (
             "if attack < math.inf and certified >= attack * (1.0 - self.task.gap):",
             "if attack < math.inf:",
             "any bracket is called within the gap",
-            RADII_TIGHT(
-                "test_nothing_is_certified_beyond_the_witness",
-                "test_the_floor_of_probability_has_the_slack_of_its_rivals",
-                "test_a_score_of_zero_is_flipped",
-                "test_where_no_candidate_flips_an_attack_is_asked",
-                "test_nothing_found_is_not_never",
-                "test_how_a_search_ended",
-            ),
+            ON_RADII,
         ),
     ),
 ]

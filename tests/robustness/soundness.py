@@ -2,7 +2,7 @@
 
 `python -m tests.robustness.soundness 10000` runs the full number; the suite runs a seeded part.
 `--attacks` also runs our attacks on every case, and `--foolbox` foolbox's: none may be below a
-certificate.
+certificate. `--tree` answers by branch and bound where the list of pieces would do.
 """
 
 import sys
@@ -13,6 +13,7 @@ from tests.robustness.brute_force import brute_force_radius
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness import radii as radii_module
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.exact.witness import decision_margins
 from featavg.robustness.radii import radii
@@ -149,4 +150,6 @@ if __name__ == "__main__":
     chosen = [None] if "--attacks" in sys.argv else []
     if "--foolbox" in sys.argv:
         chosen += [["foolbox:L2DeepFoolAttack"], ["foolbox:DDNAttack"]]
+    if "--tree" in sys.argv:
+        radii_module.LISTED = 0
     print(check(numbers[1] if len(numbers) > 1 else 0, (numbers or [10_000])[0], chosen))

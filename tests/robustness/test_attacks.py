@@ -267,6 +267,9 @@ NET = binary(np.eye(4))
 POINTS = np.array([[3.0, 1.0, 0.0, 0.5], [2.0, 2.0, 1.0, 0.0]])
 
 
+CONSTANT = TwoLayer(np.zeros((4, 4)), np.array([1.0, 1, 0, 0]), NET.head)
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -282,7 +285,8 @@ POINTS = np.array([[3.0, 1.0, 0.0, 0.5], [2.0, 2.0, 1.0, 0.0]])
         ({"bounds": (0.0, 1.0)}, "outside the bounds"),
         ({"bounds": (1.0, 0.0)}, "bounds are"),
         ({"net": TwoLayer(np.eye(4), np.zeros(4), np.eye(4))}, "positive is missing"),
-        ({"net": TwoLayer(np.zeros((4, 4)), np.array([1.0, 1, 0, 0]), NET.head)}, "zero gradient"),
+        ({"net": CONSTANT}, "zero gradient"),
+        ({"net": CONSTANT, "norm": "linf"}, "zero gradient"),
     ],
 )
 def test_bad_input_is_told_in_a_sentence(change: dict[str, object], match: str) -> None:

@@ -98,6 +98,14 @@ def test_a_gradient_that_misleads_is_answered_by_the_default_and_told_otherwise(
     assert not usual.stuck.any()
 
 
+def test_random_starts_alone_answer_where_nothing_was_found() -> None:
+    plain = network_model(PLANE)
+    model = Misleading(plain.decision, plain.bounds, plain.space, net=plain.net)
+    label = np.ones(2, dtype=int)
+    problem = AttackProblem(model, X, label, model.margins(X, label))
+    assert RandomStarts()(problem).flipped.all()
+
+
 def test_random_starts_cost_nothing_where_they_are_not_needed() -> None:
     model = network_model(PLANE, bounds=(-9.0, 9.0))
     label = np.ones(2, dtype=int)

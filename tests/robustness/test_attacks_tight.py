@@ -119,6 +119,9 @@ def test_batches_of_a_module_keep_their_labels_and_evaluation_mode():
     np.testing.assert_allclose(answers[0], answers[1], rtol=1e-12)
     weights = module[0].weight.detach().numpy() / 0.25
     np.testing.assert_allclose(answers[0], weights[label] - weights[1 - label], rtol=1e-12)
+    scores = (x - 0.5) @ weights.T + module[0].bias.detach().numpy()
+    np.testing.assert_allclose(model.outputs(x), scores, rtol=1e-12)
+    assert module.training, "the mode it was in"
 
 
 # Descents.
@@ -238,6 +241,11 @@ def test_a_line_search_returns_flips_and_the_nearest_multiple():
     point, flipped = shorten(model, X, ONE, -X, np.array([5.0]))
     assert flipped.all()
     assert model.margins(point, ONE)[0] <= 0.0
+    # A network whose margins are all tiny: the smallest positive one is no flip either.
+    faint = network_model(replace(PLANE, head=1e-6 * PLANE.head))
+    point, flipped = shorten(faint, X, ONE, -X, np.array([5e-6]))
+    assert flipped.all()
+    assert faint.margins(point, ONE)[0] <= 0.0
     direction = -X / 5.0
     # 64 / 16 = 4 does not flip, 64 / 8 = 8 does.
     found = reach(model, X, ONE, direction, np.array([64.0]))
@@ -291,6 +299,15 @@ def test_polish_touches_the_score_and_keeps_the_nearest():
     x, label = np.array([[1.0, 3.0]]), np.zeros(1, dtype=int)
     end = polish(model, x, label, [AttackEnd(np.array([[9.0, 0.0]]), np.ones(1, dtype=bool))])
     assert end.radii(x, "l2")[0] == pytest.approx(np.sqrt(2.0), rel=1e-6)
+
+
+def test_a_box_makes_the_way_longer():
+    """3a + 4b = 1 is 0.4 away from (1, 0), but with b below 0; inside the box it is 2/3."""
+    net = TwoLayer(np.array([[3.0, 4.0], [-3.0, -4.0]]), np.array([-1.0, 1.0]), PLANE.head)
+    x = np.array([[1.0, 0.0]])
+    assert attack_suite(network_model(net), x, [1]).radii[0] == pytest.approx(0.4, rel=1e-6)
+    boxed = attack_suite(network_model(net, bounds=(0.0, 1.0)), x, [1])
+    assert boxed.radii[0] == pytest.approx(2 / 3, rel=1e-6)
 
 
 def test_polish_looks_at_every_piece_and_returns_the_nearest():

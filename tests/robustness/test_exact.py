@@ -35,7 +35,7 @@ def test_brute_force_agrees(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_tree_agrees_with_brute_force(seed, monkeypatch):
-    """The same with branch and bound instead of the list of pieces."""
+    """The same with branch and bound instead of the list of pieces; `--tree` of the command."""
     monkeypatch.setattr(radii_module, "LISTED", 0)
     found = check(100 + seed, 60)
     assert found["worst"] <= 1e-6

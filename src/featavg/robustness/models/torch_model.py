@@ -124,8 +124,8 @@ def torch_model(
     output, for labels -1 and +1; or `groups`, the coarse class of each output, for labels 0..C-1).
 
     Args:
-        module: put into evaluation mode here; its parameters receive no gradients. A module in
-            half precision (bfloat16, float16) is evaluated in float32, on a copy.
+        module: asked in evaluation mode and left in the mode it was in; its parameters receive no
+            gradients. A module in half precision (bfloat16, float16) is evaluated in float32, on a copy.
         bounds: of the input, or None for raw inputs.
         mean, std: numbers, or one for each channel.
         readout: a name from READOUTS, or a read-out of your own.
