@@ -237,8 +237,11 @@ def test_each_kind_gets_the_right_answer_and_is_left_as_it_was(kind, weights, di
     assert first.value == pytest.approx(expected.value, abs=0.02)
     assert first.null == pytest.approx(expected.null, abs=0.02)
     assert result.verdict == reference.verdict
-    # Attack ends on a few points: the same decision in other coordinates is attacked a little differently.
-    assert result.radii.median == pytest.approx(reference.radii.median, rel=0.15)
+    # The same decision, so image by image the same flip. What is left (3e-4 for a sigmoid) are the last
+    # digits of a probability, which its logarithm magnifies; without the hair that `confirmed` goes beyond
+    # the boundary they decided for single images whether a flip counted at all, and moved the median by 10%.
+    assert np.allclose(result.radii.attack, reference.radii.attack, rtol=2e-3)
+    assert np.all(np.isfinite(reference.radii.attack))
     assert (result.collapse is None) == (kind in WITHOUT_FEATURES)
     after = state(model)
     assert torch.equal(random, torch.get_rng_state())

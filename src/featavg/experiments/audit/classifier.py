@@ -16,6 +16,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from featavg.errors import InputError
+from featavg.nets.torch.image_nets import Normalise
 from featavg.nets.torch.inference import unchanged
 from featavg.nets.torch.outputs import Logits, kind_of, unwrapped
 from featavg.nets.torch.spy import device_of, watch
@@ -81,6 +82,7 @@ def classifier(
     like = next((p for p in module.parameters() if p.is_floating_point()), first)
     with unchanged(module), torch.enable_grad():
         wrapped = torch_model(module, bounds, mean, std)
+        _check_normalisation(module, wrapped)
         prepared = ((first.to(like.dtype) - wrapped.mean) / wrapped.std).requires_grad_()
         try:
             returned, seen = watch(module, prepared)
@@ -118,6 +120,13 @@ def _check_gradient(outputs: Tensor, x: Tensor) -> None:
         )
     if not bool(torch.isfinite(gradient).all()):
         raise InputError("model", "has a gradient that is not finite", "check its weights")
+
+
+def _check_normalisation(module: nn.Module, wrapped: TorchModel) -> None:
+    given = bool((wrapped.mean != 0).any() or (wrapped.std != 1).any())
+    if given and any(isinstance(part, Normalise) for part in module.modules()):
+        problem = "or std is given for a network that normalises its own input"
+        raise InputError("mean", problem, "leave out both")
 
 
 def _check_precision(module: nn.Module) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from featavg.experiments.audit.gradients import VALID_NULL, LayerGradient
+from featavg.experiments.audit.gradients import FEATURES, VALID_NULL, LayerGradient
 from featavg.experiments.audit.radii import DecisionRadii
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
 from featavg.figures.marks import Role, Style
@@ -69,14 +69,22 @@ def layers_figure(layers: Sequence[LayerGradient]) -> Figure:
         "layers",
         "Where the shared gradient means something",
         "A (95% interval) and its permutation null (5% to 95%) at each layer. A layer counts where the "
-        f"null exceeds {VALID_NULL:g}; the first such layer from the input on is reported.",
-        (Bars(tuple(layer.layer for layer in layers), bars, Axis("shared gradient")),),
+        f"null exceeds {VALID_NULL:g}; the first such layer from the input on is reported. Intervals "
+        "that leave the picture are cut; 5/19 is the fifth of 19 activations.",
+        (Bars(_ticks(layers), bars, Axis("shared gradient", range=(-0.5, 1.5))),),
     )
+
+
+def _ticks(layers: Sequence[LayerGradient]) -> tuple[str, ...]:
+    """Names that fit under a bar: 'activation 5 of 19' is 5/19."""
+    short = {FEATURES: "features"}
+    names = [short.get(layer.layer, layer.layer) for layer in layers]
+    return tuple(name.removeprefix("activation ").replace(" of ", "/") for name in names)
 
 
 def radii_figure(radii: DecisionRadii, twin: DecisionRadii | None) -> Figure:
     """Robust accuracy of the decision as it is, and of the twin's."""
-    networks: list[tuple[str, Role, DecisionRadii]] = [("this network", "averaged", radii)]
+    networks: list[tuple[str, Role, DecisionRadii]] = [("this network", "neutral", radii)]
     if twin is not None:
         networks.append(("twin with fine labels", "decoupled", twin))
     finite = np.concatenate([r.attack[np.isfinite(r.attack)] for _, _, r in networks])
@@ -112,7 +120,7 @@ def subclass_radii_figure(
     """The median radius of each sub-class."""
     medians = radii.by_subclass()
     values = [medians[j] if np.isfinite(medians[j]) else 0.0 for j in medians]
-    bars = [Bar("this network", values, "averaged")]
+    bars = [Bar("this network", values, "neutral")]
     if twin is not None:
         other = twin.by_subclass()
         finite = [other[j] if np.isfinite(other[j]) else 0.0 for j in medians]
@@ -120,8 +128,8 @@ def subclass_radii_figure(
     return Figure(
         "radii-by-subclass",
         "The median radius of each sub-class",
-        "Median of the smallest flip found; 0 where most images are decided wrongly anyway.",
-        (Bars(tuple(names[j] for j in medians), tuple(bars), Axis("median radius", radii.unit)),),
+        f"Median of the smallest flip found ({radii.unit}); 0 where most images are decided wrongly anyway.",
+        (Bars(tuple(names[j] for j in medians), tuple(bars), Axis("median radius")),),
     )
 
 
@@ -134,7 +142,7 @@ def accuracy_figure(
         return [100 * float(getattr(each, field)) for each in by_subclass]
 
     values, low, high = (percent(field) for field in ("value", "low", "high"))
-    bar = Bar("accuracy", values, "averaged", low, high)
+    bar = Bar("accuracy", values, "neutral", low, high)
     rules = (Rule(100 * overall.value, label="all images"),)
     panel = Bars(tuple(names), (bar,), Axis("accuracy", "%"), rules=rules)
     return Figure(

@@ -243,8 +243,10 @@ def _examined(
         folder,
         part(progress, 0.3, 1.0),
     )
+    accuracy = wilson(int((margins > 0).sum()), len(margins))
+    chance = float(np.bincount(data.coarse).max() / len(data.coarse))
     return {
-        "accuracy": wilson(int((margins > 0).sum()), len(margins)),
+        "accuracy": accuracy,
         "by_class": _each(margins > 0, data.coarse),
         "by_subclass": _each(margins > 0, fine),
         "layers": layers,
@@ -253,7 +255,7 @@ def _examined(
         "predicted": predicted,
         "measured": measured,
         "radii": distances,
-        "judgement": judge(read_at, discovery),
+        "judgement": judge(read_at, discovery, accuracy, chance),
         "readout": decision.readout.name,
     }
 

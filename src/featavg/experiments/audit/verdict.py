@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from featavg.experiments.audit.discovery import Discovery
     from featavg.experiments.audit.gain import FeatureGain
     from featavg.experiments.audit.radii import DecisionRadii
+    from featavg.measures.accuracy import Accuracy
     from featavg.measures.collapse import SubclassCollapse
 
 # The border between the two, halfway between what networks with fine and with coarse labels showed in a
@@ -22,7 +23,8 @@ COLLAPSED = 0.85
 RULE = (
     f"The shared gradient A is read at the first layer, from the input on, where its permutation null "
     f"exceeds {VALID_NULL:g}. If its 95% interval lies above {BORDER:g} the network averages, if it lies "
-    f"below, the network is decoupled; otherwise, or without such a layer, one cannot tell."
+    f"below, the network is decoupled; otherwise, without such a layer, or if the network decides no "
+    f"better than chance, one cannot tell."
 )
 
 
@@ -51,8 +53,21 @@ class Judgement:
         return {"verdict": self.verdict.value, "reason": self.reason, "rule": RULE}
 
 
-def judge(layer: LayerGradient | None, discovery: Discovery | None) -> Judgement:
-    """The rule, in a sentence."""
+def judge(
+    layer: LayerGradient | None, discovery: Discovery | None, accuracy: Accuracy, chance: float
+) -> Judgement:
+    """The rule, in a sentence.
+
+    Args:
+        accuracy: of the decision.
+        chance: the accuracy of always naming the most frequent class.
+    """
+    if accuracy.low <= chance:
+        return Judgement(
+            AuditVerdict.CANNOT_TELL,
+            f"The network decides hardly better than by always naming one class (accuracy {accuracy}, "
+            f"against {chance:.2%}): check the labels, `mean` and `std`.",
+        )
     if layer is None:
         return Judgement(
             AuditVerdict.CANNOT_TELL,
@@ -61,8 +76,8 @@ def judge(layer: LayerGradient | None, discovery: Discovery | None) -> Judgement
         )
     shared = layer.shared
     numbers = (
-        f"A = {shared.value:.2f} [{shared.low:.2f}, {shared.high:.2f}] at the layer '{layer.layer}', "
-        f"permutation null {shared.null:.2f}"
+        f"A = {shared.value:.2f} [{shared.low:.2f}, {shared.high:.2f}], where 1 is one direction for "
+        f"the whole class (at the layer '{layer.layer}', permutation null {shared.null:.2f})"
     )
     if shared.low > BORDER:
         verdict = AuditVerdict.AVERAGES
