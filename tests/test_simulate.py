@@ -19,7 +19,7 @@ from featavg.cli import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.experiments.simulation.presets import PRESETS, compose
-from featavg.experiments.simulation.run import Clock, load_simulation, simulate
+from featavg.experiments.simulation.run import RunClock, load_simulation, simulate
 from featavg.experiments.simulation.setting import Setting
 from featavg.training.train import Recipe, train
 
@@ -308,7 +308,7 @@ def test_the_clock_runs_from_zero_to_one() -> None:
     assert all(earlier <= later + 1e-12 for earlier, later in pairwise(shares))
     assert shares[0] < 0.1
     assert shares[-1] > 0.9
-    assert Clock(Setting()).share == 0.0
+    assert RunClock(Setting()).share == 0.0
 
 
 TINY = {"k": 4, "d": 60, "n": 20, "steps": 3}

@@ -14,8 +14,8 @@ from featavg.nets.torch.margin_cnn import MarginCNN  # noqa: E402
 from featavg.training.controllers.loss_based import LossBased  # noqa: E402
 from featavg.training.margin_network import attempt as attempts  # noqa: E402
 from featavg.training.margin_network import epoch, support  # noqa: E402
-from featavg.training.margin_network.epoch import Images, Measured  # noqa: E402
-from featavg.training.margin_network.network_pass import ROUND_OFF, Activations  # noqa: E402
+from featavg.training.margin_network.epoch import ImageTensors, Measured  # noqa: E402
+from featavg.training.margin_network.network_pass import ROUND_OFF, PassActivations  # noqa: E402
 from featavg.training.margin_network.run import MarginRun  # noqa: E402
 from featavg.training.margin_network.settings import MarginSettings, SupportRule  # noqa: E402
 from featavg.training.margin_network.support import support_of  # noqa: E402
@@ -25,16 +25,16 @@ SETTINGS = MarginSettings(
 )
 
 
-def images(margins: list[float]) -> Images:
-    """Pictures of one pixel, which is the margin that `plain_forward` gives them."""
+def images(margins: list[float]) -> ImageTensors:
+    """Images of one pixel, which is the margin that `plain_forward` gives them."""
     x = torch.tensor(margins, dtype=torch.float64).reshape(-1, 1, 1, 1)
-    return Images(x, torch.zeros(len(margins), dtype=torch.int64))
+    return ImageTensors(x, torch.zeros(len(margins), dtype=torch.int64))
 
 
 def plain_forward(params, x):
     pixel = x.reshape(len(x), 1)
     outputs = torch.cat([pixel, torch.zeros_like(pixel)], dim=1)
-    return Activations(*([outputs] * len(Activations._fields)))
+    return PassActivations(*([outputs] * len(PassActivations._fields)))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from featavg.errors import InputError
 from featavg.experiments.sweep import run as run_module
 from featavg.experiments.sweep.engines import Serial, engine_named
 from featavg.experiments.sweep.measures import MEASURES
-from featavg.experiments.sweep.plan import Axis, Plan
+from featavg.experiments.sweep.plan import Plan, SweepAxis
 from featavg.experiments.sweep.work import Job, described, failed_rows, work
 from featavg.report.sweep_page import write_sweep
 from featavg.storage.index import VERSION, RunIndex
@@ -65,7 +65,7 @@ class Counting(Serial):
     ],
 )
 def test_an_axis_is_written_as_text(text, values):
-    assert Axis.parse(text).values == values
+    assert SweepAxis.parse(text).values == values
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_an_axis_is_written_as_text(text, values):
 )
 def test_a_wrong_axis_is_answered_by_one_sentence(text, part):
     with pytest.raises(InputError, match="vary") as refused:
-        Axis.parse(text)
+        SweepAxis.parse(text)
     assert part in str(refused.value)
 
 
 @pytest.mark.parametrize("way", ["random", "sobol"])
 def test_random_points_stay_between_the_ends_and_repeat(way):
-    axes = (Axis("cosine", (0.0, 0.8)), Axis("d", (100, 10**6), log=True))
+    axes = (SweepAxis("cosine", (0.0, 0.8)), SweepAxis("d", (100, 10**6), log=True))
     plan = Plan({}, axes, way=way, samples=6)
     points = list(plan.points())
     assert points == list(plan.points())

@@ -8,7 +8,7 @@ import pytest
 import featavg
 from featavg.experiments.simulation.setting import Setting
 from featavg.experiments.sweep.measures import MEASURES
-from featavg.experiments.sweep.plan import Axis, _between
+from featavg.experiments.sweep.plan import SweepAxis, _between
 from featavg.experiments.sweep.work import described, run_id
 
 LOSS = MEASURES["loss"]
@@ -33,13 +33,13 @@ def test_a_seed_is_the_same_run_alone_and_in_company():
 
 
 def test_points_of_an_axis():
-    assert Axis.parse("d=1e2:1e4:3:log").values == (100, 1000, 10000)
-    assert Axis.parse("d=100:300:3").values == (100, 200, 300)
-    log, straight = Axis("sigma", (1.0, 100.0), log=True), Axis("sigma", (1.0, 100.0))
+    assert SweepAxis.parse("d=1e2:1e4:3:log").values == (100, 1000, 10000)
+    assert SweepAxis.parse("d=100:300:3").values == (100, 200, 300)
+    log, straight = SweepAxis("sigma", (1.0, 100.0), log=True), SweepAxis("sigma", (1.0, 100.0))
     assert _between(log, 0.5) == pytest.approx(10.0)
     assert _between(straight, 0.5) == pytest.approx(50.5)
-    assert _between(Axis("k", (2, 10)), 0.5) == 6
-    assert {_between(Axis("stepper", ("gd", "adam")), s) for s in np.linspace(0, 1, 5)} == {
+    assert _between(SweepAxis("k", (2, 10)), 0.5) == 6
+    assert {_between(SweepAxis("stepper", ("gd", "adam")), s) for s in np.linspace(0, 1, 5)} == {
         "gd",
         "adam",
     }

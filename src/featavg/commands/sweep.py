@@ -94,7 +94,7 @@ def _asked(
     """The fields that stay and the axes, from the file and from the flags."""
     from featavg.errors import InputError
     from featavg.experiments.simulation import read_table
-    from featavg.experiments.sweep import Axis
+    from featavg.experiments.sweep import SweepAxis
 
     base: dict[str, Any] = {}
     axes: list[Any] = []
@@ -102,14 +102,16 @@ def _asked(
         given = read_table(config)
         for name, values in dict(given.pop("vary", {})).items():
             text = isinstance(values, str)
-            axes.append(Axis.parse(f"{name}={values}") if text else Axis(name, tuple(values)))
+            axes.append(
+                SweepAxis.parse(f"{name}={values}") if text else SweepAxis(name, tuple(values))
+            )
         base |= given
     for assignment in fixed:
         try:
-            axis = Axis.parse(assignment)
+            axis = SweepAxis.parse(assignment)
         except InputError as error:
             raise InputError("set", error.problem, "write field=value") from error
         if len(axis.values) != 1:
             raise InputError("set", f"is {assignment!r}", "give one value, or use --vary")
         base[axis.field] = axis.values[0]
-    return base, axes + [Axis.parse(text) for text in vary]
+    return base, axes + [SweepAxis.parse(text) for text in vary]

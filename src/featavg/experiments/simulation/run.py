@@ -203,7 +203,7 @@ def _train(
     states: Path | None,
     seconds: float,
 ) -> Trajectory:
-    clock = Clock(setting)
+    clock = RunClock(setting)
     before = setting.each_labels.index(labels)
 
     def report(share_done: float, note: str) -> None:
@@ -221,7 +221,7 @@ def _train(
     )
 
 
-class Clock:
+class RunClock:
     """How much of the time span has passed: a run to a time has no number of steps to count."""
 
     def __init__(self, setting: Setting) -> None:

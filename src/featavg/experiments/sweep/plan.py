@@ -21,12 +21,12 @@ _NOT_VARIED = ("seeds", "data", "save_every")
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """One field and the values it takes; a range for random points has two ends.
 
-    >>> Axis.parse("cosine=0:0.9:4").values
+    >>> SweepAxis.parse("cosine=0:0.9:4").values
     (0.0, 0.3, 0.6, 0.9)
-    >>> Axis.parse("stepper=gd,adam").values, Axis.parse("d=1e3:1e6:4:log").values
+    >>> SweepAxis.parse("stepper=gd,adam").values, SweepAxis.parse("d=1e3:1e6:4:log").values
     (('gd', 'adam'), (1000, 10000, 100000, 1000000))
     """
 
@@ -35,7 +35,7 @@ class Axis:
     log: bool = False
 
     @staticmethod
-    def parse(text: str) -> Axis:
+    def parse(text: str) -> SweepAxis:
         """`field=a,b,c` or `field=low:high:count[:log]`."""
         name, equals, given = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -43,7 +43,7 @@ class Axis:
             raise InputError("vary", f"is {text!r}", "write field=a,b,c or field=low:high:count")
         known_field(name)
         if ":" not in given:
-            return Axis(name, tuple(_value(name, part) for part in given.split(",")))
+            return SweepAxis(name, tuple(_value(name, part) for part in given.split(",")))
         ends = given.split(":")
         log = len(ends) == 4 and ends[3] == "log"
         if len(ends) not in (3, 4) or (len(ends) == 4 and not log):
@@ -52,7 +52,7 @@ class Axis:
             low, high, count = float(ends[0]), float(ends[1]), int(ends[2])
         except ValueError:
             raise InputError("vary", f"is {text!r}", "give numbers for a range") from None
-        return Axis(name, _range(name, low, high, count, log), log)
+        return SweepAxis(name, _range(name, low, high, count, log), log)
 
 
 def known_field(name: str) -> str:
@@ -107,7 +107,7 @@ class Plan:
     """
 
     base: Mapping[str, Any]
-    axes: tuple[Axis, ...]
+    axes: tuple[SweepAxis, ...]
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     way: str = "grid"
     samples: int = 0
@@ -161,7 +161,7 @@ class Plan:
         return Setting(**{name: value for name, value in values.items() if value is not None})
 
 
-def _between(axis: Axis, share: float) -> Any:
+def _between(axis: SweepAxis, share: float) -> Any:
     """The value at `share` of an axis: between its ends if they are numbers, else one of them."""
     values: Sequence[Any] = axis.values
     if not all(isinstance(value, int | float) for value in values) or len(values) == 1:

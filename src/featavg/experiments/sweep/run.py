@@ -12,7 +12,7 @@ from featavg.errors import InputError
 from featavg.experiments.sweep.arrays import keep_arrays
 from featavg.experiments.sweep.engines import Engine, engine_named
 from featavg.experiments.sweep.measures import Measure, measures_named
-from featavg.experiments.sweep.plan import Axis, Plan, known_field
+from featavg.experiments.sweep.plan import Plan, SweepAxis, known_field
 from featavg.experiments.sweep.table import Sweep
 from featavg.experiments.sweep.work import Job, described, run_id
 from featavg.progress import Progress, silent
@@ -24,7 +24,7 @@ MANY = 100_000
 
 
 def sweep(
-    vary: Mapping[str, Iterable[Any]] | Sequence[str | Axis],
+    vary: Mapping[str, Iterable[Any]] | Sequence[str | SweepAxis],
     store: str | Path = "featavg-sweep",
     *,
     measures: str | tuple[str, ...] = ("index", "radii"),
@@ -128,12 +128,12 @@ def _compute(
         progress(done / len(jobs), f"{done} of {len(jobs)} settings")
 
 
-def _axes(vary: Mapping[str, Iterable[Any]] | Sequence[str | Axis]) -> tuple[Axis, ...]:
+def _axes(vary: Mapping[str, Iterable[Any]] | Sequence[str | SweepAxis]) -> tuple[SweepAxis, ...]:
     if isinstance(vary, Mapping):
-        axes = tuple(Axis(known_field(name), tuple(values)) for name, values in vary.items())
+        axes = tuple(SweepAxis(known_field(name), tuple(values)) for name, values in vary.items())
     else:
         given = [vary] if isinstance(vary, str) else vary
-        axes = tuple(Axis.parse(one) if isinstance(one, str) else one for one in given)
+        axes = tuple(SweepAxis.parse(one) if isinstance(one, str) else one for one in given)
     if not axes:
         raise InputError("vary", "is empty", "name at least one field, as cosine=0:0.9:10")
     return axes

@@ -12,7 +12,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import (
-    Images,
+    ImageTensors,
     Measured,
     descend_once,
     light_samples,
@@ -67,7 +67,7 @@ def next_plan(run: MarginRun, ahead: int = 0) -> AttemptPlan:
     )
 
 
-def attempt(plan: AttemptPlan, data: Images, tick: Tick | None = None) -> AttemptResult:
+def attempt(plan: AttemptPlan, data: ImageTensors, tick: Tick | None = None) -> AttemptResult:
     """SGD through the data once, and the loss after it. `tick` hears how much is done."""
     name = f"margin-pass-{plan.epoch}-{plan.attempt}"
     order = stream(plan.seed, name).permutation(len(data.y))

@@ -43,7 +43,7 @@ _CHUNK = 200
 _FLAT = 40.0
 
 
-class Images(NamedTuple):
+class ImageTensors(NamedTuple):
     """Training images as torch wants them (n x s x s x 1) and their labels."""
 
     x: torch.Tensor
@@ -79,7 +79,7 @@ def light_samples(log_losses: Float[ndarray, " n"], log_scale: float) -> Bool[nd
 
 def descend_once(
     params: Params,
-    data: Images,
+    data: ImageTensors,
     order: Int[ndarray, " n"],
     light: ndarray,
     *,
@@ -117,7 +117,7 @@ def descend_once(
 
 def measure(
     params: Params,
-    data: Images,
+    data: ImageTensors,
     before: Float[ndarray, " n"] | None = None,
     limit: float = math.inf,
 ) -> Measured | None:

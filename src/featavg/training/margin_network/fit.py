@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from featavg.data.images import Images as Pictures
+from featavg.data.images import Images
 from featavg.errors import InputError, finite, whole
 from featavg.storage.folders import folder_exists
 from featavg.storage.locks import locked
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.attempt import AttemptResult, Tick, attempt, next_plan
-from featavg.training.margin_network.epoch import Images, Measured
+from featavg.training.margin_network.epoch import ImageTensors, Measured
 from featavg.training.margin_network.run import (
     MarginRun,
     digest_of,
@@ -49,7 +49,7 @@ def begin(settings: MarginSettings) -> MarginRun:
     return MarginRun(settings, params, guess, None, settings.controller.rate)
 
 
-def advance(run: MarginRun, data: Images, tick: Tick | None = None) -> bool:
+def advance(run: MarginRun, data: ImageTensors, tick: Tick | None = None) -> bool:
     """Attempt one pass; True if it counts. `tick` hears how much of the pass is done."""
     started = time.perf_counter()
     result = attempt(next_plan(run), data, tick)
@@ -120,7 +120,7 @@ def _entry(run: MarginRun, measured: Measured, left_out: int) -> dict[str, Any]:
 def fit(
     folder: Path,
     settings: MarginSettings,
-    pictures: Pictures,
+    pictures: Images,
     *,
     epochs: int,
     until: float = -math.inf,
@@ -161,7 +161,7 @@ def _found(folder: Path, settings: MarginSettings, digest: str) -> MarginRun:
 def _train(
     folder: Path,
     run: MarginRun,
-    data: Images,
+    data: ImageTensors,
     epochs: int,
     until: float,
     progress: Callable[[MarginRun, bool], None] | None,
@@ -199,7 +199,7 @@ def _ending(run: MarginRun, epochs: int, until: float) -> Outcome:
 @contextmanager
 def _steps(
     run: MarginRun,
-    data: Images,
+    data: ImageTensors,
     tick: Callable[[MarginRun, float], None] | None,
     workers: int,
 ) -> Iterator[Iterator[bool]]:
@@ -216,12 +216,12 @@ def _steps(
         yield _settled(run, results, tick)
 
 
-def _one_by_one(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
+def _one_by_one(run: MarginRun, data: ImageTensors, tick: Tick | None) -> Iterator[bool]:
     while True:
         yield advance(run, data, tick)
 
 
-def _round_by_round(run: MarginRun, data: Images, tick: Tick | None) -> Iterator[bool]:
+def _round_by_round(run: MarginRun, data: ImageTensors, tick: Tick | None) -> Iterator[bool]:
     while True:
         started = time.perf_counter()
         result = play_round(run, data, tick)

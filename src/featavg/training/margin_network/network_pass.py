@@ -19,7 +19,7 @@ ROUND_OFF = 1e-7
 Params = dict[str, "torch.Tensor"]
 
 
-class Activations(NamedTuple):
+class PassActivations(NamedTuple):
     """What a forward pass keeps for the backward pass; images are channels last."""
 
     x: torch.Tensor
@@ -31,7 +31,7 @@ class Activations(NamedTuple):
     outputs: torch.Tensor
 
 
-def forward(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> Activations:
+def forward(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> PassActivations:
     """One forward pass without autograd.
 
     The images must be channels last, in fact and not only by name (one channel leaves that open):
@@ -48,7 +48,7 @@ def forward(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> Activations:
     active2 = pooled.relu_().permute(0, 2, 3, 1).reshape(len(x), -1)
     active3 = functional.linear(active2, params["fc1.weight"], params.get("fc1.bias")).relu_()
     out = functional.linear(active3, params["fc2.weight"], params.get("fc2.bias"))
-    return Activations(x, index1, active1, index2, active2, active3, out)
+    return PassActivations(x, index1, active1, index2, active2, active3, out)
 
 
 def that_matter(weights: torch.Tensor, batch: int) -> torch.Tensor | None:
@@ -58,11 +58,11 @@ def that_matter(weights: torch.Tensor, batch: int) -> torch.Tensor | None:
     return None if light == 0 else order[light:].sort().values
 
 
-def rows_of(kept: Activations, rows: torch.Tensor | None) -> Activations:
+def rows_of(kept: PassActivations, rows: torch.Tensor | None) -> PassActivations:
     """Some rows of all activations."""
     if rows is None:
         return kept
-    return Activations(*(_select(part, rows) for part in kept))
+    return PassActivations(*(_select(part, rows) for part in kept))
 
 
 def _select(part: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -72,7 +72,7 @@ def _select(part: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return part.permute(0, 2, 3, 1).index_select(0, rows).permute(0, 3, 1, 2)
 
 
-def descend(params: Params, kept: Activations, slopes: torch.Tensor, rate: float) -> None:
+def descend(params: Params, kept: PassActivations, slopes: torch.Tensor, rate: float) -> None:
     """params -= rate * gradient, given dL/dF; the layers' gradients are applied as they arise.
 
     A layer is updated only after its old weights have passed the slopes on to the layer below.

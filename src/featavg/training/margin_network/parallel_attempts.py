@@ -20,7 +20,7 @@ from multiprocessing.sharedctypes import Synchronized
 from numpy import ndarray
 
 from featavg.training.margin_network.attempt import AttemptPlan, AttemptResult, attempt, next_plan
-from featavg.training.margin_network.epoch import Images
+from featavg.training.margin_network.epoch import ImageTensors
 from featavg.training.margin_network.run import MarginRun
 
 
@@ -29,7 +29,9 @@ class _OvertakenError(Exception):
 
 
 @contextmanager
-def side_by_side(run: MarginRun, data: Images, workers: int) -> Iterator[Iterator[AttemptResult]]:
+def side_by_side(
+    run: MarginRun, data: ImageTensors, workers: int
+) -> Iterator[Iterator[AttemptResult]]:
     """The results of the attempts of `run`, in order, made by so many processes.
 
     The caller settles each result into `run` before it asks for the next.
@@ -88,7 +90,7 @@ def _ctrl_c_held() -> Iterator[None]:
 
 
 # What a worker holds: the data, and the number of passes that count so far.
-_held: list[tuple[Images, Synchronized[int]]] = []
+_held: list[tuple[ImageTensors, Synchronized[int]]] = []
 
 
 def _begin(
@@ -103,7 +105,7 @@ def _begin(
 
     torch.set_num_threads(threads)
     pixels = torch.from_numpy(x).as_strided(x.shape, strides)
-    _held.append((Images(pixels, torch.from_numpy(y)), counted))
+    _held.append((ImageTensors(pixels, torch.from_numpy(y)), counted))
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.data.images import Images as Pictures
+from featavg.data.images import Images
 from featavg.errors import InputError
 from featavg.storage.folders import read_folder, write_folder
-from featavg.training.margin_network.epoch import Images
+from featavg.training.margin_network.epoch import ImageTensors
 from featavg.training.margin_network.settings import MarginSettings, settings_of
 from featavg.training.trajectory import Outcome
 
@@ -69,15 +69,15 @@ def tensors(params: dict[str, ndarray]) -> dict[str, torch.Tensor]:
     }
 
 
-def images_of(pictures: Pictures) -> Images:
+def images_of(pictures: Images) -> ImageTensors:
     """The data as torch wants it: pixels in [0, 1], not centred."""
     import torch
 
     x = np.ascontiguousarray(pictures.unit.transpose(0, 2, 3, 1))
-    return Images(torch.from_numpy(x), torch.from_numpy(pictures.fine.astype(np.int64)))
+    return ImageTensors(torch.from_numpy(x), torch.from_numpy(pictures.fine.astype(np.int64)))
 
 
-def refuse_twins(pictures: Pictures) -> None:
+def refuse_twins(pictures: Images) -> None:
     """One picture with two labels can never be fitted: say so before hours of trying."""
     seen: dict[bytes, int] = {}
     for number, (row, label) in enumerate(zip(pictures.pixels, pictures.fine, strict=True)):
@@ -90,7 +90,7 @@ def refuse_twins(pictures: Pictures) -> None:
             )
 
 
-def digest_of(data: Images) -> str:
+def digest_of(data: ImageTensors) -> str:
     """What tells this data from other data in a checkpoint."""
     code = hashlib.sha256(data.x.numpy().tobytes())
     code.update(data.y.numpy().tobytes())

@@ -24,7 +24,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.training.controllers.loss_based import LossBased
-from featavg.training.margin_network.epoch import Images, Measured, descend_once, measure
+from featavg.training.margin_network.epoch import ImageTensors, Measured, descend_once, measure
 from featavg.training.margin_network.run import MarginRun, tensors
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def support_of(
 
 
 def play_round(
-    run: MarginRun, data: Images, tick: Callable[[float], None] | None = None
+    run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None
 ) -> RoundResult:
     """One round from where `run` stands; a function of that, so that a killed run goes on alike."""
     rule = run.settings.support
@@ -110,7 +110,7 @@ class _Trainer:
     """The parameters and the rate within one round."""
 
     run: MarginRun
-    part: Images
+    part: ImageTensors
     params: dict[str, torch.Tensor]
     rate: float
     passes: int = 0
@@ -155,10 +155,10 @@ class _Trainer:
         )
 
 
-def _rows(data: Images, members: Int[ndarray, " m"]) -> Images:
+def _rows(data: ImageTensors, members: Int[ndarray, " m"]) -> ImageTensors:
     import torch
 
     if len(members) == len(data.y):
         return data
     index = torch.from_numpy(members)
-    return Images(data.x[index], data.y[index])
+    return ImageTensors(data.x[index], data.y[index])

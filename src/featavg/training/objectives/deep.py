@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.data.blocks import RowBlocks
-from featavg.errors import InputError, one_of
+from featavg.errors import one_of
 from featavg.nets.deep import Deep
 from featavg.shapes import PerSeed
-from featavg.training.losses import Loss, LossValue, check_targets
-from featavg.training.objectives.objective import Params, check_points, chosen_rows
+from featavg.training.losses import Loss, LossValue
+from featavg.training.objectives.objective import MeanOverPoints, Params
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +47,7 @@ class DeepEvaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class DeepObjective:
+class DeepObjective(MeanOverPoints):
     """The mean loss of a deep network as a function of its weights and biases.
 
     Args:
@@ -60,41 +58,15 @@ class DeepObjective:
         trainable: names of the network's arrays ("weights1", "biases1", ...); all of them if empty.
     """
 
-    x: Float[ndarray, "*s n N"]
-    targets: Int[ndarray, "*s n"]
     net: Deep
     loss: Loss
     trainable: Sequence[str] = field(default=())
 
     def __post_init__(self) -> None:
-        check_points(self.x, self.targets)
-        if self.x.shape[-1] != self.net.dimension:
-            problem = f"has {self.x.shape[-1]} columns"
-            raise InputError("x", problem, f"the network reads {self.net.dimension}")
-        check_targets(self.targets, self.net.outputs)
+        self._check(self.net.dimension, self.net.outputs)
         object.__setattr__(self, "trainable", tuple(self.trainable) or tuple(self.net.arrays()))
         for name in self.trainable:
             one_of("trainable", name, self.net.arrays())
-
-    @property
-    def data(self) -> Sequence[ndarray]:
-        """The points and their targets."""
-        return self.x, self.targets
-
-    @property
-    def points(self) -> int:
-        """The number of points."""
-        return self.x.shape[-2]
-
-    def on(self, rows: Int[ndarray, "*s b"]) -> DeepObjective:
-        """The mean loss of some of the points."""
-        x, targets = chosen_rows(self.x, self.targets, rows)
-        return replace(self, x=x, targets=targets)
-
-    @cached_property
-    def blocks(self) -> RowBlocks:
-        """The points, cut so that known zeros are skipped."""
-        return RowBlocks(self.x)
 
     @cached_property
     def skips_zeros(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -108,6 +108,46 @@ class OnProducts(Protocol):
         """The points."""
 
 
+PointsObjective = TypeVar("PointsObjective", bound="MeanOverPoints")
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOverPoints:
+    """What every mean loss over points has, whatever the network: the points, and parts of them."""
+
+    x: Float[ndarray, "*s n N"]
+    targets: Int[ndarray, "*s n"]
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The points and their targets."""
+        return self.x, self.targets
+
+    @property
+    def points(self) -> int:
+        """The number of points."""
+        return self.x.shape[-2]
+
+    def on(self: PointsObjective, rows: Int[ndarray, "*s b"]) -> PointsObjective:
+        """The mean loss of some of the points."""
+        x, targets = chosen_rows(self.x, self.targets, rows)
+        return replace(self, x=x, targets=targets)
+
+    @cached_property
+    def blocks(self) -> RowBlocks:
+        """The points, cut so that known zeros are skipped."""
+        return RowBlocks(self.x)
+
+    def _check(self, dimension: int, outputs: int) -> None:
+        """Raise an error unless a network of this size can read the points."""
+        check_points(self.x, self.targets)
+        if self.x.shape[-1] != dimension:
+            raise InputError(
+                "x", f"has {self.x.shape[-1]} columns", f"the network reads {dimension}"
+            )
+        check_targets(self.targets, outputs)
+
+
 @dataclass(frozen=True, eq=False)
 class TwoLayerEvaluation:
     """A two-layer network on its training set: forward pass now, backward pass when needed."""
@@ -143,7 +183,7 @@ class TwoLayerEvaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayerObjective:
+class TwoLayerObjective(MeanOverPoints):
     """The mean loss of a two-layer network, differentiated in closed form.
 
     With z = X W^T + b and F = relu(z) A^T:
@@ -158,39 +198,12 @@ class TwoLayerObjective:
         trainable: which of "weights", "biases", "head".
     """
 
-    x: Float[ndarray, "*s n N"]
-    targets: Int[ndarray, "*s n"]
     net: TwoLayer
     loss: Loss
     trainable: Sequence[str] = ("weights", "biases")
 
     def __post_init__(self) -> None:
-        check_points(self.x, self.targets)
-        if self.x.shape[-1] != self.net.dimension:
-            raise InputError(
-                "x", f"has {self.x.shape[-1]} columns", f"the network reads {self.net.dimension}"
-            )
-        check_targets(self.targets, self.net.outputs)
-
-    @property
-    def data(self) -> Sequence[ndarray]:
-        """The points and their targets."""
-        return self.x, self.targets
-
-    @property
-    def points(self) -> int:
-        """The number of points."""
-        return self.x.shape[-2]
-
-    def on(self, rows: Int[ndarray, "*s b"]) -> TwoLayerObjective:
-        """The mean loss of some of the points."""
-        x, targets = chosen_rows(self.x, self.targets, rows)
-        return replace(self, x=x, targets=targets)
-
-    @cached_property
-    def blocks(self) -> RowBlocks:
-        """The points, cut so that known zeros are skipped."""
-        return RowBlocks(self.x)
+        self._check(self.net.dimension, self.net.outputs)
 
     def params_of(self, net: TwoLayer) -> Params:
         """The trainable arrays of a network."""
