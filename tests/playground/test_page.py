@@ -54,6 +54,9 @@ def test_it_opens_trains_and_asks_nobody(opened, rested):
     page = opened()
     page.wait_for_selector("html[data-ready]", timeout=30_000)
     first = page.evaluate("performance.now()")
+    # While it still plays: which plane is shown, and why the choice is there.
+    assert page.input_value("#plane-a") == "1"
+    assert page.input_value("#plane-b") == "6"
     rested(page, step=100, timeout=120_000)
     mean = "(list) => list.reduce((a, b) => a + b, 0) / list.length"
     step = page.evaluate(f"({mean})(playground.experiment.stepTimes)")
@@ -260,6 +263,12 @@ def test_nothing_overlaps_or_runs_off_the_screen(opened, rested, width, scheme):
     )
     assert overlaps == []
     quiet(page)
+
+
+def test_on_a_phone_the_networks_come_before_the_settings(opened):
+    for width, unfolded in ((390, 0), (1440, 1)):
+        page = opened(SMALL, width=width)
+        assert page.locator(".settings details[open]").count() == unfolded
 
 
 def test_motion_is_left_out_where_it_is_unwelcome(opened, rested):

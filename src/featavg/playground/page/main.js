@@ -31,6 +31,8 @@ class Page {
     });
     this.experiment = new Experiment(setting, () => this.wantDrawing(), (sentence) => this.say([`Something went wrong: ${sentence}. Reset, or report it.`]));
     this.views.onSeen = () => this.wantDrawing();
+    // On a phone what happens comes before what can be changed.
+    document.querySelector(".settings details").open = !matchMedia("(max-width: 760px)").matches;
     this.transport();
     this.planes();
     this.storyteller();
@@ -50,6 +52,7 @@ class Page {
     else if (!linked || setting.story === 0) this.experiment.play(FIRST_RUN);
     this.tellStory(setting.story);
     this.controls.show(setting);
+    this.fillPlanes();
   }
 
   follow() {
