@@ -21,6 +21,9 @@ from featavg.experiments.simulation.run import load_simulation, simulate
 from featavg.experiments.simulation.setting import Setting
 
 POINTS = {"x": np.eye(4)[np.arange(12) % 4] + 0.1, "clusters": np.arange(12) % 4}
+MODEL = (
+    "from torch import nn\n\ndef net():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))\n"
+)
 FILES: dict[str, Callable[[Path], object]] = {
     "impossible.csv": lambda path: path.write_text("1,2\n2,1\n"),
     "words.csv": lambda path: path.write_text("1,two\n2,1\n"),
@@ -48,6 +51,8 @@ FILES: dict[str, Callable[[Path], object]] = {
     "test5.npz": lambda path: np.savez(
         path, **POINTS, x_test=np.ones((2, 4)), clusters_test=[0, 5]
     ),
+    "single.npz": lambda path: np.savez(path, x=POINTS["x"], clusters=0 * POINTS["clusters"]),
+    "tiny_model.py": lambda path: path.write_text(MODEL),
     "objects.npz": lambda path: np.savez(path, x=np.array([{}], dtype=object), clusters=[0]),
     "plain.npy": lambda path: np.save(path, POINTS["x"]),
     "damaged.npz": lambda path: path.write_bytes(b"PK\x03\x04 not really"),
@@ -133,6 +138,7 @@ CASES = [
     ("simulate --data narrow.npz", "d is 2, below k = 4"),
     ("simulate --data zero.npz", "average to zero"),
     ("simulate --data outside.npz", "positive names clusters outside 0..3"),
+    ("simulate --data single.npz", "single.npz) has one cluster: give at least two"),
     ("simulate --data floats.npz", "has positive of shape (1,)"),
     ("simulate --data test.npz", "has 9 columns in x_test and 4 in x"),
     ("simulate --data test5.npz", "has label 5 in clusters_test"),
@@ -151,6 +157,13 @@ CASES = [
     ("presets --show nobody", "preset is 'nobody'"),
     ("presets --k -1", "k is -1"),
     ("presets --show theorem --k 0", "k is 0"),
+    ("images table --networks wide", "networks is 'wide': choose one of two-layer"),
+    ("images table --trainings none", "trainings is 'none': choose one of cross-entropy"),
+    (
+        "audit tiny_model:net --data digits --images 9 --mean 1,2",
+        "mean has 2 numbers for inputs of",
+    ),
+    ("audit tiny_model:net --data digits --images 9 --std 1,2", "std has 2 numbers for inputs of"),
     # typer's own refusals
     ("simulate --k many", "--k"),
     ("simulate --kk 3", "--kk"),

@@ -7,7 +7,8 @@ import types
 
 import pytest
 
-from featavg.progress import ProgressBar, part, silent
+from featavg.boundary import guarded
+from featavg.progress import Progress, ProgressBar, part, silent
 
 
 class Screen(io.StringIO):
@@ -107,3 +108,30 @@ def test_a_part_is_mapped_into_the_whole_and_nobody_may_watch():
     part(lambda share, note: seen.append((share, note)), 0.25, 0.75)(0.5, "x")
     assert seen == [(0.5, "x")]
     assert part(None, 0.0, 1.0) is silent
+
+
+def test_an_absurd_size_is_announced_once_by_the_speed_of_its_first_seconds(clock):
+    for screen in (io.StringIO(), Screen()):
+        with ProgressBar(stream=screen) as bar:
+            work(bar, clock, per_second=1e-6)
+        told = screen.getvalue()
+        assert told.count("This takes about 12 days at this speed; Ctrl-C stops it.") == 1
+
+
+def test_what_was_estimated_or_is_short_is_not_announced(clock):
+    for bar in (ProgressBar(stream=io.StringIO(), expected=1e6), ProgressBar(stream=io.StringIO())):
+        work(bar, clock, per_second=1e-6 if bar.expected else 0.01)
+        assert "This takes" not in bar.stream.getvalue()
+
+
+def slow(count: int, progress: Progress | None = None) -> bool:
+    return progress is not None
+
+
+def test_python_calls_show_a_bar_where_somebody_watches_and_said_nothing(monkeypatch):
+    public = guarded(slow)
+    assert not public(3)
+    monkeypatch.setattr(sys, "stderr", Screen())
+    assert public(3)
+    assert not public(3, None)
+    assert not public(3, progress=None)

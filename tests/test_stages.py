@@ -21,7 +21,7 @@ ORDER = (
     "commands",
 )
 # Every stage may use these; they use no stage.
-SHARED = ("storage",)
+SHARED = ("boundary", "storage")
 LARGEST_FOLDER = 20
 
 

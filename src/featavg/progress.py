@@ -33,6 +33,8 @@ Progress: TypeAlias = Callable[[float, str], None]
 PATIENCE = 2.0
 # Seconds between two lines in a log, and between two changes of a bar in a notebook.
 LINE_EVERY, NOTEBOOK_EVERY = 5.0, 0.25
+# Seconds from which on a run is announced: whoever mistyped a size wants to hear it before lunch.
+LONG = 900.0
 
 
 @runtime_checkable
@@ -64,9 +66,14 @@ def part(progress: Progress | None, start: float, end: float) -> Progress:
 def duration(seconds: float) -> str:
     """A length of time, in the unit a person would use.
 
-    >>> duration(0.0312), duration(7.26), duration(200), duration(8000)
-    ('0.03 s', '7.3 s', '3 min 20 s', '2 h 13 min')
+    >>> duration(0.0312), duration(7.26), duration(200), duration(8000), duration(1e6), duration(1e9)
+    ('0.03 s', '7.3 s', '3 min 20 s', '2 h 13 min', '12 days', '32 years')
     """
+    days = seconds / 86400
+    if days > 730:
+        return f"{days / 365.25:.3g} years"
+    if days > 2:
+        return f"{days:.0f} days"
     if seconds < 1:
         return f"{seconds:.2f} s"
     if seconds < 10:
@@ -109,6 +116,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         self.quiet = silenced if quiet is None else quiet
         self.started = self.last_shown = monotonic()
         self.first_share: float | None = None
+        self._announced = False
         self._bar: RichProgress | None = None
         self._notebook_output: Any = None
 
@@ -120,6 +128,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self.started = self.started if self.expected else now
         if self.quiet or now - self.started < self.patience:
             return
+        left = self.seconds_left(share, now)
         line = f"{100 * share:3.0f}%  {self.time_left(share, now)}  {note}".rstrip()
         if self.stream.isatty():
             self._draw(share, line)
@@ -129,6 +138,9 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
                 self._display(display, share, line)
         elif now - self.last_shown >= LINE_EVERY:
             self._print(line, now)
+        if not self._announced and self.expected is None and left is not None and left > LONG:
+            self._announced = True
+            self._announce(f"This takes about {duration(left)} at this speed; Ctrl-C stops it.")
 
     def say(self, line: str) -> None:
         """A line that stays: what was finished. On a terminal the bar alone tells."""
@@ -137,14 +149,17 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
     def time_left(self, share: float, now: float) -> str:
         """How long the rest will take, in words."""
+        left = self.seconds_left(share, now)
+        return "time left unknown" if left is None else f"about {duration(left)} left"
+
+    def seconds_left(self, share: float, now: float) -> float | None:
+        """How long the rest will take, by the speed so far; None before anything was done."""
         spent = now - self.started
         if self.expected is not None:
             rate = (spent + self.expected / 10) / (share + 0.1)
-            return f"about {duration(max(rate * (1 - share), 1.0))} left"
+            return max(rate * (1 - share), 1.0)
         done = share - (self.first_share or 0.0)
-        if done <= 0:
-            return "time left unknown"
-        return f"about {duration(spent * (1 - share) / done)} left"
+        return spent * (1 - share) / done if done > 0 else None
 
     def close(self) -> None:
         """Take the bar away."""
@@ -164,6 +179,13 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     def _print(self, line: str, now: float) -> None:
         self.last_shown = now
         print(line, file=self.stream, flush=True)
+
+    def _announce(self, sentence: str) -> None:
+        """A sentence that stays, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(sentence, markup=False, highlight=False)
+        elif self._notebook_output is None:
+            print(sentence, file=self.stream, flush=True)
 
     def _draw(self, share: float, line: str) -> None:
         from rich.console import Console
@@ -188,6 +210,11 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._notebook_output = display(content, raw=True, display_id=True)
         else:
             self._notebook_output.update(content, raw=True)
+
+
+def is_watched() -> bool:
+    """Whether somebody sits in front of a terminal or a notebook, and would wonder."""
+    return sys.stderr.isatty() or _notebook_display() is not None
 
 
 def _notebook_display() -> Any:

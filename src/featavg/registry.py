@@ -103,6 +103,7 @@ class Registry(Generic[P]):
             settings: options that every part of the kind may have; a part takes those it knows.
         """
         if not isinstance(part, str):
+            self._refuse_strangers(part)
             return part
         name, *given = part.split(":")
         made = self[name]
@@ -115,6 +116,17 @@ class Registry(Generic[P]):
                 raise InputError(self.kind, f"is {part!r} with the option {option!r}", remedy)
             options[option] = self._value(part, known[option], value)
         return made(**options)
+
+    def _refuse_strangers(self, part: object) -> None:
+        """A part has a name, and is an object: `Adam()`, not the class."""
+        if isinstance(part, type):
+            problem, remedy = (
+                f"is the class {part.__name__}",
+                f"give {part.__name__}(...) or a name",
+            )
+            raise InputError(self.kind, problem, remedy)
+        if not hasattr(part, "name"):
+            raise InputError(self.kind, f"is {part!r:.40}", f"give {self}, or a part of yours")
 
     def _value(self, part: str, field: Field[Any], text: str) -> object:
         """An option as its annotation wants it."""

@@ -55,7 +55,7 @@ def cases() -> Iterator[Case]:
                 inspect.Parameter.VAR_KEYWORD,
             ):
                 continue
-            for value in _bad(parameter, annotation, base is not None):
+            for value in bad_values(parameter, annotation, base is not None):
                 yield _case(name, public, base, parameter, value)
         if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             yield _case(name, public, base, "no_such_argument", 1)
@@ -63,6 +63,9 @@ def cases() -> Iterator[Case]:
         for value in (THING, {}, [THING], NAN, -1.5, "no such thing"):
             if field not in ("data",) or value is not NAN:
                 yield _case("simulate", fa.simulate, CALLS["simulate"], field, value)
+    for field, annotation in resolved_annotations(_original(fa.Recipe))[1].items():
+        for value in bad_values(field, annotation, whole=True) if field != "self" else ():
+            yield _case("train", fa.train, CALLS["train"], field, value)
 
 
 def _original(public: Any) -> Callable[..., Any] | None:
@@ -83,17 +86,17 @@ def _case(
         given = base() if base is not None else {}
         return public(**(given | {parameter: value}))
 
-    text = f"featavg.{name}({parameter}={_shown(value)})"
+    text = f"featavg.{name}({parameter}={shown(value)})"
     names = (parameter, parameter.replace("_", "-"), parameter.rstrip("s"))
     names += (value,) if isinstance(value, str) and value else ()
     return Case(text, names, call, is_command=False)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     return f"array{value.shape}" if isinstance(value, np.ndarray) else repr(value)[:60]
 
 
-def _bad(name: str, annotation: Any, whole: bool) -> Iterator[Any]:
+def bad_values(name: str, annotation: Any, whole: bool) -> Iterator[Any]:
     """Values that cannot be meant; `whole` says whether the call is complete but for this one."""
     options = _options(annotation)
     if options is None:

@@ -7,12 +7,16 @@ import os
 import pickle
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from tests.bad_inputs.case import Case, command
 from tests.bad_inputs.command_table import Command, Flag, commands
 from tests.bad_inputs.flags import NEEDED
+from tests.public_calls import CALLS
+
+import featavg as fa
 
 MODEL = """
 from torch import nn
@@ -145,13 +149,25 @@ READS = {
     "simulate --config": ("toml",), "simulate --data": ("npz",), "simulate --gram": ("json", "npy", "csv"),
     "sweep --config": ("toml",), "margins linear data": ("npz",), "images train data": ("npz",),
     "images heads data": ("npz",), "images curve data": ("npz",), "audit --data": ("npz",),
-    "images heads --features": ("safetensors", "pt"),
+    "images heads --features": ("safetensors", "pt"), "audit --embedding": ("npy",),
+    "audit --weights": ("safetensors", "pt"), "audit --twin-weights": ("safetensors", "pt"),
+    "audit model": ("safetensors", "pt"),
 }  # fmt: skip
+# What else a flag needs to be read at all.
+BESIDE = {"audit --embedding": ["--no-fine"], "audit --twin-weights": ["--twin=tiny_model:net"]}
 FOLDERS = {
     "radius result": "result",
+    "report folder": "none",
+    "images curve --runs": "none",
     "margins resume out": "margins",
     "margins show out": "margins",
 }
+PYTHON_READS = {
+    "load_images": ("source", ("npz",)),
+    "read_labelled": ("path", ("npz",)),
+    "embed": ("source", ("safetensors", "pt")),
+}
+PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_trained": "none"}
 WRITES = {"--out", "--json", "--checkpoint"}
 
 
@@ -164,10 +180,10 @@ def cases() -> Iterator[Case]:
                 for name in _read_names(READS[what]):
                     if name == "empty.toml":  # every setting has a default
                         continue
-                    yield _case(each, flag, name, name, flag.name.lstrip("-"))
+                    yield _case(each, flag, name, name.rstrip("/"), flag.name.lstrip("-"))
             elif what in FOLDERS:
                 for name in _folder_names(FOLDERS[what]):
-                    yield _case(each, flag, name, name, flag.name)
+                    yield _case(each, flag, name, name, flag.name.lstrip("-"))
             elif flag.kind is Path and flag.name in WRITES and each.name != "doctor":
                 for value in (
                     "a" * 300,
@@ -180,6 +196,24 @@ def cases() -> Iterator[Case]:
                     yield _case(each, flag, value, flag.name.lstrip("-"), value)
                 if flag.name != "--json" and each.name != "playground":
                     yield _case(each, flag, "words.csv", "out", "words.csv")
+    yield from _python_cases()
+
+
+def _python_cases() -> Iterator[Case]:
+    for name, (argument, extensions) in PYTHON_READS.items():
+        for file in _read_names(extensions):
+
+            def call(name: str = name, argument: str = argument, file: str = file) -> object:
+                return getattr(fa, name)(**CALLS.get(name, dict)() | {argument: file})
+
+            text = f"featavg.{name}({argument}={file[:60]!r})"
+            names = (file.rstrip("/"), repr(file)[1:-1], argument)
+            yield Case(text, names, call, is_command=False)
+    for name, kind in PYTHON_FOLDERS.items():
+        for file in _folder_names(kind):
+            text = f"featavg.{name}({file[:60]!r})"
+            public = getattr(fa, name)
+            yield Case(text, (file, "folder"), partial(public, file), is_command=False)
 
 
 def _read_names(extensions: tuple[str, ...]) -> Iterator[str]:
@@ -192,6 +226,11 @@ def _read_names(extensions: tuple[str, ...]) -> Iterator[str]:
 
 def _folder_names(kind: str) -> Iterator[str]:
     yield from ("missing", "words.csv", "pipe.dat", "folder.dat", "loop.dat", "a" * 300, "a\0b")
+    if kind == "run":  # one run of a simulation
+        for name in _folder_names("result"):
+            if name.startswith("result-coarse"):
+                yield f"{name}/coarse"
+        return
     files = {
         "result": (
             "numbers.json",
@@ -200,6 +239,7 @@ def _folder_names(kind: str) -> Iterator[str]:
             "coarse/arrays.safetensors",
         ),
         "margins": ("checkpoint/meta.json", "checkpoint/arrays.safetensors"),
+        "none": (),
     }
     for file in files[kind]:
         yield from (f"{kind}-{file.replace('/', '-').replace('.', '-')}-{how}" for how in DAMAGE)
@@ -207,6 +247,7 @@ def _folder_names(kind: str) -> Iterator[str]:
 
 def _case(each: Command, flag: Flag, value: str, *names: str) -> Case:
     needed = [word for word in NEEDED.get(each.name, []) if not word.startswith(f"{flag.name}=")]
+    needed += BESIDE.get(f"{each.name} {flag.name}", [])
     if flag.is_option:
         return command([*each.words, *needed, f"{flag.name}={value}"], *names)
     return command([*each.words, value, *needed[1:]], *names)

@@ -21,6 +21,7 @@ from featavg.cli import main  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
+from featavg.experiments.margins import mnist_margins  # noqa: E402
 from featavg.experiments.margins.mnist_margins import attack_radii  # noqa: E402
 from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
 from featavg.training.controllers.constant import Constant  # noqa: E402
@@ -412,9 +413,15 @@ def test_a_target_above_a_loss_of_one_is_reached(tmp_path: Path) -> None:
     assert run.outcome is Outcome.TARGET_LOSS
 
 
-def test_pictures_in_colour_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from featavg.experiments.margins import mnist_margins
+def test_the_published_run_takes_the_size_of_its_pictures(tmp_path: Path) -> None:
+    run = mnist_margins.train_margin_network(tmp_path / "run", "digits", until=10.0)
+    assert run.settings == MarginSettings(network=MarginCNN(8))
+    with pytest.raises(InputError, match="settings has a network for 28 pixels a side"):
+        mnist_margins.train_margin_network(tmp_path / "other", "digits", MarginSettings())
+    assert not (tmp_path / "other").exists()
 
+
+def test_pictures_in_colour_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class InColour:
         shape = (3, 32, 32)
 

@@ -62,9 +62,9 @@ def _audit(
     json: Json = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
-    from featavg import load_images
     from featavg.commands.parse import one_or_list
     from featavg.commands.tables import console
+    from featavg.data.image_sets.loading import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
     from featavg.storage.files import dumps, usable_folder, write

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from featavg.boundary.names import check_file_name
 from featavg.errors import InputError
 
 # Beyond these no setting makes sense, and sums and squares of them are not numbers any more.
@@ -20,7 +21,6 @@ LARGEST, MOST = 1e100, 10**18
 # Of seeds, processes and points: far more than anyone runs, far less than takes the machine down.
 MOST_SEEDS, MOST_WORKERS, MOST_POINTS, MOST_NEURONS = 100_000, 4096, 10_000_000, 1_000_000
 MOST_WIDTH = 4096  # channels
-_NAME, _PATH = 255, 4095  # bytes, on every file system in use
 
 
 def checked(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,21 +60,13 @@ def _check(name: str, value: Any) -> None:
             name, f"is {float_of(value)}", f"give a whole number of at most {MOST:.0e}"
         )
     if isinstance(value, Path):
-        _check_name(name, str(value))
+        check_file_name(name, value)
         if name == "json":  # written last: said before hours of work
             from featavg.storage.files import usable_file
 
             usable_file(value, name)
     if isinstance(value, str) and "\0" in value:
         raise InputError(name, "has a zero byte", "give plain text")
-
-
-def _check_name(name: str, path: str) -> None:
-    data = path.encode(errors="surrogateescape")
-    if b"\0" in data:
-        raise InputError(name, "has a zero byte", "give the name of a file or folder")
-    if len(data) > _PATH or max(map(len, data.split(b"/"))) > _NAME:
-        raise InputError(name, "has a name that is too long", "give a shorter one")
 
 
 def float_of(value: int) -> str:

@@ -159,6 +159,8 @@ class MultiCluster:
 
     def class_clusters(self, sign: int) -> Int[ndarray, " j"]:
         """J_s: the clusters of the class `sign`."""
+        if sign not in (-1, 1):
+            raise InputError("sign", f"is {sign}", "give -1 or 1")
         return np.flatnonzero(self.cluster_labels == sign)
 
     def features_in(self, dimension: int) -> Float[ndarray, "k dimension"]:

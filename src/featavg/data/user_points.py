@@ -50,6 +50,8 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
             raise _bad(path, f"has no array {name}", "save it with x and clusters")
     x, clusters = _points(path, arrays, "x"), _labels(path, arrays, "clusters", len(arrays["x"]))
     k = int(clusters.max()) + 1
+    if k == 1:
+        raise _bad(path, "has one cluster", "give at least two, one for each class")
     counts = np.bincount(clusters, minlength=k)
     if not counts.all():
         remedy = f"number the clusters 0..{k - 1} without a gap"

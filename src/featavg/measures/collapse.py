@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
+from featavg.errors import InputError
 from featavg.measures.alignment import cosine_matrix
 from featavg.training.heads import class_features
 
@@ -82,6 +83,8 @@ def collapse(
     Collapse(nc1=0.0, nc2=0.0, nc3=None, nc4=0.25)
     """
     classes = int(labels.max()) + 1
+    if classes < 2:
+        raise InputError("labels", "have one class", "give at least two")
     means = class_features(features, labels, classes)
     centre = means.mean(axis=0)
     moved = means - centre

@@ -109,6 +109,11 @@ class Shallow:
             raise InputError("head", f"has shape {self.head.shape}", "give one number per neuron")
 
     @property
+    def dimension(self) -> int:
+        """N, the number of input coordinates."""
+        return self.weights.shape[-1]
+
+    @property
     def norms(self) -> Float[ndarray, "*s 1 h"]:
         """|w_j|, shaped to multiply pre-activations."""
         return np.asarray(np.linalg.norm(self.weights, axis=-1))[..., None, :]

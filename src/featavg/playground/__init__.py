@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 class _CallableFolder(ModuleType):
@@ -13,10 +14,12 @@ class _CallableFolder(ModuleType):
     So the folder can be called, and does what the function does.
     """
 
-    def __call__(self, path: str | Path | None = None, *, open_browser: bool = False) -> Path:
+    def __call__(self, *arguments: Any, **named: Any) -> Path:
+        from featavg.boundary import guarded
         from featavg.playground.page import playground
 
-        return playground(path, open_browser=open_browser)
+        page: Path = guarded(playground)(*arguments, **named)
+        return page
 
 
 sys.modules[__name__].__class__ = _CallableFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy import ndarray
@@ -178,7 +178,7 @@ def train(
     recorders: Sequence[Recorder] = (),
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
-    **changes: Any,
+    **changes: Annotated[Any, Recipe],
 ) -> Trajectory:
     """Train on `n` points of `task`; a sequence of seeds is one batched computation.
 

@@ -86,6 +86,8 @@ class Trajectory:
 
     def at(self, save: int) -> Any:
         """The network at a save, or the batch of them: of the kind that was trained."""
+        if not -len(self) <= save < len(self):
+            raise InputError("save", f"is {save}", f"give 0..{len(self) - 1}, or -1 for the last")
         saved = {name: array[save] for name, array in self.parameters.items()}
         return self.start.with_arrays(saved)
 

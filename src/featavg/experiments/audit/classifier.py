@@ -81,7 +81,7 @@ def classifier(
     first = torch.from_numpy(np.ascontiguousarray(x[:4])).to(device_of(module))
     like = next((p for p in module.parameters() if p.is_floating_point()), first)
     with unchanged(module), torch.enable_grad():
-        wrapped = torch_model(module, bounds, mean, std)
+        wrapped = torch_model(module, bounds, mean, std).shaped(x)
         _check_normalisation(module, wrapped)
         prepared = ((first.to(like.dtype) - wrapped.mean) / wrapped.std).requires_grad_()
         try:

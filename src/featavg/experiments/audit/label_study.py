@@ -271,6 +271,8 @@ def label_table(
 
     counts = SEEDS | dict(seeds or {})
     names = [one_of("data", name, PROTOCOLS) for name in data]
+    networks = [one_of("networks", name, NETWORKS) for name in networks]
+    trainings = [one_of("trainings", name, TRAININGS) for name in trainings]
     if not names or not networks or not trainings:
         raise InputError("data", "or networks or trainings are none", "name at least one of each")
     if min(counts[name] for name in names) < 1:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.experiments.images.curve_result import ImageCurves
 from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
 from featavg.nets.readouts.registry import READOUTS
@@ -255,6 +255,10 @@ def image_curve(
     """
     from featavg.training.torch.image_network import ImageNetwork
 
+    if not nets:
+        raise InputError("nets", "are none", 'give a network, such as {"coarse": net}')
+    for labels in nets:
+        one_of("nets", labels, ("coarse", "fine"))
     settings = settings or CurveSettings()
     jobs = parts(tuple(nets), settings)
     curves = []

@@ -26,6 +26,7 @@ from featavg.errors import InputError, whole
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
+from featavg.nets.torch.margin_cnn import MarginCNN
 from featavg.progress import Progress, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
@@ -196,7 +197,7 @@ def train_margin_network(
         folder: for checkpoints; a run that was killed goes on to the same bits.
         data: "mnist", or "digits" for a quick look.
         settings: the network, the rate and its rule; None goes on with what is there, or begins the
-            published run.
+            published run (for other pictures, with a first layer of their size).
         data_dir: the folder with data sets.
         epochs: stop when so many passes count.
         until: stop at this log10 of the training loss.
@@ -212,11 +213,18 @@ def train_margin_network(
     MarginRun(settings=MarginSettings(...
     """
     place = check_writable(Path(folder))
-    settings = settings or _begun(place) or MarginSettings()
     whole("workers", workers, least=1)
     task = load(data, data_dir)
     if task.shape[0] != 1:
         raise InputError("data", f"is {data}, pictures in colour", "give mnist or digits")
+    size, classes = task.shape[-1], task.fine
+    if settings is None:
+        fitting = MarginSettings(network=MarginCNN(size, classes=classes))
+        settings = _begun(place) or fitting
+    if (settings.network.size, settings.network.classes) != (size, classes):
+        problem = f"has a network for {settings.network.size} pixels a side"
+        remedy = f"give MarginSettings(network=MarginCNN({size}, classes={classes}))"
+        raise InputError("settings", problem, remedy)
 
     def tick(run: MarginRun, part: float) -> None:
         by_passes = (run.epoch + part) / epochs

@@ -48,7 +48,12 @@ class TorchModel(Model):
 
     def shaped(self, x: ndarray) -> TorchModel:
         """The same model, told the shape of its inputs by a batch of them; the cost is shared."""
-        return replace(self, shape=tuple(np.shape(x)[1:]))
+        shape = tuple(np.shape(x)[1:])
+        for name, value in (("mean", self.mean), ("std", self.std)):
+            if not _stays(shape, tuple(value.shape)):
+                problem = f"has {value.numel()} numbers for inputs of shape {shape}"
+                raise InputError(name, problem, "give one number, or one for each channel")
+        return replace(self, shape=shape)
 
     def rows(self, x: ndarray) -> Float[ndarray, "n D"]:
         """Points as flat rows in the precision of the module."""
@@ -168,6 +173,14 @@ def torch_model(
         std=scale,
         batch=batch,
     )
+
+
+def _stays(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether arithmetic with an array of shape `other` leaves the shape of an input alone."""
+    try:
+        return np.broadcast_shapes(shape, other) == shape
+    except ValueError:
+        return False
 
 
 def _channels(value: float | Sequence[float] | ndarray, like: torch.Tensor) -> torch.Tensor:

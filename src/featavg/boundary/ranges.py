@@ -48,9 +48,8 @@ def check_number(argument: str, value: Any, default: Any) -> None:
     for number in value if several else (value,):
         if not _is_number(number):
             continue
-        if least == 1 and isinstance(number, float) and number > 0:  # seconds, say
-            continue
-        if least is not None and not number >= least:
+        seconds = isinstance(number, float) and number > 0  # half a second, where counts are whole
+        if least is not None and not number >= least and not seconds:
             raise InputError(argument, f"is {number}", f"give {least} or more")
         if not endless and number in (math.inf, -math.inf):  # not isinf: ints of any length
             raise InputError(argument, f"is {number}", "give a finite number")
@@ -83,6 +82,15 @@ def check_shapes(arguments: dict[str, tuple[Any, Any]]) -> None:
             if known != length:
                 problem = f"has shape {shape} beside {other} of shape {its_shape}"
                 raise InputError(argument, problem, f"give both the same {name}")
+
+
+def check_width(model: Any, x: Any) -> None:
+    """Refuse points of other coordinates than the network has whose method is called."""
+    width, shape = getattr(model, "dimension", None), getattr(x, "shape", None)
+    if isinstance(width, int) and isinstance(shape, tuple) and shape and shape[-1] != width:
+        raise InputError(
+            "x", f"has shape {shape}", f"give points of {width} coordinates, one a row"
+        )
 
 
 def _named_lengths(annotation: Any, shape: tuple[int, ...]) -> list[tuple[str, int]]:
