@@ -220,7 +220,7 @@ CLAIMS = (
     ),
     Claim(
         id="talk-initialisation",
-        title="The talks' initialisation does not average",
+        title="The talks' larger initialisation averages too",
         theme="Theorem 1: averaging",
         statement=(
             "From σ<sub>w</sub>² = 1/d, σ<sub>b</sub>² = 1/d², gradient descent ends with coefficients that "
