@@ -63,6 +63,8 @@ from featavg.training.controllers.warmup import WarmUp as WarmUp
 from featavg.training.checkpoint import Checkpoint as Checkpoint
 from featavg.training.heads import HeadRecipe as HeadRecipe
 from featavg.training.heads import train_head as train_head
+from featavg.training.torch.dense import DenseRecipe as DenseRecipe
+from featavg.training.torch.dense import train_dense as train_dense
 from featavg.training.torch.recipe import ImagePreset as ImagePreset
 from featavg.training.torch.recipe import ImageRecipe as ImageRecipe
 from featavg.training.torch.recipe import image_presets as image_presets

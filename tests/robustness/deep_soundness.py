@@ -2,7 +2,8 @@
 
 `python -m tests.robustness.deep_soundness N SEED` compares N random networks of depth 3 and 4 with up
 to 14 neurons with the list of all their activation regions. `--two-layers` compares N random two-layer
-networks with their own path instead, `--classes` N points of multi-class networks with the least radius
+networks with their own path instead, `--decisions` asks `certify` on both sides of the radius of N
+networks, `--classes` N points of multi-class networks with the least radius
 over pairs of classes, `--attacks` and `--foolbox` run our attacks and foolbox's on N points: none may
 be nearer than its certificate. The suite runs a seeded part of each.
 """
@@ -20,14 +21,17 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.deep_radii import DeepDecision, deep_radii, layered_of
 from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.deep.goals import LinearGoal
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Model
 from featavg.robustness.radii import radii
 
 SAME = 1e-6
+MARGIN = 1e-7
 NEURONS = 14
 POINTS = 20
 BUDGET = Budget(nodes=1000)
@@ -91,7 +95,7 @@ def check_regions(count, seed):
     """Random networks against the list of all regions."""
     rng = np.random.default_rng(seed)
     told = dict.fromkeys(("networks", "infinite", "flipped already", "left open"), 0)
-    told |= {"ties at a point": 0, "worst": 0.0}
+    told |= {"ties": 0, "worst": 0.0}
     for _ in range(count):
         net = random_deep(rng)
         x = rng.normal(size=(1, net.dimension))
@@ -117,13 +121,40 @@ def check_regions(count, seed):
         if found.outcomes[0] is RadiusStatus.BUDGET:
             told["left open"] += 1
             continue
-        if math.isinf(found.attack[0]):
-            # Without biases all outputs tie at the origin, one point that rounding does not hit.
-            assert net.biases is None, case
-            told["ties at a point"] += 1
+        if found.attack[0] - found.certified[0] > within:
+            # The nearest flipped points are ties that end nowhere on the other side, such as the
+            # origin of a network without biases: rounding does not hit them. What flips by more than
+            # rounding is then not nearer than the witness.
+            size = MARGIN * float(np.abs(net(x)).max())
+            clear = [LinearGoal(goal.rows, goal.shifts + size) for goal in goals]
+            assert found.attack[0] <= brute_force(plain, plain.start(x)[0], clear) + within, case
+            told["ties"] += 1
             continue
-        assert found.attack[0] - found.certified[0] <= within, case
         told["worst"] = max(told["worst"], abs(found.certified[0] - truth) / max(truth, 1e-4))
+    return told
+
+
+def check_decisions(count, seed, nodes=1000):
+    """The decision just inside and just outside of the radius that all regions give."""
+    rng = np.random.default_rng(seed)
+    told = dict.fromkeys(("networks", "certified", "flipped", "left open"), 0)
+    for _ in range(count):
+        net = random_deep(rng)
+        x = rng.normal(size=(1, net.dimension))
+        y = labels_of(net, x)
+        told["networks"] += 1
+        plain = layered_of(net)
+        goals = DeepDecision(net, "argmax", np.ones(1, bool)).goals(int(y[0]))
+        truth = brute_force(plain, plain.start(x)[0], goals)
+        for share in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
+            radius = share * (truth if 1e-6 < truth < math.inf else 5.0)
+            status = certify(net, x, y, radius, budget=Budget(nodes=nodes)).status[0]
+            case = (seed, told["networks"], truth, radius, status)
+            assert status is not Certificate.CERTIFIED or truth > radius * (1 - SAME), case
+            assert status is not Certificate.FLIPPED or truth < radius * (1 + SAME), case
+            told["certified"] += status is Certificate.CERTIFIED
+            told["flipped"] += status is Certificate.FLIPPED
+            told["left open"] += status is Certificate.OPEN
     return told
 
 
@@ -230,6 +261,8 @@ if __name__ == "__main__":
         print(check_attacks(number, seed, ours + theirs))
     elif "--two-layers" in sys.argv:
         print(check_two_layers(number, seed))
+    elif "--decisions" in sys.argv:
+        print(check_decisions(number, seed))
     elif "--classes" in sys.argv:
         print(check_classes(number, seed))
     else:

@@ -80,6 +80,14 @@ def test_rows_without_direction():
     assert mixed.multipliers[1] > 0.0
 
 
+def test_a_row_of_rounding_errors_hides_no_violation():
+    rows = np.array([[-1.0, 0.0], [2e-16, 5e-17]])
+    limits = np.array([-2.0, 0.4])
+    answer = qp.nearest(rows, limits, np.zeros(2), np.zeros(2))
+    assert np.allclose(answer.u, [2.0, 0.0], rtol=1e-9)
+    assert answer.bound == pytest.approx(2.0, rel=1e-9)
+
+
 def test_the_second_opinion_alone():
     a, b = np.array([[-1.0, 0.0], [0.0, -1.0]]), np.array([-1.0, -0.5])
     nothing = qp.Nearest(None, 0.0, np.zeros(2))

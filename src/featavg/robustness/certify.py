@@ -100,7 +100,8 @@ def certify(
     """Is any point within `radius` of x decided otherwise than x's label?
 
     Easier than the radius itself, and therefore possible for wide networks: most neurons keep their
-    sign in a small ball. An answer "certified" is a proof, "flipped" has a witness that was
+    sign in a small ball, and the others cannot all be at their worst at once (see
+    `exact/deep/ball_bound`). An answer "certified" is a proof, "flipped" has a witness that was
     evaluated; "open" means that the budget was spent.
 
     Args:
@@ -141,7 +142,7 @@ def _at(
     decision = solver.decision
     if decision.excess(x[None], decision.goals(label))[0] <= 0:
         return Certificate.MISCLASSIFIED, x
-    found, attack, witness = solver.at(x, label, budget, radius)
+    found, attack, witness = solver.within(x, label, budget, radius)
     if attack <= radius:
         return Certificate.FLIPPED, witness
     if found.finished and found.certified >= radius:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,11 +22,13 @@ from featavg.robustness.exact import (
     SAME_WITHIN,
     Budget,
     Candidate,
+    Clock,
     Radii,
     RadiusStatus,
     Search,
 )
 from featavg.robustness.exact.deep import (
+    BallSearch,
     DeepSearch,
     Goal,
     Layered,
@@ -118,6 +120,7 @@ class DeepSolver:
         self.decision, self.gap = decision, gap
         self.layered = layered_of(decision.net)
         self.searches: dict[int, DeepSearch] = {}
+        self.balls: dict[int, BallSearch] = {}
         # How far from zero the farthest kink of the first layer is; a weight of zero has none.
         lengths = self.layered.lengths
         self.kinks = float(
@@ -133,13 +136,34 @@ class DeepSolver:
         return self.searches[label]
 
     def at(
-        self, x: Float[ndarray, " N"], label: int, budget: Budget, radius: float | None = None
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, radius: float | None = None
     ) -> tuple[Search, float, Float[ndarray, " N"]]:
         """What the search found at one point, and its shortest witness, re-checked."""
         search = self.search(label)
         reach = float(np.linalg.norm(x)) + self.kinks
-        found = search.at(self.layered.start(x[None])[0], reach, budget.start(), radius)
+        found = search.at(self.layered.start(x[None])[0], reach, clock, radius)
         return found, *self._witness(x, list(search.goals), found)
+
+    def within(
+        self, x: Float[ndarray, " N"], label: int, budget: Budget, radius: float
+    ) -> tuple[Search, float, Float[ndarray, " N"]]:
+        """The same for the decision at a radius: bounds of the ball first, the radius if they fail.
+
+        In a small ball most neurons keep their sign, and its bounds decide wide networks at once. A
+        part that they cannot close, because all of its signs are decided and the boundary is as far
+        as the radius itself, is one for the search that ends exactly.
+        """
+        clock, goals = budget.start(), self.decision.goals(label)
+        if not any(goal.curved for goal in goals):
+            if label not in self.balls:
+                self.balls[label] = BallSearch(self.layered, goals)
+            reach = float(np.linalg.norm(x)) + self.kinks
+            found = self.balls[label].at(self.layered.start(x[None])[0], reach, radius, clock)
+            attack, witness = self._witness(x, goals, found)
+            if attack <= radius or found.certified >= radius or clock.spent(found.nodes):
+                return found, attack, witness
+            clock = replace(clock, nodes=clock.nodes - found.nodes)
+        return self.at(x, label, clock, radius)
 
     def _witness(
         self, x: ndarray, goals: list[Goal], found: Search
@@ -212,7 +236,7 @@ def deep_radii(
         if solver.decision.excess(x[i : i + 1], solver.decision.goals(label))[0] <= 0:
             radii.outcome[i] = RadiusStatus.MISCLASSIFIED.code
             continue
-        found, attack, witness = solver.at(x[i], label, allowance)
+        found, attack, witness = solver.at(x[i], label, allowance.start())
         certified = min(found.certified, attack)
         radii.certified[i], radii.attack[i], radii.nodes[i] = certified, attack, found.nodes
         radii.witness[i] = witness

@@ -3,6 +3,7 @@
 from featavg.robustness.exact.branch_and_bound import TreeSearch as TreeSearch
 from featavg.robustness.exact.budget import SAME_WITHIN as SAME_WITHIN
 from featavg.robustness.exact.budget import Budget as Budget
+from featavg.robustness.exact.budget import Clock as Clock
 from featavg.robustness.exact.budget import Candidate as Candidate
 from featavg.robustness.exact.budget import Search as Search
 from featavg.robustness.exact.domination import dominated as dominated

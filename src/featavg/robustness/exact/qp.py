@@ -18,6 +18,7 @@ from featavg.robustness.models.norms import Bounds
 # would show in the radius.
 FEASIBLE = 1e-12
 TRUSTED = 1e-9
+FAR = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ def nearest(
     if not lengths.all():
         return _without_empty_rows(rows, limits, row_errors, limit_errors, lengths)
     a, b = rows / lengths[:, None], limits / lengths
-    scale = float(np.abs(b).max()) or 1.0
+    scale = _scale(b)
     q, r = a.shape
     identity, zero, below, kind = _constants(q, r)
     u, _, flag, info = daqp.solve(identity, zero, a, b / scale, below, kind, primal_tol=FEASIBLE)
@@ -77,6 +78,16 @@ def nearest(
     return _second_opinion(
         a, b / scale, lengths, scale, rows, limits, row_errors, limit_errors, found
     )
+
+
+def _scale(b: Float[ndarray, " q"]) -> float:
+    """What limits are divided by: the largest, but no more than FAR times the largest violation.
+
+    A row that is nothing but rounding has, divided by its length, a limit of any size; in units of it
+    all violations would be below the solver's tolerance, and zero its answer.
+    """
+    largest, violated = float(np.abs(b).max()), -float(b.min())
+    return (min(largest, FAR * violated) if violated > 0.0 else largest) or 1.0
 
 
 def _without_empty_rows(

@@ -1,5 +1,6 @@
 """What `featavg.robustness.exact.deep` offers. Its files are known inside the folder only."""
 
+from featavg.robustness.exact.deep.ball_search import BallSearch as BallSearch
 from featavg.robustness.exact.deep.goals import Goal as Goal
 from featavg.robustness.exact.deep.goals import argmax_goals as argmax_goals
 from featavg.robustness.exact.deep.goals import decision_goals as decision_goals

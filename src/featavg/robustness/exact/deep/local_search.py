@@ -18,6 +18,7 @@ RANGES, STARTS, TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0), 48, 3
 # Where the line search looks: most boundaries are at, or just beyond, the linearised one, which is
 # two thirds of the way to its end.
 GRID = np.concatenate([np.linspace(0.05, 0.65, 7), [2 / 3 * (1 + 1e-9), 0.7, 0.75, 0.8, 0.9, 1.0]])
+DESCENTS = 30  # steps inside a ball
 FARTHEST = 1e3  # times |x|: a projection beyond it is not followed
 
 
@@ -65,6 +66,22 @@ class LocalSearch:
             if float(np.abs(step - u).max()) <= 1e-9 * length:
                 return
             u = step
+
+    def descend(self, goal: Goal, u: Float[ndarray, " r"], radius: float) -> None:
+        """Go down inside the ball of this radius, in ever shorter steps, until something flips."""
+        for number in range(DESCENTS):
+            layers = self.net.forward(self.z + self.net.rows @ u)
+            excess, functional = goal.linearised(layers[-1])
+            length = math.sqrt(u @ u)
+            if excess <= 0.0:
+                self._line(goal, u / 1.5, length / 1.5)
+                return
+            gradient = self.net.gradient(layers, functional)
+            size = math.sqrt(gradient @ gradient)
+            if not size > 0.0:
+                return
+            u = u - gradient * (0.5 * radius * 0.9**number / size)
+            u = u * min(1.0, radius / math.sqrt(u @ u))
 
     def _line(self, goal: Goal, step: Float[ndarray, " r"], length: float) -> None:
         """Keep the first flip along the step, and a little beyond it, if that is shorter."""

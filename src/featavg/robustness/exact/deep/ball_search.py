@@ -1,0 +1,183 @@
+"""Does anything flip within a radius? Branch and bound over signs, with bounds that know the ball."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.robustness.exact.budget import Clock, Search
+from featavg.robustness.exact.deep.ascent import ascend
+from featavg.robustness.exact.deep.ball_bound import Ball, BallBound, Value
+from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.goals import Goal
+from featavg.robustness.exact.deep.layered_network import Layered
+from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, tightened, trace
+from featavg.robustness.exact.deep.local_search import LocalSearch
+
+# Steps of ascent: for a goal in the whole ball, for a part of it, for a neuron behind the first layer.
+FIRST, LATER, INNER = 150, 40, 30
+FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
+OFTEN = 8  # so often the solution of a part starts a local search
+CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero by so much
+
+
+@dataclass(order=True)
+class _Part:
+    bound: float
+    number: int
+    goal: Goal = field(compare=False)
+    relaxation: BallBound = field(compare=False)
+    theta: ndarray = field(compare=False)
+    value: Value = field(compare=False)
+
+
+class BallSearch:
+    """Whether one of the goals is reached within a radius of a point.
+
+    Goals that lines already exclude are done at once. For the others neurons behind the first layer
+    get bounds of their own by `BallBound`, then each goal; what is left open is split at the neuron
+    whose relaxation loses most. A local search starts from the solutions of the parts. Where few
+    signs are undecided, nothing of this is done, and the result is unfinished.
+
+    Only goals that are linear in the outputs are searched for.
+    """
+
+    def __init__(self, net: Layered, goals: Sequence[Goal]) -> None:
+        if any(goal.curved for goal in goals):
+            raise ValueError("a goal is not linear in the outputs: use DeepSearch")
+        self.net, self.goals = net, goals
+        self.gram = net.rows @ net.rows.T
+
+    def at(self, z: Float[ndarray, " m"], reach: float, radius: float, clock: Clock) -> Search:
+        """Search from the first layer's pre-activations `z`; `reach` is at least |x| + |offsets|.
+
+        The result's `certified` is the radius if nothing flips within it, and zero otherwise.
+        """
+        self.result, self.radius = Search(), radius
+        self.local = LocalSearch(self.net, z, reach, self.result)
+        ball = self._ball(z, reach)
+        outputs = self.net.forward(z)
+        self.clear = CLEARLY * (float(np.abs(outputs[-1]).max()) or 1.0)
+        left = [goal for goal in self.goals if not self._by_lines(ball, outputs, goal)]
+        for goal in left:
+            self.local.project(goal, np.zeros(self.net.rows.shape[1]))
+            self.local.descend(goal, np.zeros(self.net.rows.shape[1]), radius)
+            if self._flipped:
+                return self.result
+        undecided = sum(
+            int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo[:-1], ball.hi[:-1], strict=True)
+        )
+        if left and undecided <= FEW:
+            self.result.finished = False
+            return self.result
+        if left and self.net.hidden > 1:
+            ball = self._sharper(ball, clock)
+        self.result.finished = self._search(ball, left, clock)
+        if self.result.finished and not self._flipped:
+            self.result.certified = radius
+        return self.result
+
+    @property
+    def _flipped(self) -> bool:
+        return self.result.attack <= self.radius
+
+    def _ball(self, z: Float[ndarray, " m"], reach: float) -> Ball:
+        """The ball with the bounds that lines give."""
+        net, radius = self.net, self.radius
+        lo, hi, magnitudes, slopes = ball_bounds(net, z, radius, reach)
+        sizes = (magnitudes, slopes, reach)
+        bounds = tightened(net, z, (lo, hi), (radius, None, 0.0), sizes, outputs=False)
+        assert bounds is not None, "the centre is in the ball"
+        # W x itself is rounded: an error of its size enters every slope.
+        errors = [
+            net.error * (size + (radius + reach) * slope)
+            for size, slope in zip(magnitudes, slopes, strict=True)
+        ]
+        return Ball(net, self.gram, z, radius, *bounds, errors)
+
+    def _by_lines(self, ball: Ball, outputs: list[ndarray], goal: Goal) -> bool:
+        """Whether one inequality of the goal is above zero in the whole ball, by lines alone."""
+        last = self.net.hidden
+        rows, shifts = goal.functionals(None, None, outputs[-1])
+        lines = lines_of(self.net, ball.lo[:last], ball.hi[:last], outputs)
+        traced = trace(self.net, ball.z, lines, last, rows)
+        fall = self.radius * np.sqrt(np.einsum("pr,pr->p", traced.rows, traced.rows))
+        error = np.abs(rows) @ ball.errors[-1] + self.net.error * np.abs(shifts)
+        return bool(np.any(traced.constants + shifts - fall - error > 0.0))
+
+    def _sharper(self, ball: Ball, clock: Clock) -> Ball:
+        """Better bounds of the open neurons behind the first layer, layer by layer."""
+        for layer in range(1, self.net.hidden):
+            lo, hi = ball.lo[layer].copy(), ball.hi[layer].copy()
+            for neuron in np.flatnonzero((lo < 0) & (hi > 0)):
+                row = np.zeros((1, len(lo)))
+                for side, ends in ((1.0, lo), (-1.0, hi)):
+                    if clock.spent(self.result.nodes):
+                        return ball
+                    row[0, neuron] = side
+                    relaxation = BallBound(ball, layer, row, np.zeros(1))
+                    theta, _ = ascend(relaxation.value, relaxation.start(), INNER, 0.0)
+                    floor = relaxation.proven(theta)
+                    # A sign that is decided counts, not by how much.
+                    ends[neuron] = side * max(side * ends[neuron], floor)
+            ball = replace(ball, lo=_with(ball.lo, layer, lo), hi=_with(ball.hi, layer, hi))
+        return ball
+
+    def _search(self, ball: Ball, goals: Sequence[Goal], clock: Clock) -> bool:
+        """True if every part of every goal is excluded, or if something flips."""
+        self.number, self.given_up = count(), False
+        last, heap = self.net.hidden, []
+        for goal in goals:
+            rows, shifts = goal.functionals(None, None, np.zeros(len(ball.lo[-1])))
+            relaxation = BallBound(ball, last, rows, shifts)
+            heap += self._bounded(goal, relaxation, relaxation.start(), FIRST)
+        heapq.heapify(heap)
+        while heap and not self._flipped:
+            if clock.spent(self.result.nodes):
+                return False
+            part = heapq.heappop(heap)
+            for child in self._halves(part):
+                heapq.heappush(heap, child)
+        return self._flipped or not self.given_up
+
+    def _bounded(
+        self, goal: Goal, relaxation: BallBound, theta: Float[ndarray, " n"], steps: int
+    ) -> list[_Part]:
+        """The part with its bound, or nothing if it holds no flipped point."""
+        theta, value = ascend(relaxation.value, theta, steps, self.clear)
+        self.result.nodes += 1
+        if value is None:  # the parent's lambda is too small for one parabola less: start anew
+            theta, value = ascend(relaxation.value, relaxation.start(), steps, self.clear)
+        if value is None:
+            self.given_up = True
+            return []
+        if relaxation.proven(theta) > 0.0:
+            return []
+        if self.result.nodes <= OFTEN or self.result.nodes % OFTEN == 0:
+            u = relaxation.step(value, theta)
+            self.local.descend(goal, u, self.radius)
+            self.local.project(goal, u)
+        return [_Part(value.bound, next(self.number), goal, relaxation, theta, value)]
+
+    def _halves(self, part: _Part) -> Iterator[_Part]:
+        """The part on both sides of the neuron that loses most; given up if none loses anything."""
+        gaps = part.value.gaps
+        layer = int(np.argmax([gap.max() for gap in gaps]))
+        neuron = int(gaps[layer].argmax())
+        if not gaps[layer][neuron] > self.clear:
+            self.given_up = True
+            return
+        for side in (1.0, -1.0):
+            split = Split(layer, neuron, side, 0.0)
+            relaxation, theta = part.relaxation.child(part.theta, part.value, split)
+            yield from self._bounded(part.goal, relaxation, theta, LATER)
+
+
+def _with(layers: list[ndarray], number: int, bounds: ndarray) -> list[ndarray]:
+    return [*layers[:number], bounds, *layers[number + 1 :]]

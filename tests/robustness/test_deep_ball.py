@@ -1,0 +1,252 @@
+"""Bounds over a ball and the decision at a radius: against samples, differences and brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.robustness.deep_soundness import check_decisions, random_deep
+from tests.robustness.test_deep_radii import goals_at, random_network
+
+from featavg.nets.deep import Deep
+from featavg.robustness.certify import Certificate, certify
+from featavg.robustness.deep_radii import DeepDecision, DeepSolver
+from featavg.robustness.exact.budget import Budget, Clock
+from featavg.robustness.exact.deep import ball_search
+from featavg.robustness.exact.deep.ascent import ascend
+from featavg.robustness.exact.deep.ball_bound import BallBound, Value
+from featavg.robustness.exact.deep.ball_search import BallSearch
+from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
+from featavg.robustness.exact.deep.local_search import LocalSearch
+
+KINDS = {
+    "one-hidden": {"hidden": 1},
+    "two-hidden": {"hidden": 2},
+    "leaky": {"hidden": 1, "leak": 0.2},
+    "residual": {"hidden": 3, "skip": True, "leak": 0.1},
+}
+
+
+def _decision(net):
+    return DeepDecision(net, "argmax", np.ones(1, bool))
+
+
+def ball_of(net, radius, rng):
+    """A ball around a random point, with the bounds that lines give."""
+    search = BallSearch(net, [])
+    search.radius = radius
+    z = net.start(rng.standard_normal((1, net.first.shape[1])))[0]
+    return search._ball(z, reach=10.0)
+
+
+def relaxed(kind, seed, inequalities=1, splits=True, radius=1.0):
+    """A bound at random parameters, with the sign of two neurons imposed."""
+    rng = np.random.default_rng(seed)
+    net = random_network(rng, **KINDS[kind], outputs=3, dimension=4)
+    ball = ball_of(net, radius, rng)
+    rows, shifts = rng.standard_normal((inequalities, 3)), rng.standard_normal(inequalities)
+    undecided = [
+        (layer, int(neuron))
+        for layer in range(net.hidden)
+        for neuron in np.flatnonzero((ball.lo[layer] < 0) & (ball.hi[layer] > 0))
+    ]
+    chosen = {undecided[0]: 1.0, undecided[-1]: -1.0} if splits and len(undecided) > 2 else {}
+    imposed = [Split(*neuron, side, 0.0) for neuron, side in chosen.items()]
+    bound = BallBound(ball, net.hidden, rows, shifts, imposed)
+    theta = bound.start() + 0.3 * rng.standard_normal(bound.ends[-1])
+    theta[0] += 2.0
+    theta[bound.ends[-2] :] = -1.0
+    return bound, theta, rng
+
+
+def least_sampled(bound, rng, count=20_000):
+    """The least value of the largest inequality on points of the part."""
+    ball, net = bound.ball, bound.ball.net
+    steps = rng.standard_normal((count, net.rows.shape[1]))
+    steps *= (ball.radius * rng.random(count) ** 0.3 / np.linalg.norm(steps, axis=1))[:, None]
+    layers = net.forward(ball.z + steps @ net.rows.T)
+    inside = np.ones(count, bool)
+    for split in bound.splits:
+        inside &= split.side * layers[split.layer][:, split.neuron] <= 0
+    values = np.max(layers[-1] @ bound.rows.T + bound.shifts, axis=1)
+    return float(np.min(values[inside], initial=math.inf))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("inequalities", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_is_below_the_network_at_any_parameters(kind, inequalities, seed):
+    bound, theta, rng = relaxed(kind, seed, inequalities)
+    value = bound.value(theta)
+    assert bound.proven(theta) == pytest.approx(value.bound, abs=1e-6 * (1 + abs(value.bound)))
+    assert bound.proven(theta) <= least_sampled(bound, rng)
+    better, _ = ascend(bound.value, theta, 60, math.inf)
+    assert value.bound - 1e-9 <= bound.proven(better) <= least_sampled(bound, rng)
+
+
+@pytest.mark.parametrize("inequalities", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gradient_is_that_of_the_bound(kind, inequalities):
+    bound, theta, _ = relaxed(kind, 5, inequalities)
+    value = bound.value(theta)
+    step = 1e-6 * np.eye(len(theta))
+    slopes = [(bound.value(theta + e).bound - bound.value(theta - e).bound) / 2e-6 for e in step]
+    np.testing.assert_allclose(value.gradient, slopes, atol=1e-6 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_is_the_least_value_of_its_form(kind):
+    bound, theta, rng = relaxed(kind, 7, splits=False)
+    value = bound.value(theta)
+    form = bound._form(bound._back(theta), theta)
+    rows, rest = bound.ball.net.rows, form.rest @ bound.ball.net.rows[bound.rest]
+
+    def at(u):
+        t = bound.z + rows[bound.kept] @ u
+        return (
+            form.constant
+            + form.linear @ t
+            + form.rest @ bound.ball.z[bound.rest]
+            + rest @ u
+            - form.weight @ t**2
+            + form.multiplier * (u @ u - bound.ball.radius**2)
+        )
+
+    lowest = bound.step(value, theta)
+    assert at(lowest) == pytest.approx(value.bound, rel=1e-9)
+    for _ in range(20):
+        assert at(lowest + 0.1 * rng.standard_normal(len(lowest))) >= value.bound
+
+
+def test_parabolas_are_above_the_absolute_value():
+    bound, _, rng = relaxed("leaky", 1, splits=False, radius=2.0)
+    t = np.linspace(bound.low, bound.high, 1001)
+    for _ in range(50):
+        curvature, tilt = np.exp(2 * rng.standard_normal(len(bound.z))), rng.uniform(-1.5, 1.5)
+        shape = bound._parabolas(curvature, np.full(len(bound.z), tilt))
+        assert np.all(shape.a * t**2 + shape.b * t + shape.c >= np.abs(t) - 1e-12)
+
+
+def test_what_is_not_convex_proves_nothing():
+    bound, theta, _ = relaxed("one-hidden", 3, splits=False)
+    theta[0] = -30.0
+    assert bound._form(bound._back(theta), theta).weight.any()
+    assert bound.value(theta) is None
+    assert bound.proven(theta) == -math.inf
+
+
+@pytest.mark.parametrize("kind", ["one-hidden", "two-hidden"])
+def test_rounding_errors_are_charged(kind, monkeypatch):
+    bound, theta, _ = relaxed(kind, 2)
+    ball, back = bound.ball, bound._back(theta)
+    form = bound._form(back, theta)
+    charged = [
+        float(np.abs(bound.rows[0]) @ ball.errors[bound.layer]),
+        float(np.abs(bound.shifts[0])) * ball.net.error,
+        ball.net.error * float(form.concave @ np.abs(form.parabolas.c)),
+        ball.net.error * form.multiplier * ball.radius**2,
+    ] + [
+        price * ball.errors[split.layer][split.neuron]
+        for price, split in zip(back.prices, bound.splits, strict=True)
+    ]
+    assert len(charged) == 6
+    assert min(charged) > 0
+    assert bound._rounding(back, form, ball.radius) >= sum(charged) * (1 - 1e-9)
+    # Every layer is charged for its sums, and for W x itself, which is rounded too.
+    z, slopes = ball.z, ball.net.lengths
+    assert np.all(ball.errors[0] >= ball.net.error * (np.abs(z) + (ball.radius + 10.0) * slopes))
+    before = bound.proven(theta)
+    monkeypatch.setattr(BallBound, "_rounding", lambda *_: 1.0)
+    assert bound.proven(theta) == pytest.approx(before - 1.0, abs=1e-9)
+
+
+def test_a_child_begins_where_its_parent_was():
+    bound, theta, _ = relaxed("one-hidden", 4, splits=False)
+    value = bound.value(theta)
+    neuron = int(np.flatnonzero(bound.open[0])[0])
+    for side in (1.0, -1.0):
+        child, start = bound.child(theta, value, Split(0, neuron, side, 0.0))
+        assert len(start) == len(theta) + 1
+        np.testing.assert_array_equal(start[:-1], theta)
+        # One of both ends of the neuron is now zero, so its sign is known.
+        assert not child.open[0][neuron]
+        assert child.decided[0][neuron] == (1.0 if side < 0 else bound.ball.net.leak)
+
+
+def test_an_ascent_stops_at_its_target_and_never_falls():
+    def hill(theta):
+        return None if theta[0] > 2 else _value(-float(theta @ theta), -2 * theta)
+
+    _, value = ascend(hill, np.array([1.9, 3.0]), 50, math.inf)
+    assert value.bound == pytest.approx(0.0, abs=1e-6)
+    _, early = ascend(hill, np.array([1.9, 3.0]), 50, -5.0)
+    assert -5.0 < early.bound < -1e-3
+    assert ascend(hill, np.array([3.0, 0.0]), 50, math.inf)[1] is None
+
+
+def _value(bound, gradient):
+    return Value(bound, gradient, np.zeros(0), 0.0, [], [], [])
+
+
+# The decision.
+
+
+@pytest.mark.parametrize("few", [0, ball_search.FEW])
+def test_decisions_are_those_of_all_regions(few, monkeypatch):
+    monkeypatch.setattr(ball_search, "FEW", few)
+    counts = check_decisions(2 if few == 0 else 8, 5, nodes=10 if few == 0 else 1000)
+    assert counts["certified"] >= counts["networks"]
+    assert counts["flipped"] >= counts["networks"] / 2
+
+
+def test_a_flip_that_chords_alone_cannot_exclude():
+    """64 neurons that share one ball: each by itself could fall, all together cannot."""
+    weights = np.eye(64)
+    net = Deep((weights, -np.ones((1, 64))), (np.zeros(64), np.array([9.0])))
+    # F = 9 - sum relu(u) >= 9 - 8 |u| within |u| <= 1: the nearest flip is at 9/8.
+    x, y = np.zeros((1, 64)), np.array([1])
+    assert certify(net, x, y, 1.1, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
+    assert certify(net, x, y, 1.13).status == (Certificate.FLIPPED,)
+
+
+def test_a_spent_budget_leaves_a_point_open():
+    rng = np.random.default_rng(3)
+    net = random_deep(rng, hidden=3, outputs=3, residual=True)
+    z = DeepSolver(_decision(net), 0.01).layered.start(rng.normal(size=(1, net.dimension)))[0]
+    plain = DeepSolver(_decision(net), 0.01).layered
+    search = BallSearch(plain, goals_at(plain.forward(z)[-1]))
+    found = search.at(z, 5.0, 50.0, Clock(0, math.inf))
+    assert found.attack <= 50.0 or not found.finished
+    assert found.certified == 0.0
+
+
+def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
+    rng = np.random.default_rng(1)
+    net = random_network(rng, 1, outputs=1, dimension=3)
+    z = net.start(rng.standard_normal((1, 3)))[0]
+    search = BallSearch(net, goals_at(net.forward(z)[-1]))
+    # Far enough for lines to fail; nothing may be found by a local search.
+    monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
+    monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
+    monkeypatch.setattr(BallBound, "proven", lambda *_: 0.0)
+    monkeypatch.setattr(ball_search, "FEW", 0)
+    found = search.at(z, 5.0, 20.0, Clock(20, math.inf))
+    assert not found.finished
+    assert found.certified == 0.0
+
+
+def test_curved_goals_are_for_the_other_search():
+    net = random_network(np.random.default_rng(0), 1, outputs=3)
+    with pytest.raises(ValueError, match="linear"):
+        BallSearch(net, [ProbabilityGoal(np.array([True, False, False]))])
+
+
+def test_all_inequalities_of_a_goal_have_to_be_reached(monkeypatch):
+    """f_0 <= 0 within 1, f_1 <= 0 within 1, but both only at sqrt(2)."""
+    monkeypatch.setattr(ball_search, "FEW", 0)
+    net = Deep((np.eye(2), np.eye(2)), (np.full(2, 5.0), np.full(2, -4.0)))
+    plain = DeepSolver(_decision(net), 0.01).layered
+    search = BallSearch(plain, [LinearGoal(np.eye(2), np.zeros(2))])
+    z = plain.start(np.zeros((1, 2)))[0]
+    assert search.at(z, 1.0, 1.4, Clock(100, math.inf)).certified == 1.4
+    assert search.at(z, 1.0, 1.42, Clock(100, math.inf)).attack <= 1.42
