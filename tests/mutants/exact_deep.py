@@ -143,20 +143,20 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/linear_bounds.py",
         (
-            "chord = np.where(undecided, (high - net.leak * low) / width, 0.0)",
+            "chord = np.where(undecided, (high - leak * low) / width, 0.0)",
             "chord = np.where(undecided, high / width, 0.0)",
             "the chord of a leaky ReLU is that of a ReLU",
             DEEP_TIGHT("test_lines_hold_the_activation_and_the_chord_meets_both_ends"),
         ),
         (
-            "offset.append(np.where(undecided, high * (1.0 - chord), 0.0))",
-            "offset.append(np.where(undecided, 0.9 * high * (1.0 - chord), 0.0))",
+            "self.offset.append(np.where(undecided, high * (1.0 - chord), 0.0))",
+            "self.offset.append(np.where(undecided, 0.9 * high * (1.0 - chord), 0.0))",
             "chords below the activation",
             DEEP_TIGHT("test_lines_hold_the_activation_and_the_chord_meets_both_ends"),
         ),
         (
-            "decided = np.where(low >= 0, 1.0, net.leak)",
-            "decided = np.where(low > 0, 1.0, net.leak)",
+            "decided = np.where(low >= 0, 1.0, leak)",
+            "decided = np.where(low > 0, 1.0, leak)",
             "a neuron that is on from zero counts as off",
             DEEP_TIGHT("test_lines_hold_the_activation_and_the_chord_meets_both_ends"),
         ),

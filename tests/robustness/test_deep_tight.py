@@ -385,9 +385,10 @@ DIAGONAL = Deep((np.eye(2), np.eye(2), np.eye(2)))
 
 def _answers(monkeypatch, certified, attack, finished=True):
     found = Search(certified, [], 1, finished)
-    monkeypatch.setattr(
-        DeepSolver, "at", lambda self, x, *arguments: (found, attack, np.full_like(x, 9.0))
-    )
+    for name in ("at", "within"):
+        monkeypatch.setattr(
+            DeepSolver, name, lambda self, x, *arguments: (found, attack, np.full_like(x, 9.0))
+        )
 
 
 def test_nothing_is_certified_beyond_the_witness(monkeypatch):

@@ -356,7 +356,7 @@ class BallBound:
         ]
         m = len(self.ball.z)
         gaps, slopes, layers = [np.zeros(m)], [np.zeros(m)], [self.ball.z.copy()]
-        gaps[0][self.kept] = np.abs(on_h) * np.abs(relaxed - net.phi(t))
+        gaps[0][self.kept] = np.where(undecided, self._lost(on_h, form, t), 0.0)
         slopes[0][self.kept], layers[0][self.kept] = inner + back.direct[self.kept], t
         hidden = relaxed
         for number in range(1, self.layer):
@@ -367,7 +367,9 @@ class BallBound:
             value = slope * z + np.where(chords, self.offset[number], 0.0)
             rises = np.where(self.open[number] & ~chords, on_h * z, 0.0)
             gradient.append(rises * _between_slope(leak, parts[3 + number]))
-            gaps.append(np.where(self.open[number], np.abs(on_h * (value - net.phi(z))), 0.0))
+            inside = np.clip(z, self.lo[number], self.hi[number])
+            lost = slope * inside + np.where(chords, self.offset[number], 0.0) - net.phi(inside)
+            gaps.append(np.where(self.open[number], np.abs(on_h * lost), 0.0))
             slopes.append(on_h * slope)
             layers.append(z)
             hidden = value + hidden if net.skips[number] else value
@@ -375,6 +377,16 @@ class BallBound:
         splits = [split.side * layers[split.layer][split.neuron] for split in self.splits]
         gradient.append(np.array(splits) * back.prices)
         return Value(bound, np.concatenate(gradient), steps, fixed, layers, gaps, slopes)
+
+    def _lost(self, on_h: ndarray, form: _Form, t: ndarray) -> Float[ndarray, " k"]:
+        """What the relaxation of each kept neuron loses at t, or at the nearest t that it can have.
+
+        Where L is hardly convex, t may be anywhere: that says nothing about a neuron.
+        """
+        inside, shape = np.clip(t, self.low, self.high), form.parabolas
+        above = shape.a * inside**2 + shape.b * inside + shape.c - np.abs(inside)
+        below = self.ball.net.phi(inside) - form.lower * inside
+        return np.where(form.concave > 0, form.concave * above, np.abs(on_h) * below)
 
     def _mixing(
         self, mixture: Float[ndarray, " p"], hidden: Float[ndarray, " _"]

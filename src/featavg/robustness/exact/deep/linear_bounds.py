@@ -30,25 +30,28 @@ class Lines:
     upper: list[Float[ndarray, " _"]]
     offset: list[Float[ndarray, " _"]]  # chord(z) = upper z + offset; lower lines pass through 0
 
+    def add(self, leak: float, low: ndarray, high: ndarray, side: ndarray) -> None:
+        """The lines of the next layer; `side` says which lower slopes are one and not the leak."""
+        undecided = (low < 0) & (high > 0)
+        width = np.where(undecided, high - low, 1.0)
+        chord = np.where(undecided, (high - leak * low) / width, 0.0)
+        decided = np.where(low >= 0, 1.0, leak)
+        self.upper.append(np.where(undecided, chord, decided))
+        # The chord meets phi at both ends; take the end where it is the larger number, rounded up
+        # by the errors that the caller charges.
+        self.offset.append(np.where(undecided, high * (1.0 - chord), 0.0))
+        self.lower.append(np.where(undecided, np.where(side, 1.0, leak), decided))
+
 
 def lines_of(
     net: Layered, lo: list[ndarray], hi: list[ndarray], at: list[ndarray] | None = None
 ) -> Lines:
     """The lines for these bounds; lower slopes follow the signs of `at`, or the wider side."""
-    lower, upper, offset = [], [], []
+    lines = Lines([], [], [])
     for number in range(len(lo)):
         low, high = lo[number], hi[number]
-        side = (low + high if at is None else at[number]) >= 0
-        undecided = (low < 0) & (high > 0)
-        width = np.where(undecided, high - low, 1.0)
-        chord = np.where(undecided, (high - net.leak * low) / width, 0.0)
-        decided = np.where(low >= 0, 1.0, net.leak)
-        upper.append(np.where(undecided, chord, decided))
-        # The chord meets phi at both ends; take the end where it is the larger number, rounded up
-        # by the errors that the caller charges.
-        offset.append(np.where(undecided, high * (1.0 - chord), 0.0))
-        lower.append(np.where(undecided, np.where(side, 1.0, net.leak), decided))
-    return Lines(lower, upper, offset)
+        lines.add(net.leak, low, high, (low + high if at is None else at[number]) >= 0)
+    return lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,10 @@ def tightened(
     fall = extent(np.concatenate([net.rows, -net.rows]), limit, normal, depth)
     fall = fall + net.error * (reach + limit) * np.tile(np.maximum(net.lengths, 1.0), 2)
     lo[0], hi[0] = np.maximum(lo[0], z - fall[:m]), np.minimum(hi[0], z + fall[m:])
+    lines = Lines([], [], [])
     for layer in range(1, net.hidden + outputs):
+        low, high = lo[layer - 1], hi[layer - 1]
+        lines.add(net.leak, low, high, low + high >= 0)
         wanted = layer == net.hidden or (lo[layer] < 0) & (hi[layer] > 0)
         which = np.flatnonzero(np.broadcast_to(wanted, lo[layer].shape))
         if not len(which):
@@ -177,7 +183,7 @@ def tightened(
         pick = np.zeros((2 * len(which), len(lo[layer])))
         pick[np.arange(len(which)), which] = 1.0
         pick[len(which) + np.arange(len(which)), which] = -1.0
-        traced = trace(net, z, lines_of(net, lo[:layer], hi[:layer]), layer, pick)
+        traced = trace(net, z, lines, layer, pick)
         error = net.error * (magnitudes[layer][which] + limit * slopes[layer][which])
         floor = traced.constants - extent(traced.rows, limit, normal, depth)
         floor = floor - np.tile(error, 2)
