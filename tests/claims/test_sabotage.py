@@ -55,7 +55,7 @@ def test_every_claim_of_a_theme_with_a_table_has_a_row() -> None:
     covered = {row.claim for row in ROWS}
     assert covered <= {claim.id for claim in all_claims()}
     folders = {theme.removeprefix("sabotage_") for theme in THEMES}
-    assert folders >= {"paper", "margins", "connections", "images"}
+    assert folders >= {"paper", "margins", "connections", "images", "questions"}
     for module in MODULES:
         if module.split(".")[0] in folders:
             for claim in import_module(f"featavg.claims.{module}").CLAIMS:

@@ -18,6 +18,7 @@ from featavg.experiments.sweep.measures import MEASURES
 from featavg.experiments.sweep.plan import Plan, SweepAxis
 from featavg.experiments.sweep.work import Job, described, failed_rows, work
 from featavg.report.sweep_page import write_sweep
+from featavg.storage.cache import counting_saved
 from featavg.storage.index import VERSION, RunIndex
 
 SMALL = {"k": 4, "d": 60, "n": 16, "steps": 10, "lr": 5e-3}
@@ -128,6 +129,15 @@ def test_what_is_known_is_not_computed_again(tmp_path):
         ((0, 1), ("accuracy",)),
         ((2,), ("index", "loss", "accuracy")),
     }
+
+
+def test_what_was_found_done_still_cost_its_seconds(tmp_path):
+    with counting_saved() as first:
+        table = small(tmp_path)
+    with counting_saved() as again:
+        small(tmp_path)
+    assert sum(first) == 0
+    assert sum(again) == pytest.approx(table.columns["seconds"].sum())
 
 
 def test_an_interrupted_sweep_keeps_what_it_has(tmp_path):

@@ -76,6 +76,7 @@ def equal(settings: ClaimSettings) -> Evidence:
         headlines=(
             Headline(f"{gain.min():.1f}–{gain.max():.1f}×", "gain at any angle", "decoupled"),
         ),
+        seeds=settings.seeds,  # one batch: nobody reads them one by one
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.images import ImageTask
+from featavg.data.streams import stream
 from featavg.errors import InputError, torch_needed
 from featavg.progress import Progress, part
 from featavg.storage.cache import kept_arrays
@@ -56,6 +57,26 @@ class FeatureSet:
     def length(self) -> float:
         """The root mean square length of a training feature vector, the unit of radii."""
         return float(np.sqrt(np.mean(np.einsum("ij,ij->i", self.train, self.train))))
+
+    def with_random_classes(self, seed: int) -> FeatureSet:
+        """The training images with fine classes dealt out at random inside their coarse class.
+
+        There are as many of each as before, and they say nothing: a control for what finer labels gain
+        by being more of them.
+
+        >>> from featavg.data.image_sets.loading import load_images
+        >>> digits = embed("pixels", load_images("digits"))
+        >>> dealt = digits.with_random_classes(seed=0)
+        >>> np.array_equal(np.bincount(dealt.train_classes), np.bincount(digits.train_classes))
+        True
+        >>> bool(np.all(dealt.train_classes % 2 == digits.train_classes % 2))
+        True
+        """
+        random, classes = stream(seed, "random-classes"), self.train_classes.copy()
+        for group in np.unique(self.groups):
+            members = self.groups[self.train_classes] == group
+            classes[members] = random.permutation(classes[members])
+        return replace(self, train_classes=classes)
 
     def __repr__(self) -> str:
         return (

@@ -28,8 +28,7 @@ from featavg.measures.averaging import averaging_index
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
 from featavg.robustness.radii import radii
-from featavg.storage.files import dumps, write
-from featavg.storage.reading import read_json
+from featavg.storage.cache import kept_values
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.objectives.adversarial import AdversarialObjective, worst_case
@@ -172,16 +171,12 @@ def _kept_or_trained(
     task: MultiCluster, seed: int, length: float, store: str | Path | None
 ) -> list[float]:
     """A row of `COLUMNS`, or the one that an earlier run of the same version left."""
-    if store is None:
-        return _trained_at(task, seed, length)
-    name = f"adversarial-{featavg.__version__}-n{N}-steps{STEPS}-seed{seed}-{length:.6g}.json"
-    path = Path(store) / name
-    if path.exists():
-        row: list[float] = read_json(path)
-        return row
-    row = _trained_at(task, seed, length)
-    write(path, dumps(row))
-    return row
+    name = f"adversarial-{featavg.__version__}-n{N}-steps{STEPS}-seed{seed}-{length:.6g}"
+    path = None if store is None else Path(store) / f"{name}.json"
+    row = kept_values(
+        path, name, lambda: dict(zip(COLUMNS, _trained_at(task, seed, length), strict=True))
+    )
+    return [row[column] for column in COLUMNS]
 
 
 def _trained_at(task: MultiCluster, seed: int, length: float) -> list[float]:

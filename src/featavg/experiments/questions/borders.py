@@ -235,8 +235,14 @@ class BorderMap(Result):
 
     def _lines(self) -> Plane:
         diagram = self.diagram
-        x = np.log10(diagram.columns[1]) if diagram.log_columns else np.array(diagram.columns[1])
-        y = np.log10(diagram.rows[1]) if diagram.log_rows else np.array(diagram.rows[1])
+        # Lists: the axes of a map need not have as many values as each other.
+        x, y = (
+            [math.log10(value) if log else value for value in axis[1]]
+            for axis, log in (
+                (diagram.columns, diagram.log_columns),
+                (diagram.rows, diagram.log_rows),
+            )
+        )
         middle = np.nan_to_num(self.middle(self.index))
         contours = [Contour("index ½, measured", x, y, middle, "averaged", (0.5,))]
         if self.name == "initialisation":

@@ -16,6 +16,7 @@ from featavg.experiments.sweep.plan import Plan, SweepAxis, known_field
 from featavg.experiments.sweep.table import Sweep
 from featavg.experiments.sweep.work import Job, described, run_id
 from featavg.progress import Progress, silent
+from featavg.storage.cache import note_saved
 from featavg.storage.index import RunIndex
 
 INDEX = "runs.sqlite"
@@ -87,6 +88,11 @@ def sweep(
         _compute(folder, index, jobs, worker, progress or silent)
         ids = [run_id(s, seed, m) for s in settings for seed in chosen for m in wanted]
         rows = list(index.rows(ids))
+    computed = {
+        (job.values, seed, name) for job in jobs for seed in job.seeds for name in job.measures
+    }
+    known = (row for row in rows if (row.setting, row.seed, row.measure) not in computed)
+    note_saved(sum(row.seconds for row in known))
     return Sweep.of(plan, points, settings, wanted, rows, folder)
 
 

@@ -1,0 +1,230 @@
+"""Sabotage of the claims on open questions: other data, other training than what a study says it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from tests.claims.sabotage import Patch, Sabotage, setting, together
+from tests.questions.test_depth import averaging as made_up_averaging
+from tests.questions.test_depth import margin as made_up_margin
+from tests.questions.test_depth import probe as made_up_probe
+from tests.questions.test_depth import scaling as made_up_scaling
+
+from featavg.claims.questions import adversarial as adversarial_claims
+from featavg.claims.questions import angle as angle_claims
+from featavg.claims.questions import borders as border_claims
+from featavg.claims.questions import depth as depth_claims
+from featavg.claims.questions import optimizers as optimizer_claims
+from featavg.experiments.questions import adversarial, angle, borders, geometry, optimizers
+from featavg.experiments.simulation import net_of
+from featavg.experiments.sweep import sweep, trained
+from featavg.measures.alignment import neuron_signs
+
+COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
+
+
+# Angles.
+
+
+def labels_swapped(points_and_runs):
+    """Class labels decouple and cluster labels average."""
+    points, runs = points_and_runs
+    if len(runs) == 2:
+        runs = {"coarse": runs["fine"], "fine": runs["coarse"]}
+    return points, runs
+
+
+small_angles = together(
+    setting(angle, N=200, GROUP=4),
+    setting(angle_claims, equal_angles=partial(angle.equal_angles, cosines=(0.0, 0.3))),
+)
+# Where the honest claim holds; that it does not elsewhere is its finding.
+HOLDING = ("orthogonal", "class closer", "classes mixed")
+small_geometry = setting(
+    angle_claims, geometry_study=partial(geometry.geometry_study, geometries=HOLDING)
+)
+
+
+def neurons_look_for_one_feature(given):
+    """With class labels every neuron has learned one feature of its class, all to the same length."""
+    points, runs = trained(given)
+    run = runs["coarse"]
+    weights = run.parameters["weights"].copy()
+    length = np.linalg.norm(weights[-1], axis=-1).mean()
+    for r, sign in enumerate(neuron_signs(net_of(run, 0))):
+        mine = points.task.class_clusters(int(sign))
+        kept = points.features[mine[r % len(mine)]]
+        weights[..., r, :] = length * kept / np.linalg.norm(kept)
+    changed = replace(run, parameters=run.parameters | {"weights": weights})
+    return points, runs | {"coarse": changed}
+
+
+# Optimizers and adversarial training.
+
+small_optimizers = together(
+    setting(optimizers, D=150, N=80, TEST_POINTS=4),
+    setting(
+        optimizer_claims,
+        optimizer_study=partial(
+            optimizers.optimizer_study, optimizers=("gradient descent", *COORDINATE_WISE)
+        ),
+    ),
+)
+
+
+def descent_is_sign_descent(patch: pytest.MonkeyPatch) -> None:
+    wise = optimizers.OPTIMIZERS["sign descent"]
+    patch.setattr(
+        optimizers, "OPTIMIZERS", dict(optimizers.OPTIMIZERS) | {"gradient descent": wise}
+    )
+
+
+def small_adversarial(patch: pytest.MonkeyPatch) -> None:
+    setting(adversarial, STEPS=120, TEST_POINTS=4, CHECKED=2)(patch)
+    patch.setattr(
+        adversarial_claims,
+        "adversarial_study",
+        lambda seeds, store, progress: adversarial.adversarial_study(seeds, (0.0, 0.75)),
+    )
+
+
+def nobody_attacks(patch: pytest.MonkeyPatch) -> None:
+    honest = adversarial.AdversarialObjective
+    patch.setattr(adversarial, "AdversarialObjective", lambda plain, length: honest(plain, 0.0))
+
+
+# Maps.
+
+
+def few_cells(name: str, rows: tuple[object, ...], columns: tuple[object, ...]) -> Patch:
+    """A map of a few cells, which nobody keeps."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        full = borders.DIAGRAMS[name]
+        fewer = replace(full, rows=(full.rows[0], rows), columns=(full.columns[0], columns))
+        monkeypatch.setitem(borders.DIAGRAMS, name, fewer)
+        monkeypatch.setattr(
+            border_claims,
+            "border_map",
+            lambda name, seeds, store, progress: borders.border_map(name, seeds),
+        )
+
+    return patch
+
+
+def swept_with(**changes: object) -> Patch:
+    """Sweeps that run something else than they are told; a function changes the values of an axis."""
+
+    def other(vary, store, **given):
+        for name, change in changes.items():
+            if name in vary:
+                vary = vary | {name: [change(value) for value in vary[name]]}
+            else:
+                given[name] = change
+        return sweep(vary, store, **given)
+
+    return setting(borders, sweep=other)
+
+
+# Depth: a run takes minutes, so that its results are made up.
+
+
+def depth_is(name: str, make: Callable[..., object], *values: object, **named: object) -> Patch:
+    """The study `name` returns what `make` makes of the values."""
+    return setting(depth_claims, **{name: lambda *_, **__: make(*values, **named)})
+
+
+def learned_with_clusters(**values: float) -> Patch:
+    """What `depth_averaging` returns for either labels."""
+    return setting(
+        depth_claims, depth_averaging=lambda labels, *_, **__: made_up_averaging(labels, **values)
+    )
+
+
+DEPTH_ROWS = (
+    Sabotage(
+        "question-depth-averages",
+        "deeper networks learn half of the features of a class",
+        depth_is("depth_averaging", made_up_averaging, index=0.5),
+        depth_is("depth_averaging", made_up_averaging),
+    ),
+    Sabotage(
+        "question-depth-radius",
+        "the radius grows like d^0.3",
+        depth_is("depth_scaling", made_up_scaling, power_d=0.3),
+        depth_is("depth_scaling", made_up_scaling),
+    ),
+    Sabotage(
+        "question-depth-fine",
+        "an output looks for other features too",
+        learned_with_clusters(index=0.3, own=0.7),
+        learned_with_clusters(index=0.01, own=0.98),
+    ),
+    Sabotage(
+        "question-depth-inner",
+        "a probe names most clusters",
+        depth_is("depth_probe", made_up_probe, 0.85),
+        depth_is("depth_probe", made_up_probe, 0.25),
+    ),
+    Sabotage(
+        "question-depth-margin",
+        "the margin doubles the radius",
+        depth_is("depth_margin", made_up_margin, 2.2),
+        depth_is("depth_margin", made_up_margin, 0.9),
+    ),
+)
+ROWS = (
+    *DEPTH_ROWS,
+    Sabotage(
+        "question-angle-equal",
+        "class labels decouple and cluster labels average",
+        setting(angle, trained=lambda given: labels_swapped(trained(given))),
+        small_angles,
+    ),
+    Sabotage(
+        "question-angle-geometry",
+        "with class labels every neuron learns one feature",
+        setting(geometry, trained=neurons_look_for_one_feature),
+        small_geometry,
+    ),
+    Sabotage(
+        "question-optimizers",
+        "gradient descent takes only the signs of the gradient",
+        descent_is_sign_descent,
+        small_optimizers,
+    ),
+    Sabotage(
+        "question-adversarial",
+        "the worst case within any radius is the point itself",
+        nobody_attacks,
+        small_adversarial,
+    ),
+    Sabotage(
+        "question-border-noise",
+        "the noise is eight times what it is called",
+        swept_with(sigma=lambda value: 8 * value),
+        few_cells("noise", (6, 16), (0.2, 0.5, 1.0, 6.0, 10.0)),
+    ),
+    Sabotage(
+        "question-border-samples",
+        "the noise is ten times the usual",
+        swept_with(sigma=10.0),
+        few_cells("samples", (1000, 10**6), (10, 60, 120, 300)),
+    ),
+    Sabotage(
+        "question-border-initialisation",
+        "initial weights are thirty times what they are called",
+        swept_with(sigma_w=lambda value: 30 * value),
+        few_cells("initialisation", (0.02, 0.1), (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)),
+    ),
+    Sabotage(
+        "question-border-neurons",
+        "initial weights outweigh what is learned",
+        swept_with(sigma_w=0.3),
+        few_cells("neurons", (4, 12), (1, 2, 20)),
+    ),
+)
