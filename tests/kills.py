@@ -4,7 +4,7 @@
 
 Each run is killed (SIGKILL, in the middle of a write too) a few times and then left to end. It must end
 as a run that nobody disturbed: weights, radii, tables and verdicts to the last bit. The commands run in
-forks of one process, so that a kill costs no start of Python.
+forks of one process, so that a kill costs no start of Python. Sweeps have their own: `tests.sweep.kills`.
 """
 
 from __future__ import annotations
@@ -74,31 +74,12 @@ def _verdicts() -> str:
     return json.dumps(kept)
 
 
-def _table() -> str:
-    """The rows of a sweep's table, without their times."""
-    import csv
-
-    with (OUT / "table.csv").open() as file:
-        rows = [
-            {n: v for n, v in row.items() if "seconds" not in n} for row in csv.DictReader(file)
-        ]
-    return json.dumps(rows)
-
-
 SMALL = ("--k=4", "--d=200", "--n=60")
 VICTIMS = (
     Victim(
         "simulate",
         _command("simulate", *SMALL, "--steps=400", "--checkpoint-every=0.02", "--no-figures"),
         _files("coarse/arrays.safetensors", "fine/arrays.safetensors", "numbers.csv"),
-    ),
-    Victim(
-        "sweep",
-        _command(
-            "sweep", "--vary=cosine=0:0.8:8", "--set=k=4", "--set=n=40", "--set=steps=30",
-            "--seeds=2", "--engine=serial", "--measure=index,loss",
-        ),
-        _table,
     ),
     Victim(
         "reproduce",
@@ -110,7 +91,7 @@ VICTIMS = (
     Victim(
         "margins train",
         _command(
-            "margins", "train", "digits", "--passes=12", "--channels=2,2", "--hidden=4", "--workers=1",
+            "margins", "train", "digits", "--passes=2", "--channels=4,8", "--hidden=16", "--workers=1",
         ),
         _files("checkpoint/arrays.safetensors"),
     ),

@@ -1,5 +1,6 @@
 """A few kills; `python -m tests.kills 100` makes as many as one likes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,10 +8,8 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.skipif(
-    not hasattr(sys, "getswitchinterval") or sys.platform == "win32", reason="forks"
-)
-@pytest.mark.parametrize("name", ["simulate"])
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forks")
+@pytest.mark.parametrize("name", ["simulate", "margins train"])
 def test_a_killed_run_ends_in_the_same_bits(name):
     command = [sys.executable, "-m", "tests.kills", "3", "--only", name]
     done = subprocess.run(
