@@ -37,6 +37,19 @@ def test_every_command_has_help(command: str) -> None:
     assert "Usage: " in shown.stdout
 
 
+def test_brackets_in_help_texts_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich takes `[vary]` for markup; of every command, all that was written is shown."""
+    monkeypatch.setenv("COLUMNS", "400")
+    app = make_app()
+    for command, words in {
+        "reproduce": "[default: featavg-results/report]",
+        "sweep": "a table [vary].",
+        "simulate": "both on one sample [both].",
+        "images curve": "[RUNS/NAME-curves]",
+    }.items():
+        assert words in CliRunner().invoke(app, [*command.split(), "--help"]).stdout
+
+
 def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "Usage: featavg" in capsys.readouterr().out

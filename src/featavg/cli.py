@@ -10,10 +10,10 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -61,13 +61,22 @@ def make_app() -> typer.Typer:
 
 
 def _check_all(app: typer.Typer) -> None:
-    """Put the boundary in front of every command."""
+    """Put the boundary in front of every command, and its help on the screen as it was written."""
     for command in app.registered_commands:
         if command.callback is not None:
+            _keep_brackets(command.callback)
             command.callback = checked(command.callback)
     for group in app.registered_groups:
         if group.typer_instance is not None:
             _check_all(group.typer_instance)
+
+
+def _keep_brackets(callback: Callable[..., Any]) -> None:
+    """Escape `[default]` in help texts: rich takes it for markup, and drops it."""
+    for hint in get_type_hints(callback, include_extras=True).values():
+        for about in getattr(hint, "__metadata__", ()):
+            if getattr(about, "help", None):  # shared by commands: escaped once
+                about.help = re.sub(r"(?<!\\)\[", r"\\[", about.help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

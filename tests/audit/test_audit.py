@@ -259,6 +259,33 @@ def test_discovery_finds_what_can_be_found():
             discover(x, groups[fine], clusters=clusters)
 
 
+@pytest.mark.parametrize(
+    ("count", "clusters", "sentence"),
+    [
+        (
+            12,
+            5,
+            "coarse has 6 images of a class: give at least 40 of each, so that it can be divided.",
+        ),
+        (
+            80,
+            5,
+            "clusters is 5 for 40 images of a class: give from 2 to 2, since each needs 20 images.",
+        ),
+        (
+            80,
+            2,
+            "images fall into no sub-classes of 20 or more: give more of them, or fine labels.",
+        ),
+    ],
+)
+def test_few_images_are_one_sentence_about_images(count, clusters, sentence):
+    x = np.arange(count)[:, None] ** 6.0
+    with pytest.raises(InputError) as caught:
+        discover(x, np.arange(count) % 2, clusters)
+    assert str(caught.value) == sentence
+
+
 def test_a_handful_of_outliers_is_no_subclass():
     x, fine, groups = blobs(k=4)
     x[:3] += 100.0 * np.eye(8)[7]  # three images of three digits far away from everything

@@ -148,3 +148,10 @@ def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdic
 
     monkeypatch.setattr(sharing, "network_sharing", told)
     assert audit.simulator(ClaimSettings(seeds=(0, 1))).verdict is verdict
+
+
+def test_the_finding_speaks_of_refused_spaces_only_if_there_are_some():
+    from featavg.claims.images.audit import _spaces
+
+    assert _spaces(9, 0) == "Over 9 feature spaces"
+    assert _spaces(7, 2) == "Over 7 feature spaces (2 more were refused)"

@@ -290,6 +290,17 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path) -> None:
     assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == before
 
 
+def test_an_empty_folder_holds_no_checkpoint_and_takes_one(tmp_path) -> None:
+    run = train(TASK, seed=0, steps=5, checkpoint=Checkpoint(tmp_path, 0.0), **SMALL)
+    assert run.outcome is Outcome.STEPS_DONE
+    (tmp_path / "mine.txt").write_text("mine")
+    for name in (ARRAYS, META):
+        (tmp_path / name).unlink(missing_ok=True)
+    with pytest.raises(InputError, match=r"has no meta\.json"):
+        train(TASK, seed=0, steps=5, checkpoint=Checkpoint(tmp_path, 0.0), **SMALL)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
 CORRUPTED = {
     "NaN": lambda arrays, meta: arrays["params/0"].fill(np.nan),
     "flipped weights": lambda arrays, meta: np.negative(arrays["params/0"], out=arrays["params/0"]),

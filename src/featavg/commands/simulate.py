@@ -20,29 +20,24 @@ if TYPE_CHECKING:
 Column = list["RunNumbers"]
 
 
-def _literal(text: str) -> str:
-    """Brackets as they are: rich would take the defaults in them for markup and drop them."""
-    return text.replace("[", r"\[")
-
-
 def _what(text: str) -> Any:
-    return typer.Option(help=_literal(text), rich_help_panel="What to run")
+    return typer.Option(help=text, rich_help_panel="What to run")
 
 
 def _task(text: str) -> Any:
-    return typer.Option(help=_literal(text), rich_help_panel="The task")
+    return typer.Option(help=text, rich_help_panel="The task")
 
 
 def _nets(text: str) -> Any:
-    return typer.Option(help=_literal(text), rich_help_panel="The networks")
+    return typer.Option(help=text, rich_help_panel="The networks")
 
 
 def _training(text: str) -> Any:
-    return typer.Option(help=_literal(text), rich_help_panel="The training")
+    return typer.Option(help=text, rich_help_panel="The training")
 
 
 def _result(text: str) -> Any:
-    return typer.Option(help=_literal(text), rich_help_panel="The result")
+    return typer.Option(help=text, rich_help_panel="The result")
 
 
 def register(app: typer.Typer) -> None:

@@ -62,7 +62,7 @@ class Checkpoint:
 
     def read(self, run: str) -> tuple[dict[str, ndarray], dict[str, Any]] | None:
         """The state on disk, if there is one; one of another run is refused, not overwritten."""
-        if not folder_exists(self.folder):
+        if not folder_exists(self.folder) or not any(self.folder.iterdir()):
             return None
         arrays, meta = read_folder(self.folder)
         if meta.get("run") != run:

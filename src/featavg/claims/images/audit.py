@@ -194,12 +194,19 @@ def predicted_gain(settings: ClaimSettings) -> Evidence:
         figures=(study.figure(),),
         numbers=study.to_json(),
         finding=(
-            f"Over {len(study.answered)} feature spaces ({len(study.rows)} tried, the others refused) the "
-            f"predicted gain of finer labels is off by {100 * study.median_error:.0f}% (median), and on the "
-            f"wrong side of 1 in {study.wrong_side}. "
+            f"{_spaces(len(study.answered), len(study.rows) - len(study.answered))} the predicted gain of "
+            f"finer labels is off by {100 * study.median_error:.0f}% (median), and on the wrong side of 1 "
+            f"in {study.wrong_side}. "
             + "; ".join(f"{r.source}: {r.predicted} against {r.measured}" for r in study.answered)
             + "."
         ),
+    )
+
+
+def _spaces(answered: int, refused: int) -> str:
+    """Of how many feature spaces the finding speaks."""
+    return f"Over {answered} feature spaces" + (
+        f" ({refused} more were refused)" if refused else ""
     )
 
 

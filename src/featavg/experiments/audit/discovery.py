@@ -89,15 +89,16 @@ def discover(
     one_of("method", method, METHODS)
     smallest_class = int(np.bincount(coarse).min())
     most = smallest_class // LEAST_PER_SUBCLASS
-    if clusters is not None and not 2 <= clusters <= most:
-        remedy = f"give 2 to {most}: each needs {LEAST_PER_SUBCLASS} images"
-        raise InputError("clusters", f"is {clusters}", remedy)
     if most < 2:
         raise InputError(
             "coarse",
             f"has {smallest_class} images of a class",
             f"give at least {2 * LEAST_PER_SUBCLASS} of each, so that it can be divided",
         )
+    if clusters is not None and not 2 <= clusters <= most:
+        problem = f"is {clusters} for {smallest_class} images of a class"
+        remedy = f"give from 2 to {most}, since each needs {LEAST_PER_SUBCLASS} images"
+        raise InputError("clusters", problem, remedy)
     x = np.asarray(features, dtype=float)
     if method == "spherical k-means":
         x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
@@ -106,6 +107,9 @@ def discover(
     large = [row for row in rows if row.smallest >= LEAST_PER_SUBCLASS] or list(rows)
     clusters_per_class = clusters or max(large, key=lambda row: row.stability).clusters
     labels = merged(x, coarse, clustered(x, coarse, clusters_per_class, seed)[0])
+    if len(np.unique(labels)) == len(np.unique(coarse)):
+        problem = f"fall into no sub-classes of {LEAST_PER_SUBCLASS} or more"
+        raise InputError("images", problem, "give more of them, or fine labels")
     distance = np.linalg.norm(x - _centres(x, labels)[labels], axis=1)
     examples = {
         int(j): np.flatnonzero(labels == j)[np.argsort(distance[labels == j])[:8]].tolist()
