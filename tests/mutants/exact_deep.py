@@ -3,6 +3,7 @@
 from tests.mutants import mutants_of, tests_in
 
 DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
+DEEP_BALL = tests_in("robustness/test_deep_ball.py")
 
 MUTANTS = [
     *mutants_of(
@@ -54,6 +55,107 @@ MUTANTS = [
             "sizes[:p] = np.abs(shifts)",
             "rounding of the outputs is not charged",
             DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/ball_bound.py",
+        (
+            "0.5 * (c_right + c_left + root),",
+            "0.5 * (c_right + c_left),",
+            "parabolas below the activation",
+            DEEP_BALL("test_parabolas_are_above_the_absolute_value"),
+        ),
+        (
+            "constant -= float(form.weight @ self.z**2) + multiplier * radius**2",
+            "constant -= float(form.weight @ self.z**2)",
+            "the ball costs nothing",
+            DEEP_BALL("test_the_bound_is_the_least_value_of_its_form"),
+        ),
+        (
+            "slope = form.linear - 2.0 * form.weight * self.z",
+            "slope = form.linear",
+            "parabolas have no slope in the centre",
+            DEEP_BALL("test_the_bound_is_the_least_value_of_its_form"),
+        ),
+        (
+            "ends[split.layer][split.neuron] = 0.0",
+            "pass",
+            "an imposed sign decides nothing",
+            DEEP_BALL("test_a_child_begins_where_its_parent_was"),
+        ),
+        (
+            "imposed[split.layer][split.neuron] += split.side * price",
+            "imposed[split.layer][split.neuron] += price",
+            "imposed signs are priced on the wrong side",
+            DEEP_BALL("test_the_gradient_is_that_of_the_bound"),
+        ),
+        (
+            "if value is None or _factor(form.multiplier * (1.0 - CONVEX), scaled) is None:",
+            "if value is None:",
+            "what is hardly convex is believed",
+            DEEP_BALL("test_convexity_is_asked_with_a_margin"),
+        ),
+        (
+            "return lowest - spread - self._rounding(back, form, length)",
+            "return lowest - spread",
+            "rounding errors are not charged",
+            DEEP_BALL("test_rounding_errors_are_charged"),
+        ),
+        (
+            "return lowest - spread - self._rounding(back, form, length)",
+            "return lowest - self._rounding(back, form, length)",
+            "a point that is not the least one is believed to be",
+            DEEP_BALL("test_a_point_that_is_not_the_least_proves_less"),
+        ),
+        (
+            "charged += price * float(ball.errors[split.layer][split.neuron])",
+            "pass",
+            "the rounding of imposed signs is not charged",
+            DEEP_BALL("test_rounding_errors_are_charged"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/ball_search.py",
+        (
+            "net.error * (size + (radius + reach) * slope)",
+            "net.error * (size + radius * slope)",
+            "the rounding of W x is not charged",
+            DEEP_BALL("test_rounding_errors_are_charged"),
+        ),
+        (
+            "if self.result.finished and not self._flipped:",
+            "if not self._flipped:",
+            "a spent budget certifies",
+            DEEP_BALL("test_a_spent_budget_leaves_a_point_open"),
+        ),
+        (
+            "        return self._flipped or not self.given_up",
+            "        return True",
+            "a part that was given up is certified",
+            DEEP_BALL("test_a_part_that_loses_nothing_is_given_up"),
+        ),
+        (
+            "if relaxation.proven(theta) > 0.0:",
+            "if value.bound > -1e-3:",
+            "a bound is believed without a proof",
+            DEEP_BALL("test_parts_that_end_without_a_proof_are_not_certified"),
+        ),
+        (
+            "return bool(np.any(traced.constants + shifts - fall - error > 0.0))",
+            "return bool(np.any(traced.constants + shifts - fall > 0.0))",
+            "the rounding of lines is not charged",
+            DEEP_BALL("test_lines_are_charged_for_rounding"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/qp.py",
+        (
+            "return (min(largest, FAR * violated) if violated > 0.0 else largest) or 1.0",
+            "return largest or 1.0",
+            "a row of rounding errors hides violations",
+            tests_in("robustness/test_exact_tight.py")(
+                "test_a_row_of_rounding_errors_hides_no_violation"
+            ),
         ),
     ),
     *mutants_of(

@@ -1,6 +1,7 @@
 """Bounds over a ball and the decision at a radius: against samples, differences and brute force."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.deep_radii import DeepDecision, DeepSolver
 from featavg.robustness.exact.budget import Budget, Clock
-from featavg.robustness.exact.deep import ball_search
+from featavg.robustness.exact.deep import ball_bound, ball_search
 from featavg.robustness.exact.deep.ascent import ascend
 from featavg.robustness.exact.deep.ball_bound import BallBound, Value
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
+from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
 
 KINDS = {
@@ -135,6 +137,28 @@ def test_what_is_not_convex_proves_nothing():
     assert bound.proven(theta) == -math.inf
 
 
+def test_convexity_is_asked_with_a_margin(monkeypatch):
+    bound, theta, _ = relaxed("one-hidden", 3, splits=False)
+    asked = []
+    plain = ball_bound._factor
+
+    def spy(multiplier, scaled):
+        asked.append(multiplier)
+        return plain(multiplier, scaled) if len(asked) < 2 else None
+
+    monkeypatch.setattr(ball_bound, "_factor", spy)
+    assert bound.proven(theta) == -math.inf
+    assert asked[1] <= asked[0] * (1 - 0.9 * ball_bound.CONVEX)
+
+
+def test_a_point_that_is_not_the_least_proves_less(monkeypatch):
+    bound, theta, rng = relaxed("one-hidden", 3, splits=False)
+    exact, value = bound.proven(theta), bound.value(theta)
+    moved = replace(value, steps=value.steps + 0.01 * rng.standard_normal(len(value.steps)))
+    monkeypatch.setattr(BallBound, "value", lambda *_: moved)
+    assert bound.proven(theta) < exact
+
+
 @pytest.mark.parametrize("kind", ["one-hidden", "two-hidden"])
 def test_rounding_errors_are_charged(kind, monkeypatch):
     bound, theta, _ = relaxed(kind, 2)
@@ -233,6 +257,29 @@ def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
     found = search.at(z, 5.0, 20.0, Clock(20, math.inf))
     assert not found.finished
     assert found.certified == 0.0
+
+
+def test_a_part_that_loses_nothing_is_given_up(monkeypatch):
+    """With all signs decided nothing is left to split: without a proof the ball is not certified."""
+    monkeypatch.setattr(ball_search, "FEW", -1)
+    monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
+    monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
+    net = layered([np.eye(2), np.array([[1.0, -1.0]])], [np.full(2, 9.0), None])
+    search = BallSearch(net, [LinearGoal(np.ones((1, 1)), np.zeros(1))])
+    found = search.at(np.array([10.0, 9.0]), 1.0, 2.0, Clock(100, math.inf))
+    assert not found.finished
+    assert found.certified == 0.0
+
+
+def test_lines_are_charged_for_rounding():
+    net = layered([np.eye(2), np.array([[1.0, -1.0]])], [np.full(2, 9.0), None])
+    search = BallSearch(net, [LinearGoal(np.ones((1, 1)), np.zeros(1))])
+    search.radius = 1.0
+    z = np.array([10.0, 10.0 - np.sqrt(2.0) * (1 + 1e-15)])
+    ball, outputs = search._ball(z, 10.0), net.forward(z)
+    assert not search._by_lines(ball, outputs, search.goals[0])
+    free = replace(ball, errors=[np.zeros(2), np.full(1, -1e-12)])
+    assert search._by_lines(free, outputs, search.goals[0])
 
 
 def test_curved_goals_are_for_the_other_search():
