@@ -1,6 +1,6 @@
 """`make bench`: speed and memory as ratios measured side by side, written to out/bench/.
 
-    python bench/run.py [startup training radii deep attacks margins images]
+    python bench/run.py [startup training radii deep wide attacks margins images]
 
 Nothing else should run meanwhile. Each file of this folder has a function `rows()`.
 """
@@ -19,7 +19,7 @@ from rich.table import Table
 from featavg import __version__
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("startup", "training", "radii", "deep", "attacks", "margins", "images")
+PARTS = ("startup", "training", "radii", "deep", "wide", "attacks", "margins", "images")
 
 
 def main() -> int:

@@ -222,6 +222,16 @@ def test_what_is_no_network_is_refused(weights, biases, skips, leak, argument):
     assert refused.value.argument == argument
 
 
+def test_a_witness_behind_the_kinks_of_several_neurons_is_found():
+    """F = relu(u . a) + relu(u . b) is zero only where both are off: a corner that rounding misses."""
+    rows = np.array([[1.0, 0.3], [-0.9, 0.5]])
+    net = TwoLayer(rows, np.array([0.1, 0.2]), np.array([[1.1, 1.0]]))
+    x, y = np.array([[2.0, 3.0], [0.5, 1.7]]), np.array([1, 1])
+    fast, deep = radii(net, x, y=y, readout="sum", jobs=1), deep_radii(net, x, y, "sum")
+    np.testing.assert_allclose(deep.attack, fast.attack, rtol=1e-6)
+    assert check_two_layers(4, seed=2)["compared"] == 8
+
+
 def test_labels_that_are_wrong_have_radius_zero():
     net = Deep((np.eye(2), np.eye(2)))
     ends = deep_radii(net, np.array([[3.0, 1.0]]), np.array([1]))

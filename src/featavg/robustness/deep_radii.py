@@ -182,6 +182,12 @@ class DeepSolver:
         ways = [candidate.u]
         if len(candidate.rows) > 1:
             ways.append(candidate.length * candidate.inwards())
+        start = self.layered.start(x[None])[0]
+        scales = self.layered.forward(start)
+        layers = self.layered.forward(start + self.layered.rows @ candidate.u)
+        for goal in goals:
+            rows = self.layered.kinks(layers, scales, goal.reached(layers[-1]))
+            ways.append(candidate.length * replace(candidate, rows=rows).inwards())
         for nudge in (0.0, *NUDGES):
             for way in ways:
                 point = x + self.layered.basis @ (candidate.u + nudge * way)

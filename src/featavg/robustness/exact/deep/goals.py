@@ -38,6 +38,10 @@ class Goal(Protocol):
         """The excess and its derivative in the outputs."""
         ...
 
+    def reached(self, outputs: Float[ndarray, " c"]) -> Float[ndarray, "p c"]:
+        """The derivatives of all inequalities, some of which hold with equality at a witness."""
+        ...
+
     def loose(
         self, lo: Float[ndarray, " c"], hi: Float[ndarray, " c"], at: Float[ndarray, " c"]
     ) -> tuple[int, float, float] | None:
@@ -68,6 +72,10 @@ class LinearGoal:
         values = self.rows @ outputs + self.shifts
         worst = int(values.argmax())
         return float(values[worst]), self.rows[worst]
+
+    def reached(self, outputs: Float[ndarray, " c"]) -> Float[ndarray, "p c"]:
+        """The rows."""
+        return self.rows
 
     def loose(self, lo: ndarray, hi: ndarray, at: ndarray) -> tuple[int, float, float] | None:
         """Nothing is lost here."""
@@ -119,6 +127,10 @@ class ProbabilityGoal:
         slope[self.own] = _softmax(outputs[self.own])
         slope[~self.own] = -_softmax(outputs[~self.own])
         return float(self.excess(outputs)), slope
+
+    def reached(self, outputs: Float[ndarray, " c"]) -> Float[ndarray, "p c"]:
+        """The one derivative."""
+        return self.linearised(outputs)[1][None]
 
     def loose(
         self, lo: Float[ndarray, " c"], hi: Float[ndarray, " c"], at: Float[ndarray, " c"]

@@ -14,6 +14,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 
 ROUND_OFF = 2.0**-53
+AT_ZERO = 1e-9  # of the largest pre-activation of a layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,41 @@ class Layered:
             g = on_h * np.where(layers[number] >= 0, 1.0, self.leak)
             extra = on_h if self.skips[number] else None
         return g @ self.rows
+
+    def kinks(
+        self,
+        layers: list[ndarray],
+        scales: list[ndarray],
+        functionals: Float[ndarray, "p c"],
+    ) -> Float[ndarray, "q r"]:
+        """Normals of the neurons that are at zero here, pointing to where they raise the functionals.
+
+        Behind them the slopes of the functionals if none does. So a step down all of these rows at
+        once leaves the kinks on the sides where the functionals are lowest, which a step down the
+        functionals alone need not do: it may fall in the sum and rise in one neuron. `scales` are the
+        pre-activations of a point that says what counts as zero.
+        """
+        zero = [
+            np.abs(z) <= AT_ZERO * float(np.abs(scale).max())
+            for z, scale in zip(layers[:-1], scales[:-1], strict=True)
+        ]
+        slopes = [np.where(z >= 0, 1.0, self.leak) for z in layers[:-1]]
+        signs: list[ndarray] = []
+        g, extra = functionals.sum(axis=0), 0.0
+        for number in range(self.hidden - 1, -1, -1):
+            on_h = g @ self.weights[number] + extra
+            signs.insert(0, np.where(on_h > 0, 1.0, -1.0))
+            lowest = np.where(on_h > 0, self.leak, 1.0)
+            slopes[number] = np.where(zero[number], lowest, slopes[number])
+            g = on_h * slopes[number]
+            extra = on_h if self.skips[number] else 0.0
+        normals, of_layer, below = [], self.rows, np.zeros_like(self.rows)
+        for number in range(self.hidden):
+            normals.append((signs[number][:, None] * of_layer)[zero[number]])
+            h = slopes[number][:, None] * of_layer
+            below = h + below if self.skips[number] else h
+            of_layer = self.weights[number] @ below
+        return np.concatenate([*normals, functionals @ of_layer])
 
     def absolute(
         self, sizes: Sequence[ndarray]
