@@ -241,6 +241,18 @@ MUTANTS = [
             "the network forgets its skips",
             DEEP_TIGHT("test_the_gradient_is_that_of_the_network"),
         ),
+        (
+            "slopes[number] = np.where(zero[number], lowest, slopes[number])",
+            "pass",
+            "neurons at zero are not switched to their lower side",
+            DEEP_BALL("test_kinks_by_hand"),
+        ),
+        (
+            "signs.insert(0, np.where(on_h > 0, 1.0, -1.0))",
+            "signs.insert(0, np.ones_like(on_h))",
+            "all neurons at zero are switched off",
+            DEEP_BALL("test_kinks_by_hand"),
+        ),
     ),
     *mutants_of(
         "robustness/exact/deep/linear_bounds.py",

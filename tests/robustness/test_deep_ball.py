@@ -212,6 +212,15 @@ def _value(bound, gradient):
     return Value(bound, gradient, np.zeros(0), 0.0, [], [], [])
 
 
+def test_kinks_by_hand():
+    """z = (u_0, u_1, 1 + u_0): two neurons at zero, of which one raises the functional."""
+    net = layered([np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, -2.0, 3.0]])])
+    z = np.array([0.0, 0.0, 1.0])
+    rows = net.kinks(net.forward(z), net.forward(z), np.ones((1, 1))) @ net.basis.T
+    # Off is the first, on the second: then the functional has the slope 3 in u_0 and -2 in u_1.
+    np.testing.assert_allclose(rows, [[1.0, 0.0], [0.0, -1.0], [3.0, -2.0]], atol=1e-12)
+
+
 # The decision.
 
 

@@ -232,6 +232,25 @@ def test_a_witness_behind_the_kinks_of_several_neurons_is_found():
     assert check_two_layers(4, seed=2)["compared"] == 8
 
 
+def test_a_hopeless_width_is_announced_and_bracketed(caplog):
+    rng = np.random.default_rng(0)
+    wide = Deep(tuple(rng.standard_normal(s) / s[1] ** 0.5 for s in ((80, 6), (80, 80), (3, 80))))
+    x = rng.standard_normal((3, 6))
+    ends = deep_radii(wide, x, wide(x).argmax(axis=1), budget=Budget(nodes=3))
+    assert len(caplog.records) == 1
+    assert "160 hidden neurons" in caplog.records[0].getMessage()
+    for low, high, outcome in zip(ends.certified, ends.attack, ends.outcomes, strict=True):
+        assert low <= high
+        assert outcome is not RadiusStatus.EXACT or high - low <= SAME * high
+    near = deep_radii(wide, x, wide(x).argmax(axis=1), budget=Budget(nodes=30))
+    assert np.all(ends.certified <= near.attack * (1 + SAME))
+    assert np.all(near.certified <= ends.attack * (1 + SAME))
+    caplog.clear()
+    small = Deep((np.eye(2), np.eye(2)))
+    deep_radii(small, np.array([[3.0, 1.0]]), np.array([0]))
+    assert not caplog.records
+
+
 def test_labels_that_are_wrong_have_radius_zero():
     net = Deep((np.eye(2), np.eye(2)))
     ends = deep_radii(net, np.array([[3.0, 1.0]]), np.array([1]))

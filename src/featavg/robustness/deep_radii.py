@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,8 @@ from featavg.robustness.exact.deep import (
 )
 
 ARGMAX = "argmax"
+# Hidden neurons beyond which most searches spend any budget: 6 layers of 20 trained neurons do.
+MOST_NEURONS = 100
 
 
 def layered_of(net: Deep | TwoLayer) -> Layered:
@@ -209,7 +212,8 @@ def deep_radii(
     r"""The l2 distance from each point to the nearest one that a deep network decides otherwise.
 
     Exact for one output, `sum`, `max` and `argmax`; within `gap` for `probability`; where the budget
-    ends first, an honest bracket.
+    ends first, an honest bracket. With more than about a hundred hidden neurons it mostly does, which
+    is said beforehand.
 
     Args:
         net: any fully connected network of featavg, not a batch.
@@ -231,6 +235,7 @@ def deep_radii(
     decision, x, y = deep_case(net, x, y, readout, positive)
     solver = DeepSolver(decision, gap)
     allowance = budget or Budget()
+    _announce(solver.layered, allowance)
     n = len(x)
     radii = Radii(
         np.zeros(n), np.zeros(n), x.copy(), np.zeros(n, dtype=int), np.zeros(n, dtype=int)
@@ -248,6 +253,19 @@ def deep_radii(
         radii.witness[i] = witness
         radii.outcome[i] = _status(certified, attack, gap, found.finished).code
     return radii
+
+
+def _announce(net: Layered, budget: Budget) -> None:
+    """Say beforehand that most radii will be brackets, where the network is too large for more."""
+    neurons = sum(w.shape[1] for w in net.weights)
+    if neurons > MOST_NEURONS:
+        logging.getLogger(__name__).warning(
+            "The network has %d hidden neurons: beyond about %d exact radii are out of reach, and what "
+            "%d programs per point leave open is given as a bracket. To decide one radius, use certify.",
+            neurons,
+            MOST_NEURONS,
+            budget.nodes,
+        )
 
 
 def _status(certified: float, attack: float, gap: float, finished: bool) -> RadiusStatus:

@@ -121,8 +121,8 @@ class Layered:
         normals, of_layer, below = [], self.rows, np.zeros_like(self.rows)
         for number in range(self.hidden):
             normals.append((signs[number][:, None] * of_layer)[zero[number]])
-            h = slopes[number][:, None] * of_layer
-            below = h + below if self.skips[number] else h
+            carried = slopes[number][:, None] * of_layer
+            below = carried + below if self.skips[number] else carried
             of_layer = self.weights[number] @ below
         return np.concatenate([*normals, functionals @ of_layer])
 
