@@ -40,7 +40,10 @@ def labels_swapped(points_and_runs):
 
 small_angles = together(
     setting(angle, N=200, GROUP=4),
-    setting(angle_claims, equal_angles=partial(angle.equal_angles, cosines=(0.0, 0.3))),
+    setting(
+        angle_claims,
+        equal_angles=lambda seeds, store, progress: angle.equal_angles(seeds, (0.0, 0.3)),
+    ),
 )
 # Where the honest claim holds; that it does not elsewhere is its finding.
 HOLDING = ("orthogonal", "class closer", "classes mixed")

@@ -44,14 +44,17 @@ def test_equal_angles_are_those_of_the_ideal_networks(cosine):
     assert np.allclose(apart.attack, decoupled_margin(task), rtol=1e-6)
 
 
-def test_equal_angles_follow_the_formulas(monkeypatch):
+def test_equal_angles_follow_the_formulas(monkeypatch, tmp_path):
     monkeypatch.setattr(angle, "N", 60)
     monkeypatch.setattr(angle, "GROUP", 2)
-    study = equal_angles((0,), (0.0, 0.3))
+    study = equal_angles((0,), (0.0, 0.3), tmp_path)
     whole(study)
     assert study.averaged[:, 0] == pytest.approx(study.theory["averaged"], rel=0.25)
     assert study.worst("gain").shape == (1,)
     assert study.dead.max() <= 1
+    monkeypatch.setattr(angle, "trained", None)  # nothing is done again
+    again = equal_angles((0,), (0.0, 0.3), tmp_path)
+    assert np.array_equal(again.gain, study.gain)
 
 
 def test_the_margins_of_a_geometry_by_brute_force():

@@ -12,12 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.claims.requirements import run_folder
 from featavg.experiments.questions import equal_angles, geometry_study
 
 
 def equal(settings: ClaimSettings) -> Evidence:
     """Equal pairwise cosines from -1/(k-1) to 0.95."""
-    study = equal_angles(settings.seeds, progress=settings.progress)
+    store = run_folder(settings) / "questions"
+    study = equal_angles(settings.seeds, store=store, progress=settings.progress)
     gain = np.median(study.gain, axis=1)
     return Evidence(
         checks=(

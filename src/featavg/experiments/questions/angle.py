@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+import featavg
 from featavg.experiments.simulation import (
     Setting,
     SimulationPoints,
@@ -39,6 +42,7 @@ from featavg.measures.power_law import power_law_exponent
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
+from featavg.storage.cache import kept_values
 
 K, D, N, SIGMA, RATE, TIME, GROUP = 10, 1000, 400, 0.2, 0.02, 1.0, 8
 COSINES = (-1 / (K - 1), -0.05, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
@@ -156,9 +160,15 @@ class EqualAngles(Result):
 def equal_angles(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
     cosines: tuple[float, ...] = COSINES,
+    store: str | Path | None = None,
     progress: Progress = silent,
 ) -> EqualAngles:
     """Train with class and with cluster labels at every cosine and measure the centres' radii.
+
+    Args:
+        seeds: one sample and one initialisation each.
+        cosines: between any two features.
+        store: folder for finished cosines, which are then not done again.
 
     >>> import featavg as fa  # needs a minute
     >>> study = fa.equal_angles(seeds=(0,), cosines=(0.0, 0.5))
@@ -166,33 +176,33 @@ def equal_angles(
     rows = []
     for i, cosine in enumerate(cosines):
         progress(i / len(cosines), f"cosine {cosine:.2f}")
-        steps = round(TIME / RATE / (1.0 - cosine))
-        given: dict[str, Any] = {
-            "k": K,
-            "d": D,
-            "n": N,
-            "sigma": SIGMA,
-            "cosine": cosine,
-            "lr": RATE,
-        }
-        setting = Setting(**given, h=GROUP, steps=steps, seeds=seeds)
-        points, runs = trained(setting)
-        # A neuron alone is GROUP times as fast as one of GROUP: the same steps of the outputs.
-        slower = given | {"lr": RATE / GROUP}
-        alone, single = trained(Setting(**slower, labels="fine", steps=steps, seeds=seeds))
-        cells = []
-        for index in range(len(seeds)):
-            coarse, fine = net_of(runs["coarse"], index), net_of(runs["fine"], index)
-            one_each = net_of(single["fine"], index)
-            cells.append(
-                (
-                    float(np.median(centre_radii(points, coarse))),
-                    float(np.median(centre_radii(points, fine))),
-                    float(np.median(centre_radii(alone, one_each))),
-                    float(np.mean(one_each(alone.features).max(axis=0) <= 0)),
-                    float(seed_index(points, coarse, index).value),
-                )
-            )
-        rows.append(cells)
+        sizes = "-".join(map(str, (K, D, N, SIGMA, RATE, TIME, GROUP, *seeds)))
+        name = f"equal-angles-{featavg.__version__}-{sizes}-cosine{cosine:.6g}"
+        path = None if store is None else Path(store) / f"{name}.json"
+        rows.append(kept_values(path, name, partial(_cells, cosine, seeds))["cells"])
     averaged, decoupled, one, dead, even = np.moveaxis(np.array(rows), -1, 0)
     return EqualAngles(tuple(cosines), averaged, decoupled, one, dead, even)
+
+
+def _cells(cosine: float, seeds: tuple[int, ...]) -> dict[str, Any]:
+    """For each seed the fields of `EqualAngles` at one cosine, in their order."""
+    steps = round(TIME / RATE / (1.0 - cosine))
+    given: dict[str, Any] = {"k": K, "d": D, "n": N, "sigma": SIGMA, "cosine": cosine, "lr": RATE}
+    points, runs = trained(Setting(**given, h=GROUP, steps=steps, seeds=seeds))
+    # A neuron alone is GROUP times as fast as one of GROUP: the same steps of the outputs.
+    slower = given | {"lr": RATE / GROUP}
+    alone, single = trained(Setting(**slower, labels="fine", steps=steps, seeds=seeds))
+    cells = []
+    for index in range(len(seeds)):
+        coarse, fine = net_of(runs["coarse"], index), net_of(runs["fine"], index)
+        one_each = net_of(single["fine"], index)
+        cells.append(
+            [
+                float(np.median(centre_radii(points, coarse))),
+                float(np.median(centre_radii(points, fine))),
+                float(np.median(centre_radii(alone, one_each))),
+                float(np.mean(one_each(alone.features).max(axis=0) <= 0)),
+                float(seed_index(points, coarse, index).value),
+            ]
+        )
+    return {"cells": cells}
