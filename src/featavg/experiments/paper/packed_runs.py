@@ -29,7 +29,7 @@ from featavg.figures.result import Result
 from featavg.measures.accuracy import accuracy
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.progress import Progress, silent
+from featavg.progress import Progress, part, silent
 from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
 from featavg.training.driver import SaveAt, Stop, run
@@ -37,6 +37,7 @@ from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.packed import PackedObjective
 
 # A fresh point has N coordinates: few at a time.
+USUAL_STEPS = 27  # of gradient flow to eta T = k^8, at every k: for estimates of the time left
 TESTS_TOGETHER = 200
 
 
@@ -158,14 +159,18 @@ def theorem_scale(
     >>> study = fa.theorem_scale(clusters=(3,))
     """
     doubled = clusters[max(len(clusters) - 2, 0)]
-    runs, twin = [], None
-    for i, k in enumerate(clusters):
-        progress(i / len(clusters), f"k = {k}")
-        runs.append(_kept_or_run(k, seed, "float32", store, progress))
-        if k == doubled:
-            twin = _kept_or_run(k, seed, "float64", store, progress)
-    assert twin is not None
-    return TheoremScale(tuple(runs), twin)
+    planned: list[tuple[int, Precision]] = []
+    for k in clusters:
+        planned += [(k, "float32"), (k, "float64")] if k == doubled else [(k, "float32")]
+    # A step reads the triangle of n^2 / 2 numbers.
+    ends_at = np.cumsum([float(k) ** (2 * SAMPLES_POWER) for k, _ in planned])
+    ends_at /= ends_at[-1]
+    done = [
+        _kept_or_run(k, seed, precision, store, part(progress, start, end))
+        for (k, precision), start, end in zip(planned, [0.0, *ends_at], ends_at, strict=False)
+    ]
+    twin = done.pop(planned.index((doubled, "float64")))
+    return TheoremScale(tuple(done), twin)
 
 
 def _kept_or_run(
@@ -221,7 +226,7 @@ def scale_run(
         controller=recipe.chosen_controller,
         stop=Stop(recipe.steps, log_time=math.log(recipe.time)),
         save_at=SaveAt(per_decade=1),
-        progress=progress,
+        progress=lambda share, note: progress(min(share * recipe.steps / USUAL_STEPS, 1.0), note),
     )
     knows = neuron_signs(initial)[:, None] == task.cluster_labels[None, :]
     distances = []
@@ -234,8 +239,8 @@ def scale_run(
         off = np.linalg.norm(net.weights - ideal, axis=-1).max()
         distances.append(float(math.sqrt(task.d) * off))
     wrong = 0
-    for part in range(0, tests, TESTS_TOGETHER):
-        right = accuracy(net, task.sample(min(TESTS_TOGETHER, tests - part), data.seed + part))
+    for first in range(0, tests, TESTS_TOGETHER):
+        right = accuracy(net, task.sample(min(TESTS_TOGETHER, tests - first), data.seed + first))
         wrong += round((1 - right.value) * right.n)
     return ScaleRun(
         task.k,
