@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp, softmax
 
 import featavg as fa
 from featavg.data.partition import positive_mask
@@ -137,3 +138,14 @@ def test_two_clusters():
     assert positive_mask([0, 1], 2).tolist() == [False, True]
     assert positive_mask([1, 0], 2).tolist() == [True, False]
     assert positive_mask([1], 2).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e-3])
+def test_probability_is_scipy_s_logsumexp_and_softmax(scale):
+    outputs = scale * np.random.default_rng(0).standard_normal((3, 4, 5))
+    rule = READOUTS["probability"]
+    np.testing.assert_allclose(rule.class_score(outputs), logsumexp(outputs, axis=-1), rtol=1e-13)
+    np.testing.assert_allclose(rule.derivative(outputs), softmax(outputs, axis=-1), rtol=1e-12)
+    value, slopes = rule.touch(outputs[0, 0])
+    assert value == pytest.approx(logsumexp(outputs[0, 0]), rel=1e-13)
+    np.testing.assert_allclose(slopes, softmax(outputs[0, 0]), rtol=1e-12)

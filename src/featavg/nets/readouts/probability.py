@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import logsumexp, softmax
 
 from featavg.nets.readouts.max import Max
 from featavg.nets.readouts.readout import Minorant, ReadOut
@@ -31,19 +30,19 @@ class Probability(ReadOut):
 
     def class_score(self, outputs: Float[ndarray, "*s c"]) -> PerSeed:
         """The logarithm of the sum of exponentials."""
-        return logsumexp(outputs, axis=-1)
+        largest, powers = _powers(outputs)
+        return largest[..., 0] + np.log(powers.sum(axis=-1))
 
     def derivative(self, outputs: Float[ndarray, "*s c"]) -> Float[ndarray, "*s c"]:
         """The softmax over the class."""
-        return np.asarray(softmax(outputs, axis=-1))
+        _, powers = _powers(outputs)
+        return powers / powers.sum(axis=-1, keepdims=True)
 
     def touch(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
         """The same two in one pass."""
-        # Inlined: scipy's own costs ten times the arithmetic on five numbers.
-        largest = outputs.max()
-        powers = np.exp(outputs - largest)
+        largest, powers = _powers(outputs)
         total = powers.sum()
-        return float(largest) + math.log(total), powers / total
+        return float(largest[0]) + math.log(total), powers / total
 
     def minorants(self, count: int) -> list[Minorant]:
         """Each output alone, and all alike: log sum exp f >= log count + mean f."""
@@ -53,6 +52,18 @@ class Probability(ReadOut):
     def hard(self, count: int) -> tuple[ReadOut, float]:
         """Max f <= log sum exp f <= max f + log count."""
         return Max(), math.log(count)
+
+
+def _powers(
+    outputs: Float[ndarray, "*s c"],
+) -> tuple[Float[ndarray, "*s 1"], Float[ndarray, "*s c"]]:
+    """The largest output, and exp of how far the others are below it: nothing overflows.
+
+    Not scipy's logsumexp and softmax: on the few numbers of an attack or a branch they cost thirty
+    times the arithmetic.
+    """
+    largest = outputs.max(axis=-1, keepdims=True)
+    return largest, np.exp(outputs - largest)
 
 
 READOUT = Probability()
