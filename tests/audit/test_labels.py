@@ -21,6 +21,7 @@ from featavg.experiments.audit.label_cell import (  # noqa: E402
     trained_cell,
 )
 from featavg.experiments.audit.label_study import LabelRow, LabelTable, label_table  # noqa: E402
+from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
 from featavg.nets.torch.lipschitz import layer_norms, lipschitz  # noqa: E402
 from featavg.training.torch.objectives import (  # noqa: E402
@@ -196,6 +197,21 @@ def test_explanations_are_ranked_and_chance_is_told():
         made_up("digits", n, t, 1 + 0.1 * (i % 3), 0.05 * i) for i, (n, t) in enumerate(names)
     )
     assert LabelTable(mixed).explanations()[0].p > 0.05
+
+
+def test_a_network_that_guesses_is_left_out_and_counted():
+    """A constant network has no boundary: its radius was infinite, and the claim stopped at its figure."""
+    row = made_up("mnist", "narrow CNN", "1-Lipschitz", 1.2, 0.5)
+    guess = replace(row.fine[0], accuracy=0.51, radii=np.full(4, np.inf))
+    table = LabelTable((replace(row, fine=(guess, *row.fine[1:])),))
+    (changed,) = table.rows
+    assert changed.left_out == 1
+    assert changed.gain == pytest.approx(row.gain)
+    assert changed.gap == pytest.approx(1.2 * 1.01 - 1.02)  # of the two seeds that are left
+    for figure in (table.figure(), table.gain_figure()):
+        matplotlib_figure.render(figure)
+    assert "1.20" in table.summary()
+    assert table.to_json()["rows"][0]["pairs_left_out"] == 1
 
 
 def test_the_claims_on_the_table_can_fail(monkeypatch):

@@ -149,6 +149,18 @@ def test_the_nearer_end_wins_and_an_unflipped_one_never_does() -> None:
     assert best.flipped.all()
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_a_flat_place_is_left_towards_a_point_that_is_decided_otherwise(norm: str) -> None:
+    """1 - relu(t - 5): at t = 0 there is no gradient, and random starts are as short as other radii."""
+    flat = TwoLayer(
+        np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([1.0, -5.0]), np.array([[1.0, -1.0]])
+    )
+    model = network_model(flat, bounds=(-20.0, 20.0))
+    points = np.array([[0.0, 0.0], [6.1, 0.0], [7.0, 1.0]])
+    result = attack_suite(model, points, [1, -1, -1], norm, attacks=Strongest(steps=60))
+    np.testing.assert_allclose(result.radii, [6.0, 0.1, 1.0], rtol=1e-3)
+
+
 def test_progress_rises_by_cost_and_says_what_is_done() -> None:
     seen: list[tuple[float, str]] = []
     model = network_model(LINE, bounds=(-9.0, 9.0))

@@ -9,6 +9,7 @@ import numpy as np
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
 from featavg.experiments.audit import (
+    GUESSING,
     NETWORKS,
     PROTOCOLS,
     TRAININGS,
@@ -67,7 +68,7 @@ def border(settings: ClaimSettings) -> Evidence:
         checks=(
             Check(
                 "gain of small CNNs under cross-entropy, smallest",
-                min(r.gain for r in plain),
+                float(np.nanmin([r.gain for r in plain])),
                 ">=",
                 1.0,
                 note="median radius with fine labels over that with coarse ones, mean over seeds",
@@ -75,14 +76,14 @@ def border(settings: ClaimSettings) -> Evidence:
             ),
             Check(
                 "the same cells: smallest radius with fine labels minus largest with coarse ones",
-                min(r.gap for r in plain),
+                float(np.nanmin([r.gap for r in plain])),
                 ">=",
                 0.0,
                 note="no overlap between seeds",
             ),
             Check(
                 "with a gradient penalty or adversarial training: largest |gain - 1|",
-                max(abs(r.gain - 1) for r in controlled),
+                float(np.nanmax([abs(r.gain - 1) for r in controlled])),
                 "<=",
                 CONTROLLED,
                 note="small CNNs",
@@ -112,7 +113,7 @@ def _by_products(table: LabelTable) -> list[Check]:
             ("cifar10", "wide CNN", "cross-entropy"),
             ("digits", "narrow CNN", "1-Lipschitz"),
         )
-        if (rows := table.pick(data, network, training))
+        if (rows := table.pick(data, network, training)) and rows[0].gains
     ]
     checks += [
         Check(
@@ -152,11 +153,22 @@ def _finding(table: LabelTable) -> str:
     return (
         f"Gain of finer labels in median radius, smallest to largest over networks: {'; '.join(gains)}. "
         f"Rank correlation of the gain with properties of the coarse network: {causes}. Gains by {shapes}."
+        + _left_out(table)
+    )
+
+
+def _left_out(table: LabelTable) -> str:
+    rows = [f"{row.left_out} of {row.name}" for row in table.rows if row.left_out]
+    if not rows:
+        return ""
+    limit = f"below {GUESSING:.0%}"
+    return (
+        f" Pairs left out because a network did not learn its classes ({limit}): {', '.join(rows)}."
     )
 
 
 def _span(rows: Sequence[LabelRow]) -> str:
-    gains = [row.gain for row in rows]
+    gains = [row.gain for row in rows if row.gains]
     return f"{min(gains):.2f} to {max(gains):.2f}" if len(gains) > 1 else f"{gains[0]:.2f}"
 
 

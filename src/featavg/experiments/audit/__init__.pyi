@@ -19,6 +19,7 @@ from featavg.experiments.audit.hidden_study import hidden_subclasses as hidden_s
 from featavg.experiments.audit.label_cell import NETWORKS as NETWORKS
 from featavg.experiments.audit.label_cell import PROTOCOLS as PROTOCOLS
 from featavg.experiments.audit.label_cell import TRAININGS as TRAININGS
+from featavg.experiments.audit.label_study import GUESSING as GUESSING
 from featavg.experiments.audit.label_study import LabelRow as LabelRow
 from featavg.experiments.audit.label_study import LabelTable as LabelTable
 from featavg.experiments.audit.label_study import label_table as label_table

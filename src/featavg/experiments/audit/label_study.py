@@ -28,6 +28,11 @@ from featavg.progress import Progress
 
 # How many seeds a data set gets unless told otherwise.
 SEEDS = {"digits": 5, "mnist": 3, "cifar10": 3}
+# Below this accuracy a network of two classes has not learnt them: its radii are those of a guess, and
+# the pair that it belongs to is left out of the gains, and counted.
+GUESSING = 0.55
+# Short names of the trainings, for the ticks of a figure.
+TICKS = dict(zip(TRAININGS, ("plain", "penalty", "1-Lipschitz", "adversarial"), strict=True))
 # What might explain where finer labels pay, as fields of the coarse network's cell.
 EXPLANATIONS = {
     "collapse (same-class cosine)": "same_class_cosine",
@@ -53,20 +58,33 @@ class LabelRow:
         return f"{self.data}, {self.network}, {self.training}"
 
     @property
+    def learnt(self) -> tuple[tuple[CellResult, CellResult], ...]:
+        """The pairs (coarse, fine) of seeds in which neither network guesses."""
+        pairs = zip(self.coarse, self.fine, strict=True)
+        return tuple(p for p in pairs if min(cell.accuracy for cell in p) >= GUESSING)
+
+    @property
+    def left_out(self) -> int:
+        """How many pairs have a network that guesses."""
+        return len(self.coarse) - len(self.learnt)
+
+    @property
     def gains(self) -> tuple[float, ...]:
-        """Median radius with fine labels over that with coarse ones, seed by seed."""
-        pairs = zip(self.fine, self.coarse, strict=True)
-        return tuple(fine.median / max(coarse.median, 1e-12) for fine, coarse in pairs)
+        """Median radius with fine labels over that with coarse ones, pair by pair."""
+        return tuple(fine.median / max(coarse.median, 1e-12) for coarse, fine in self.learnt)
 
     @property
     def gain(self) -> float:
-        """The mean over seeds."""
-        return float(np.mean(self.gains))
+        """The mean over pairs; NaN if there are none."""
+        return float(np.mean(self.gains)) if self.gains else float("nan")
 
     @property
     def gap(self) -> float:
         """Smallest median radius with fine labels minus the largest with coarse ones."""
-        return min(c.median for c in self.fine) - max(c.median for c in self.coarse)
+        if not self.learnt:
+            return float("nan")
+        coarse, fine = zip(*self.learnt, strict=True)
+        return min(c.median for c in fine) - max(c.median for c in coarse)
 
     def mean(self, field: str, labels: str) -> float:
         """The mean of a field of `CellResult` over seeds."""
@@ -159,6 +177,7 @@ class LabelTable(Result):
             other[0].gain / row.gain
             for row in self.pick(network=first)
             if (other := self.pick(row.data, second, row.training))
+            and np.isfinite(other[0].gain / row.gain)
         ]
         if not ratios:
             return None
@@ -167,19 +186,22 @@ class LabelTable(Result):
         return Contrast(title, float(np.exp(np.mean(np.log(ratios)))), larger, len(ratios))
 
     def figure(self) -> Figure:
-        """Median radius of every network, seed by seed, a panel per data set."""
-        panels = tuple(self._panel(data) for data in dict.fromkeys(r.data for r in self.rows))
+        """Median radius of every network, seed by seed, a panel per data set and network."""
+        kinds = dict.fromkeys((row.data, row.network) for row in self.rows)
+        panels = tuple(self._panel(data, network) for data, network in kinds)
         return Figure(
             "label-table",
             "Where finer labels pay",
             "Median l2 radius of the coarse decision in pixels in [0, 1] under the strongest attack, one "
-            "mark per seed, of networks trained with coarse and with fine labels.",
+            "mark per seed, of networks trained with coarse and with fine labels: plainly (cross-entropy), "
+            "with a gradient penalty, with 1-Lipschitz layers, adversarially. A mark at 0, or a missing one, "
+            "is a network that did not learn its classes.",
             panels,
         )
 
-    def _panel(self, data: str) -> Lines:
-        rows = self.pick(data=data)
-        names = tuple(f"{row.network}, {row.training}" for row in rows)
+    def _panel(self, data: str, network: str) -> Lines:
+        rows = self.pick(data, network)
+        names = tuple(TICKS[row.training] for row in rows)
         series = []
         looks: tuple[tuple[str, Role, float], ...] = (
             ("coarse", "averaged", -0.12),
@@ -193,7 +215,8 @@ class LabelTable(Result):
                 y += [cell.median if np.isfinite(cell.median) else np.nan for cell in cells]
             series.append(Series(f"{labels} labels", x, y, role, "markers"))
         ticks = Axis("", ticks=list(range(len(rows))), tick_labels=names)
-        return Lines(ticks, Axis("median radius", "l2"), tuple(series), title=data)
+        title = f"{data}, {network}"
+        return Lines(ticks, Axis("median radius", "l2"), tuple(series), title=title)
 
     def gain_figure(self) -> Figure:
         """The gain of every row, seed by seed, against what the coarse network shares."""
@@ -327,6 +350,7 @@ def _plain_row(row: LabelRow) -> dict[str, Any]:
     )
     about: dict[str, Any] = {n: getattr(row, n) for n in ("data", "network", "training")}
     about |= {"gains": [_number(g) for g in row.gains], "layer": row.sharing().layer}
+    about["pairs_left_out"] = row.left_out
     for labels in LABELS:
         cells: tuple[CellResult, ...] = getattr(row, labels)
         about[labels] = {f: [_number(getattr(cell, f)) for cell in cells] for f in fields}
@@ -346,7 +370,7 @@ def _line(row: LabelRow) -> str:
         coarse, fine = (scale * row.mean(field, labels) for labels in LABELS)
         return f"{coarse:{form}} {fine:{form}}"
 
-    span = f"({min(row.gains):.2f} {max(row.gains):.2f})"
+    span = f"({min(row.gains):.2f} {max(row.gains):.2f})" if row.gains else ""
     return (
         f"{row.name:40} {both('median', '6.3f'):>13}  {row.gain:4.2f} {span:>13}  "
         f"{both('robust_accuracy', '.0f', 100):>9}  {both('accuracy', '.1f', 100):>9}  "

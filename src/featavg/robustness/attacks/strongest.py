@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,8 +29,9 @@ class Strongest(Attack):
 
     The boundary of a deep network has many points that are nearest in their neighbourhood, and which
     of them a descent ends at is a matter of chance: on a digits network foolbox's DDN with 120 steps
-    ended more than 1% beyond the best known for 37% of the images, and 100 steps of ours for 19%. Five
-    descents of 20 steps do better. The first begins at x. Later ones begin at
+    ended more than 1% beyond the best known for 37% of the images, and 100 steps of ours for 19%. Seven
+    descents of 15 steps do better: what a descent loses by being short, it loses by less than a
+    percent, and the last steps win it back. The first begins at x. Later ones begin at
 
         delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one,
 
@@ -38,6 +39,9 @@ class Strongest(Attack):
     has kinks between rivals (the read-out `max`, or more than two classes), every other descent is
     aimed at one of them alone, the nearest first by the linearised distance. What is left of the
     budget refines the shortest by small steps, aimed as the descent that found it.
+
+    Where no descent has flipped a point (training against attacks leaves flat places, without a
+    gradient to follow), the last steps begin on the way to the nearest point that is decided otherwise.
 
     Attributes:
         steps: gradients per point in total; the budget of the suite unless given.
@@ -53,7 +57,7 @@ class Strongest(Attack):
     name: ClassVar[str] = "strongest"
     default: ClassVar[bool] = True
     steps: int | None = None
-    starts: int = 5
+    starts: int = 7
 
     def __post_init__(self) -> None:
         if self.steps is not None:
@@ -94,7 +98,9 @@ class Strongest(Attack):
             won = end.radii(x, norm) < best.radii(x, norm)
             best, best_aims = nearer(x, best, end, norm), np.where(won, aims, best_aims)
         problem.progress(starts / (starts + 1), "refining the shortest")
-        return self._refined(problem, best, best_aims, left - starts * steps)
+        last = left - starts * steps
+        refined = self._refined(problem, best, best_aims, last)
+        return refined if best.flipped.all() else _from_other_points(problem, refined, last)
 
     def _refined(
         self, problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int
@@ -160,6 +166,27 @@ def _elsewhere(
     direction *= (radii / length(direction, norm))[:, None]
     half = np.where(best.flipped[:, None], 0.5 * (best.point - x), 0.0)
     return (half + direction).astype(x.dtype)
+
+
+def _from_other_points(problem: AttackProblem, best: AttackEnd, steps: int) -> AttackEnd:
+    """Flips for the points that have none: towards the nearest one of another class, then descend."""
+    x, label, norm = problem.x, problem.label, problem.norm
+    point, known = best.point.copy(), []
+    for row in np.flatnonzero(~best.flipped):
+        others = np.flatnonzero(label != label[row])
+        if len(others):
+            point[row] = x[others[np.argmin(length(x[others] - x[row], norm))]]
+            known.append(row)
+    rows = np.array(known, dtype=int)
+    if len(rows) == 0:
+        return best
+    some = replace(problem, x=x[rows], label=label[rows], margin=problem.margin[rows])
+    end = _shortened(some, AttackEnd(point[rows], np.ones(len(rows), dtype=bool)))
+    if steps >= 1:
+        way, aims = end.point - some.x, some.whole_decision
+        again = ddn(some.model, some.x, some.label, aims, norm, steps, way, step_size=(1.0, 0.02))
+        end = nearer(some.x, end, again, norm)
+    return best.put(rows, end)
 
 
 def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
