@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.robustness.deep_soundness import check_decisions, random_deep
+from tests.robustness.deep_soundness import check_decisions
 from tests.robustness.test_deep_radii import goals_at, random_network
 
 from featavg.nets.deep import Deep
@@ -242,27 +242,27 @@ def test_a_flip_that_chords_alone_cannot_exclude():
     assert certify(net, x, y, 1.13).status == (Certificate.FLIPPED,)
 
 
-def test_a_spent_budget_leaves_a_point_open():
-    rng = np.random.default_rng(3)
-    net = random_deep(rng, hidden=3, outputs=3, residual=True)
-    z = DeepSolver(_decision(net), 0.01).layered.start(rng.normal(size=(1, net.dimension)))[0]
-    plain = DeepSolver(_decision(net), 0.01).layered
-    search = BallSearch(plain, goals_at(plain.forward(z)[-1]))
-    found = search.at(z, 5.0, 50.0, Clock(0, math.inf))
-    assert found.attack <= 50.0 or not found.finished
+def _unattacked(monkeypatch):
+    """The ball alone: no local search, however few signs are open, and a net that flips far away."""
+    monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
+    monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
+    monkeypatch.setattr(ball_search, "FEW", -1)
+    rng = np.random.default_rng(1)
+    net = random_network(rng, 1, outputs=1, dimension=3)
+    z = net.start(rng.standard_normal((1, 3)))[0]
+    return BallSearch(net, goals_at(net.forward(z)[-1])), z
+
+
+def test_a_spent_budget_leaves_a_point_open(monkeypatch):
+    search, z = _unattacked(monkeypatch)
+    found = search.at(z, 5.0, 20.0, Clock(0, math.inf))
+    assert not found.finished
     assert found.certified == 0.0
 
 
 def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
-    rng = np.random.default_rng(1)
-    net = random_network(rng, 1, outputs=1, dimension=3)
-    z = net.start(rng.standard_normal((1, 3)))[0]
-    search = BallSearch(net, goals_at(net.forward(z)[-1]))
-    # Far enough for lines to fail; nothing may be found by a local search.
-    monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
-    monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
+    search, z = _unattacked(monkeypatch)
     monkeypatch.setattr(BallBound, "proven", lambda *_: 0.0)
-    monkeypatch.setattr(ball_search, "FEW", -1)
     found = search.at(z, 5.0, 20.0, Clock(20, math.inf))
     assert not found.finished
     assert found.certified == 0.0
