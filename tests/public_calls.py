@@ -134,6 +134,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "StepDecay": lambda: {"rate": 0.1},
     "WarmUp": lambda: {"rate": 0.1},
     "HeadRecipe": dict,
+    "DenseRecipe": dict,
     "ImageRecipe": dict,
     "MarginSettings": dict,
     "SupportRule": dict,
@@ -141,6 +142,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "x": features().train, "classes": features().train_classes, "groups": features().groups,
         "labels": "fine", "recipe": fa.HeadRecipe(steps=3), "seed": 0,
     },
+    "train_dense": lambda: {"task": pictures(), "recipe": fa.DenseRecipe((4,), epochs=1)},
     "train_images": lambda: {
         "task": pictures(), "labels": "coarse", "network": "convnet", "width": 4,
         "recipe": fa.ImageRecipe(epochs=1, batch=20),
