@@ -17,7 +17,9 @@ from featavg.storage.places import results_folder
 if TYPE_CHECKING:
     from featavg.experiments.simulation import RunNumbers, Setting, Simulation
 
-Column = list["RunNumbers"]
+    Column = list[RunNumbers]
+else:
+    Column = list  # a name that is not imported yet is no type to Python 3.10
 
 
 def _what(text: str) -> Any:
