@@ -1,7 +1,6 @@
 """A small valid call of every public name that takes arguments: other tests vary it or watch it.
 
-`CALLS[name]()` are the arguments by name, made of the small objects below. What takes longer than a
-second or so even when small is in `SLOW`.
+`CALLS[name]()` are the arguments by name, made of the small objects below.
 """
 
 from __future__ import annotations
@@ -234,13 +233,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "sweep": lambda: {"vary": {"cosine": [0.0]}, "engine": "serial", "n": 20, "steps": 1, "seeds": 1},
     "doctor": dict,
     "statements_table": dict,
-}  # fmt: skip
-# Names without such a call: they read a folder, write one, or have no argument but seeds; the last
-# train for seconds whatever they are given.
-SLOW = {
-    "boundary_picture", "expressivity", "hinted_margin", "implicit_bias", "off_manifold",
-    "optimal_radius", "slab_reliance", "useful_features", "power_relu_run", "power_relu_descent",
-    "linear_limits", "audit", "rehead", "sphere_distance",
 }  # fmt: skip
 
 

@@ -383,3 +383,15 @@ def test_what_is_done_is_said_on_request(
     assert main(["-v", "-v", "simulate", *SMALL, "--json", "all.json"]) == 0
     assert "debug: wrote all.json" in capsys.readouterr().err
     assert json.loads((tmp_path / "all.json").read_text())["runs"]
+
+
+def test_training_and_the_audit_log_through_the_standard_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["simulate", *SMALL, "--labels=coarse"]
+    for flag in ("--verbose", "-v"):
+        assert main([*line, "--out", str(tmp_path / f"a{flag}"), flag]) == 0
+        assert "info: trained with gd for 2 steps to log10 loss" in capsys.readouterr().err
+    for i, flags in enumerate(([], ["--quiet"], ["-q"])):
+        assert main([*line, "--out", str(tmp_path / f"b{i}"), *flags]) == 0
+        assert "trained with" not in capsys.readouterr().err

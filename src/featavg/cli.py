@@ -39,7 +39,7 @@ GROUPS: tuple[str, ...] = (
     "doctor",
 )
 # Options of `featavg` itself that may stand anywhere on the line.
-EVERYWHERE = ("--debug", "--quiet", "--verbose")
+EVERYWHERE = ("--debug", "--quiet", "-q", "--verbose", "-v", "-vv")
 # What the program itself did wrong: EX_SOFTWARE of sysexits.h.
 BROKEN = 70
 

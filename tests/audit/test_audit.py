@@ -311,11 +311,14 @@ def test_an_embedding_of_the_users_finds_what_the_features_do_not(digits):
 
 
 @pytest.mark.usefixtures("without_gains")
-def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path):
+def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path, caplog):
     from featavg.report.audit_page import pictures_of
 
+    caplog.set_level("INFO", "featavg")
     x, coarse, _ = digits
     result = audit(network(2), x, coarse, clusters=3, **QUICK)
+    assert "found 6 sub-classes in" in caplog.text
+    assert "audited Sequential in" in caplog.text
     assert result.discovery is not None
     assert len(result.names) == 6
     rows = [text for name, text in result.rows() if name == "sub-classes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from featavg.training.state import Recorder, RunState, StepView, pack, restore, 
 from featavg.training.steppers import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory
 
+_log = logging.getLogger(__name__)
 # A step this much smaller than the normalised gradient allows changes no bit of any parameter.
 _UNDERFLOW = math.log(1e-18)
 # A run over a time span ends this close to its end, in log time.
@@ -140,6 +142,7 @@ def run(
     else:
         restore(state, recorders, *stored)
         evaluation = objective.evaluate(state.params)
+        _log.info("goes on from a checkpoint at step %d", int(np.max(state.steps)))
     while np.any(state.active):
         if _finish(state, evaluation, stop):
             break
@@ -154,6 +157,11 @@ def run(
         if checkpoint and checkpoint.due():
             checkpoint.write(key, *pack(state, recorders))
     state.save(np.ones(state.steps.shape, dtype=bool))
+    _log.info(
+        "trained with %s for %d steps to log10 loss %.2f: %s",
+        stepper.name, int(np.max(state.steps)), _log10(evaluation),
+        ", ".join(dict.fromkeys(state.outcomes.ravel().tolist())).lower().replace("_", " "),
+    )  # fmt: skip
     return trajectory_of(state, objective.trainable, objective.net_with(params), settings or {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -36,6 +37,8 @@ from featavg.progress import Progress, part
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
 from featavg.training.checkpoint import fingerprint
+
+_log = logging.getLogger(__name__)
 
 
 def audit(
@@ -99,6 +102,7 @@ def audit(
         raise InputError("images", "radii or gradients are below 1", "give at least one of each")
     data = audit_data(x, coarse, fine, bounds).sample(images, seed)
     subject = classifier(model, data.x, bounds, mean, std, name)
+    _log.info("audits %s on %d images of shape %s", subject.name, len(data.x), data.x.shape[1:])
     with unchanged(subject.module):
         decision = _decision(subject, data, readout)
         label = data.coarse
@@ -107,6 +111,7 @@ def audit(
         if data.fine is None:
             discovery = _discovered(seen, data, clusters, seed, data.rows_of(embedding, len(x)))
             data = data.with_fine(discovery.labels)
+            _log.info("found %d sub-classes in %s", discovery.labels.max() + 1, discovery.where)
         assert data.fine is not None
         assert data.groups is not None
         result = _examined(
@@ -145,9 +150,9 @@ def audit(
             seed,
             part(progress, 0.6, 1.0),
         )
-    return _finished(
-        result, subject, data, discovery, second, names, seed, perf_counter() - started
-    )
+    seconds = perf_counter() - started
+    _log.info("audited %s in %.1f s", subject.name, seconds)
+    return _finished(result, subject, data, discovery, second, names, seed, seconds)
 
 
 def shared_gradients(
