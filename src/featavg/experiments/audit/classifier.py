@@ -177,7 +177,7 @@ def _perceptron(model: Any) -> tuple[nn.Module, TwoLayer | None]:
 def _linear(weights: Float[ndarray, "c d"], bias: Float[ndarray, " c"]) -> nn.Linear:
     # Without weights of its own: drawing them would change the user's random state.
     shape = weights.shape[::-1]
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, *shape, dtype=torch.float64)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, *shape, dtype=torch.float64)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(np.array(weights, dtype=float)))
         layer.bias.copy_(torch.from_numpy(np.array(bias, dtype=float)))
