@@ -258,6 +258,7 @@ def test_a_spent_budget_leaves_a_point_open(monkeypatch):
     found = search.at(z, 5.0, 20.0, Clock(0, math.inf))
     assert not found.finished
     assert found.certified == 0.0
+    assert found.nodes == 0
 
 
 def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):

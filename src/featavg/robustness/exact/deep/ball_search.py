@@ -134,6 +134,8 @@ class BallSearch:
         self.number, self.given_up = count(), False
         last, heap = self.net.hidden, []
         for goal in goals:
+            if clock.spent(self.result.nodes):
+                return False
             rows, shifts = goal.functionals(None, None, np.zeros(len(ball.lo[-1])))
             relaxation = BallBound(ball, last, rows, shifts)
             heap += self._bounded(goal, relaxation, relaxation.start(), FIRST)
