@@ -100,6 +100,8 @@ class LabelRow:
             tuple(cell.shared for cell in self.fine),
             tuple(cell.null for cell in (*self.coarse, *self.fine)),
             ", ".join(layers),
+            self.data,
+            self.network,
         )
 
 

@@ -19,13 +19,19 @@ from featavg.training.train import train
 
 @dataclass(frozen=True)
 class SharingRow:
-    """A of networks with coarse and with fine labels on one kind of data, one value per seed."""
+    """A of networks with coarse and with fine labels on one kind of data, one value per seed.
+
+    Attributes:
+        panel, tick: the two halves of its name in a figure, where the whole would not fit.
+    """
 
     name: str
     coarse: tuple[float, ...]
     fine: tuple[float, ...]
     nulls: tuple[float, ...]
     layer: str = "input"
+    panel: str = ""
+    tick: str = ""
 
     @property
     def gap(self) -> float:
@@ -53,20 +59,28 @@ class SharingStudy(Result):
     def figure(self) -> Figure:
         """A with either kind of labels, mean and range over seeds."""
 
-        def bar(labels: str, role: Any, title: str) -> Bar:
-            values = [getattr(row, labels) for row in self.rows]
+        def bar(rows: Sequence[SharingRow], labels: str, role: Any, title: str) -> Bar:
+            values = [getattr(row, labels) for row in rows]
             means = [float(np.mean(each)) for each in values]
             return Bar(
                 title, means, role, [min(each) for each in values], [max(each) for each in values]
             )
 
-        bars = (bar("coarse", "averaged", "coarse labels"), bar("fine", "decoupled", "fine labels"))
+        def bars(name: str) -> Bars:
+            rows = [row for row in self.rows if row.panel == name]
+            both = (
+                bar(rows, "coarse", "averaged", "coarse labels"),
+                bar(rows, "fine", "decoupled", "fine labels"),
+            )
+            ticks = tuple(row.tick or row.name for row in rows)
+            return Bars(ticks, both, Axis("shared gradient A", range=(0, 1)), title=name)
+
         return Figure(
             "shared-gradient",
             "The shared gradient tells averaged from decoupled networks",
             "Shared gradient A of the coarse decision, mean and range over seeds, of networks trained with "
             "coarse and with fine labels. 1 is one sensitive direction for a whole class.",
-            (Bars(tuple(row.name for row in self.rows), bars, Axis("shared gradient A")),),
+            tuple(bars(name) for name in dict.fromkeys(row.panel for row in self.rows)),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -93,8 +107,9 @@ def simulated_sharing(
             shared = network_sharing(task, labels, seed, readout, n)
             each.append(shared.value)
             nulls.append(shared.null)
-    name = f"k={task.k}, cosine {task.cosine:g}, {readout}"
-    return SharingRow(name, tuple(values["coarse"]), tuple(values["fine"]), tuple(nulls))
+    panel = f"k={task.k}, cosine {task.cosine:g}"
+    coarse, fine = tuple(values["coarse"]), tuple(values["fine"])
+    return SharingRow(f"{panel}, {readout}", coarse, fine, tuple(nulls), panel=panel, tick=readout)
 
 
 def network_sharing(

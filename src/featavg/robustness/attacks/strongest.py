@@ -85,6 +85,8 @@ class Strongest(Attack):
         for number in range(starts):
             problem.progress(number / (starts + 1), f"descent {number + 1} of {starts}")
             aims, start = np.full(len(x), ALL), None
+            # Every later descent at a rival is worse: 12% of a digits network's images over 1% longer
+            # than foolbox's under `max`, instead of 6%.
             if number % 2 and number // 2 < len(ways):
                 aims, start = rivals[:, number // 2], ways[number // 2]
             elif number:
