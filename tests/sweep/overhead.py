@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def overhead(count):
             path = Path(folder) / "runs.sqlite"
             while not stop.wait(0.2):
                 if path.exists():
-                    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as base:
+                    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
                         try:
                             read.append(base.execute("SELECT count(*) FROM runs").fetchone()[0])
                         except sqlite3.OperationalError:
