@@ -73,8 +73,8 @@ MUTANTS = [
             TIGHT("test_a_checkpoint_belongs_to_its_rules_and_its_data"),
         ),
         (
-            "evaluation = objective.evaluate(state.params)\n    while",
-            "pass\n    while",
+            "*stored)\n        evaluation = objective.evaluate(state.params)",
+            "*stored)",
             "a resumed run takes its first step from the start",
             TIGHT("test_a_killed_run_goes_on_where_it_was"),
         ),

@@ -82,8 +82,8 @@ MUTANTS = [
     *mutants_of(
         "nets/readouts/probability.py",
         (
-            "return float(largest) + math.log(total), powers / total",
-            "return float(largest) + math.log(total), powers",
+            "return float(largest[0]) + math.log(total), powers / total",
+            "return float(largest[0]) + math.log(total), powers",
             "weights that do not sum to one",
             TIGHT("test_read_outs_touch_what_they_bound"),
         ),
