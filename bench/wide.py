@@ -4,7 +4,7 @@ The public marks: 784-1024-10, trained plainly, l2 radius 0.3, leaves 9.7% to 66
 open to attack or unverified (Croce, Andriushchenko and Hein, AISTATS 2019, Table 1); 784-100-100-10,
 l2 radius 1.0, has 41% verified at 173 s per image by the best of the verifiers that were compared with
 SDP-CROWN (ICML 2025), and 54% after attacks. Their second network is not described: here it is trained
-against attacks of radius 0.3, after which attacks leave about as many. Five epochs where the paper has
+against attacks of radius 0.3, so the two rows are not of one network. Five epochs where the paper has
 a hundred; `train_dense(task, DenseRecipe())` is its recipe.
 """
 

@@ -141,6 +141,12 @@ MUTANTS = [
             DEEP_BALL("test_parts_that_end_without_a_proof_are_not_certified"),
         ),
         (
+            "if relaxation.proven(theta) > 0.0:",
+            "if value.bound > -1e-3:",
+            "what the ascent says is believed without a proof",
+            DEEP_BALL("test_a_part_that_loses_nothing_is_given_up"),
+        ),
+        (
             "return bool(np.any(traced.constants + shifts - fall - error > 0.0))",
             "return bool(np.any(traced.constants + shifts - fall > 0.0))",
             "the rounding of lines is not charged",

@@ -269,8 +269,19 @@ def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
     assert found.certified == 0.0
 
 
-def test_a_part_that_loses_nothing_is_given_up(monkeypatch):
-    """With all signs decided nothing is left to split: without a proof the ball is not certified."""
+@pytest.mark.parametrize("bound", [None, -1e-9, 1.0])
+def test_a_part_that_loses_nothing_is_given_up(monkeypatch, bound):
+    """With all signs decided nothing is left to split: without a proof the ball is not certified.
+
+    The ascent may end with any number for its bound: only what is proven afterwards counts.
+    """
+    climb = ball_search.ascend
+
+    def ended(*arguments):
+        theta, value = climb(*arguments)
+        return theta, value if bound is None else replace(value, bound=bound)
+
+    monkeypatch.setattr(ball_search, "ascend", ended)
     monkeypatch.setattr(ball_search, "FEW", -1)
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
