@@ -29,8 +29,8 @@ FAST = (
     "tests/test_cli.py",
 )
 TOOLS = ("beartype", "hypothesis", "psutil", "pytest", "pytest-xdist")
-# What the oldest typer was released with; it is not ours to name in pyproject.toml.
-COMPANIONS = ("click==8.1.8",)
+# What the oldest typer and the oldest matplotlib were released with; not ours to name in pyproject.toml.
+COMPANIONS = ("click==8.1.8", "pyparsing==3.1.4")
 
 
 def main():
