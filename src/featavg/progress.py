@@ -71,7 +71,7 @@ def duration(seconds: float) -> str:
     """
     days = seconds / 86400
     if days > 730:
-        return f"{days / 365.25:.3g} years"
+        return f"{days / 365.25:,.0f} years"
     if days > 2:
         return f"{days:.0f} days"
     if seconds < 1:
