@@ -220,7 +220,8 @@ def test_numbers_and_pictures_are_saved(opened, rested, tmp_path):
     for view in page.evaluate(
         "[...document.querySelectorAll('figure[data-view]')].map((f) => f.dataset.view)"
     ):
-        page.wait_for_timeout(150)  # Chromium drops what is saved more often than ten times a second
+        # Chromium drops what is saved more often than ten times a second.
+        page.wait_for_timeout(150)
         with page.expect_download() as saved:
             page.click(f"[data-view={view}] [data-save=svg]")
         text = saved.value.path().read_text()
