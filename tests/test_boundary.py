@@ -222,3 +222,20 @@ def test_arrays_go_through():
     assert fa.binary(np.ones((4, 3))).neurons == 4
     with pytest.raises(fa.InputError, match="is empty"):
         fa.load_images("")
+
+
+NEEDED = {"Adversarial": {"radius": 1.0}, "Cosine": {"rate": 0.1}}
+WITH_STEPS = [
+    *("APGD", "DDN", "DeepFool", "Directions", "FMN", "PGD", "RandomStarts", "Strongest"),
+    *("Adversarial", "Cosine", "HeadRecipe", "Recipe", "Setting", "Stop", "slab_reliance"),
+    "paired_pictures",
+]
+
+
+@pytest.mark.parametrize("name", WITH_STEPS)
+def test_the_least_number_of_steps_is_the_one_that_is_accepted(name):
+    """An attack of no steps would call everything robust; training for none is a start."""
+    with pytest.raises(fa.InputError, match="steps") as refused:
+        getattr(fa, name)(**NEEDED.get(name, {}), steps=-1)
+    if "0 or more" in str(refused.value):
+        getattr(fa, name)(**NEEDED.get(name, {}), steps=0)

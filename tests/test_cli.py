@@ -376,6 +376,32 @@ def test_every_command_that_computes_writes_where_one_says_and_for_machines() ->
         assert {"out", "json"} <= names, each.name
 
 
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        (["simulate", "--out", "run", *SMALL], "runs"),
+        (["reproduce", "--only", "lemma-12", "--seeds", "1", "--out", "page"], "outcomes"),
+    ],
+    ids=["simulate", "reproduce"],
+)
+def test_a_dash_is_standard_output_and_the_json_stands_there_alone(
+    command: list[str],
+    key: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--json", "all.json"]) == 0
+    text = capsys.readouterr().out
+    assert main([*command, "--json", "-"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)[key]
+    assert not (tmp_path / "-").exists()
+    words = [line for line in text.splitlines() if line and "Everything" not in line]
+    assert words[-1] in shown.err, "what people read goes to standard error"
+
+
 def test_what_is_done_is_said_on_request(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,8 +158,19 @@ def test_the_first_layer_that_means_something_is_reported():
     assert reported([noise, torn, good, layer(0.1, 0.0, 0.2)]) is good
     assert reported([noise, torn]) is None
     assert judge(reported([noise]), None, wilson(95, 100), 0.5).verdict is AuditVerdict.CANNOT_TELL
-    with pytest.raises(InputError, match="layer is"):
-        reported([good], "nowhere")
+    assert reported([noise, good], "made up") is good
+    assert reported([good], "another") is None
+
+
+def test_a_layer_that_is_not_there_is_named_before_anything_else():
+    """Whatever else may be said: no image is decided rightly here."""
+    task = fa.MultiCluster(k=4, d=40)
+    points = task.sample(160, seed=0)
+    net = fa.feature_averaging(task)
+    x, wrong = points.coordinates(net.dimension), (points.y < 0).astype(int)
+    for layer, words in (("nan", "layer is 'nan': choose auto or input"), ("auto", "fine")):
+        with pytest.raises(InputError, match=words):
+            fa.audit(net, x, wrong, points.clusters, bounds=None, layer=layer)
 
 
 @pytest.mark.usefixtures("without_gains")

@@ -22,7 +22,7 @@ _LEAST: dict[str, int] = dict.fromkeys(
     1,
 ) | dict.fromkeys(
     (
-        "seed", "seeds", "steps", "samples", "warmup", "crop", "small", "order", "noise", "scale",
+        "seed", "seeds", "samples", "warmup", "crop", "small", "order", "noise", "scale",
         "eps", "sigma", "sigma_w", "sigma_b", "momentum", "decay", "overshoot", "kink", "confidence",
         "gap", "rate", "lr", "checkpoint_seconds", "first_seed", "n_test", "patience", "size",
     ),

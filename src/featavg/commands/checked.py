@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from featavg.boundary.names import check_file_name
+from featavg.commands.machine import STANDARD_OUTPUT, machine_file
 from featavg.errors import InputError
 
 # Beyond these no setting makes sense, and sums and squares of them are not numbers any more.
@@ -31,7 +32,8 @@ def checked(callback: Callable[..., Any]) -> Callable[..., Any]:
         for name, value in flags.items():
             for single in value if isinstance(value, (list, tuple)) else (value,):
                 _check(name.strip("_").replace("_", "-"), single)
-        return callback(**flags)
+        with machine_file(flags.get("json")) as path:
+            return callback(**(flags | {"json": path} if path else flags))
 
     return command
 
@@ -61,7 +63,7 @@ def _check(name: str, value: Any) -> None:
         )
     if isinstance(value, Path):
         check_file_name(name, value)
-        if name == "json":  # written last: said before hours of work
+        if name == "json" and value != STANDARD_OUTPUT:  # written last: said before hours of work
             from featavg.storage.files import usable_file
 
             usable_file(value, name)

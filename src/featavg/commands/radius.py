@@ -49,8 +49,6 @@ def _radius(
         terminal.print(f"{labels} labels, certified radii:")
         terminal.print(_histogram(radii.certified))
     terminal.print(f"Curve and histogram: {figures}", markup=False)
-    if json is not None:
-        terminal.print(f"Everything: {json}", markup=False)
 
 
 def _histogram(values: object, bins: int = 10, width: int = 50) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from featavg.commands import Interrupted
 from featavg.commands.checked import MOST_SEEDS
-from featavg.commands.machine import write_json
+from featavg.commands.machine import JSON_HELP, write_json
 from featavg.nets.readouts import NAMES
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
 from featavg.storage.places import results_folder
@@ -96,7 +96,7 @@ def _simulate(
     out: Annotated[
         Path | None, _result("Result folder [featavg-results/simulations/NAME].")
     ] = None,
-    json: Annotated[Path | None, _result("File for everything, for machines.")] = None,
+    json: Annotated[Path | None, _result(JSON_HELP)] = None,
     overwrite: Annotated[bool, _result("Replace the result of another setting.")] = False,
     figures: Annotated[bool, _result("Draw the figures.")] = True,
     checkpoint: Annotated[Path | None, _result("Folder of the state [OUT/checkpoint].")] = None,

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, whole
 from featavg.nets.power_relu import PowerReLU, Shallow
 
 
@@ -56,6 +56,7 @@ def sphere_distance(
     """
     if f.weights.ndim != 2 or g.weights.ndim != 2:
         raise InputError("f, g", "are batches of networks", "pick one of them by index")
+    whole("steps", steps, least=1)
     f, g = _in_their_span(f, g)
     rng = np.random.default_rng(seed)
     pool = _starts(f, g, starts, rng)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from featavg.nets.torch.spy import Seen, spread, watch
 from featavg.progress import Progress
 from featavg.robustness.models.decision import ALL, Decision
 
-INPUT, FEATURES = "input", "features before the last layer"
+AUTO, INPUT, FEATURES = "auto", "input", "features before the last layer"
 # A permutation null above this says that A is well defined at a layer.
 VALID_NULL = 0.9
 # Activations looked at between the input and the last layer.
@@ -164,15 +164,16 @@ def by_layer(
     )
 
 
-def reported(layers: Sequence[LayerGradient], wanted: str = "auto") -> LayerGradient | None:
+def check_layer(wanted: str, layers: Iterable[str]) -> None:
+    """Refuse a layer that the network does not have."""
+    if wanted not in (AUTO, *layers):
+        raise InputError("layer", f"is {wanted!r}", f"choose {AUTO} or {', '.join(layers)}")
+
+
+def reported(layers: Sequence[LayerGradient], wanted: str = AUTO) -> LayerGradient | None:
     """The first layer from the input on where A is well defined; None if there is none.
 
     Towards the head gradients of single images agree more and more: at the input of a deep network
     they are nearly orthogonal even inside a sub-class, and A is noise over noise.
     """
-    if wanted != "auto":
-        known = {layer.layer: layer for layer in layers}
-        if wanted not in known:
-            raise InputError("layer", f"is {wanted!r}", f"choose auto or {', '.join(known)}")
-        return known[wanted] if known[wanted].valid else None
-    return next((layer for layer in layers if layer.valid), None)
+    return next((each for each in layers if each.valid and wanted in (AUTO, each.layer)), None)

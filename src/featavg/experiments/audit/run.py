@@ -23,6 +23,7 @@ from featavg.experiments.audit.gradients import (
     LayerGradient,
     Passes,
     by_layer,
+    check_layer,
     passes,
     reported,
 )
@@ -107,6 +108,7 @@ def audit(
         decision = _decision(subject, data, readout)
         label = data.coarse
         seen = passes(subject, decision, data.x, label, progress=part(progress, 0.0, 0.15))
+        check_layer(layer, seen.gradients)
         discovery = None
         if data.fine is None:
             discovery = _discovered(seen, data, clusters, seed, data.rows_of(embedding, len(x)))

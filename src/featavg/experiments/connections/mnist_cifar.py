@@ -86,6 +86,7 @@ def paired_pictures(
     >>> import featavg as fa  # needs mnist and cifar10
     >>> study = fa.paired_pictures("data", steps=20)
     """
+    recipe = Minibatch((100, 100), 0.05, 0.9, 256, steps)
     digits, vehicles = (load(name, data_dir) for name in ("mnist", "cifar10"))
     halves = list(range(DIGIT_PIXELS)), list(range(DIGIT_PIXELS, ALL_PIXELS))
     blocks: tuple[list[int], ...] = ([], *halves)
@@ -94,7 +95,7 @@ def paired_pictures(
         progress(i / len(seeds), f"seed {seed}")
         x, y = paired(digits.train, vehicles.train, seed)
         mean = x.mean(axis=0)
-        net = train_minibatch(x - mean, y, Minibatch((100, 100), 0.05, 0.9, 256, steps), seed)
+        net = train_minibatch(x - mean, y, recipe, seed)
         test, labels = paired(digits.test, vehicles.test, seed)
 
         def classify(z: Float[ndarray, "n d"]) -> Float[ndarray, " n"]:
