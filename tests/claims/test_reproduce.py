@@ -104,6 +104,35 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, results):
     assert [o.verdict.value for o in found] == ["holds", "holds"]
 
 
+def test_side_by_side_claims_come_out_the_same(tmp_path, results):
+    ids = ("lemma-12-epsilon", "remark-attack-vector", "margin-linear-path")
+    alone = reproduce(only=ids, seeds=1, out=tmp_path / "one", quiet=True, workers=1)
+    both = reproduce(only=ids, seeds=1, out=tmp_path / "two", quiet=True, workers=2)
+    assert [result.id for result in both] == [result.id for result in alone]
+    for one, two in zip(alone, both, strict=True):
+        measured = [check.measured for check in one.evidence.checks]
+        assert [check.measured for check in two.evidence.checks] == pytest.approx(measured)
+        assert store.kept(tmp_path / "two", two.id, (0,), False) == two
+
+
+def test_a_process_that_dies_is_one_sentence(tmp_path, results):
+    def dies(settings):
+        os._exit(1)
+
+    with pytest.raises(InputError, match="workers lost a process"):
+        run(tmp_path, claim("a", dies), claim("b", dies), workers=2)
+
+
+def test_a_worker_counts_on_one_core(tmp_path, results):
+    def count(settings):
+        from featavg.cores import cores
+
+        return Evidence((Check("cores", cores(), "<=", 1),))
+
+    found = run(tmp_path, claim("a", count), claim("b", count), workers=2)
+    assert [result.verdict for result in found] == [Verdict.HOLDS] * 2
+
+
 def test_a_damaged_outcome_is_run_again(tmp_path, results):
     program = Counting()
     run(tmp_path, claim("counted", program), full=True)
@@ -239,8 +268,7 @@ def test_the_bar_of_a_terminal_shows_the_time_left():
     screen = Screen()
     with terminal.Watch(CLAIMS, screen) as watch:
         for claim in CLAIMS:
-            watch.start(claim)
-            watch.update(0.5, "half")
+            watch.update(claim, 0.5, "half")
             watch.finish(judge(claim, ClaimSettings()))
     assert "left" in screen.getvalue()
     assert "[5/5]" in screen.getvalue()
@@ -250,7 +278,6 @@ def test_without_a_terminal_every_verdict_is_a_line():
     log = io.StringIO()
     with terminal.Watch(CLAIMS, log) as watch:
         for claim in CLAIMS:
-            watch.start(claim)
             watch.finish(judge(claim, ClaimSettings()))
     lines = log.getvalue().splitlines()
     assert len(lines) == len(CLAIMS)

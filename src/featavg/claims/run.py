@@ -1,15 +1,21 @@
-"""Run claims one after the other: outcomes in, outcomes out, and what was finished is kept."""
+"""Run claims, one after the other or side by side; what was finished is kept."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from featavg.claims import store, terminal
 from featavg.claims.ledger import Claim, ClaimSettings, Verdict
 from featavg.claims.result import ClaimResult, judge, too_long
+from featavg.cores import cores, work_alone
+from featavg.errors import InputError
+
+# Minutes of work from which on processes are started for it: they take some seconds to start.
+WORTH_PROCESSES = 0.5
 
 
 def run_claims(
@@ -19,6 +25,7 @@ def run_claims(
     earlier: dict[str, ClaimResult | None],
     resume: bool,
     quiet: bool,
+    workers: int | None = None,
 ) -> list[ClaimResult]:
     """The outcome of every claim of `chosen`, in that order.
 
@@ -29,6 +36,7 @@ def run_claims(
         earlier: the recorded outcomes of full-tier claims.
         resume: take over what an earlier run into `folder` has finished.
         quiet: print nothing.
+        workers: processes; by default all cores for a quick run that takes a while, else this one.
     """
     outcomes: dict[str, ClaimResult] = {}
     waiting: list[Claim] = []
@@ -44,15 +52,56 @@ def run_claims(
             waiting.append(claim)
     if taken_over and not quiet:
         print(f"{taken_over} claims were finished by an earlier run and are taken over.")
-    with terminal.Watch(waiting, quiet=quiet) as watch:
-        for claim in waiting:
-            watch.start(claim)
-            outcome = judge(claim, replace(settings, progress=watch.update))
+    count = _workers(workers, waiting, settings)
+    with terminal.Watch(waiting, quiet=quiet, workers=count) as watch:
+        for outcome in _judged(waiting, settings, watch, count):
             store.keep(folder, outcome, settings.seeds, settings.full)
             watch.finish(outcome)
-            logging.getLogger(__name__).info("%s: %s", claim.id, outcome.verdict.value)
-            outcomes[claim.id] = _or_recorded(outcome, earlier.get(claim.id))
+            logging.getLogger(__name__).info("%s: %s", outcome.id, outcome.verdict.value)
+            outcomes[outcome.id] = _or_recorded(outcome, earlier.get(outcome.id))
     return [outcomes[claim.id] for claim in chosen]
+
+
+def _workers(workers: int | None, waiting: Sequence[Claim], settings: ClaimSettings) -> int:
+    """How many processes. The full tier has one: its claims use all cores and memory themselves."""
+    if workers is not None and workers < 1:
+        raise InputError("workers", f"is {workers}", "give the number of processes, at least one")
+    minutes = sum(float(claim.minutes) for claim in waiting)
+    if workers is None and (settings.full or minutes < WORTH_PROCESSES):
+        return 1
+    return max(1, min(workers or cores(), len(waiting)))
+
+
+def _judged(
+    waiting: Sequence[Claim], settings: ClaimSettings, watch: terminal.Watch, workers: int
+) -> Iterator[ClaimResult]:
+    """The result of every claim, in any order."""
+    if workers == 1:
+        for claim in waiting:
+            watch.update(claim, 0.0, "")
+            yield judge(claim, replace(settings, progress=partial(watch.update, claim)))
+        return
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # The longest first: at the end nobody waits for one that was begun last.
+    ordered = sorted(waiting, key=lambda claim: float(claim.minutes), reverse=True)
+    # One BLAS thread each, so that a claim's numbers do not depend on how many run beside it.
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+        try:
+            yield from pool(delayed(_judge_alone)(claim, settings) for claim in ordered)
+        except TerminatedWorkerError as error:
+            raise InputError(
+                "workers",
+                "lost a process, perhaps for want of memory",
+                "use fewer; with --resume, finished claims are kept",
+            ) from error
+
+
+def _judge_alone(claim: Claim, settings: ClaimSettings) -> ClaimResult:
+    work_alone()
+    return judge(claim, settings)
 
 
 def _or_recorded(outcome: ClaimResult, earlier: ClaimResult | None) -> ClaimResult:

@@ -31,12 +31,16 @@ class Watch(AbstractContextManager["Watch"]):
     """Progress over claims, each as long as its own estimate says."""
 
     def __init__(
-        self, claims: Sequence[Claim], stream: Stream | None = None, quiet: bool | None = None
+        self,
+        claims: Sequence[Claim],
+        stream: Stream | None = None,
+        quiet: bool | None = None,
+        workers: int = 1,
     ) -> None:
-        self.minutes = sum(float(claim.minutes) for claim in claims)
-        self.count, self.index, self.minutes_done = len(claims), 0, 0.0
-        self.current: Claim | None = None
-        self.bar = ProgressBar(60 * self.minutes, patience=0.0, quiet=quiet, stream=stream)
+        self.minutes = {claim.id: float(claim.minutes) for claim in claims}
+        self.finished: list[str] = []
+        seconds = 60 * sum(self.minutes.values()) / workers
+        self.bar = ProgressBar(seconds, patience=0.0, quiet=quiet, stream=stream)
 
     def __exit__(
         self,
@@ -46,27 +50,24 @@ class Watch(AbstractContextManager["Watch"]):
     ) -> None:
         self.bar.close()
 
-    def start(self, claim: Claim) -> None:
-        """A claim begins."""
-        self.current, self.index = claim, self.index + 1
-        self.update(0.0, "")
-
-    def update(self, share: float, note: str) -> None:
+    def update(self, claim: Claim, share: float, note: str) -> None:
         """The claim is `share` of the way; `note` says what it is doing."""
-        assert self.current is not None
-        minutes = self.minutes_done + min(max(share, 0.0), 1.0) * float(self.current.minutes)
-        self.bar(minutes / self.minutes, f"{self._count()} {self.current.id}  {note}")
+        count = f"[{len(self.finished) + 1}/{len(self.minutes)}]"
+        self._show(min(max(share, 0.0), 1.0) * float(claim.minutes), f"{count} {claim.id}  {note}")
 
     def finish(self, result: ClaimResult) -> None:
         """The claim has its verdict."""
-        assert self.current is not None
-        self.minutes_done += float(self.current.minutes)
+        self.finished.append(result.id)
+        count = f"[{len(self.finished)}/{len(self.minutes)}]"
         verdict = f"{result.verdict.symbol} {result.id}: {result.verdict.value}"
         reason = f" ({result.reason})" if result.verdict is Verdict.NOT_RUN else ""
-        self.bar.say(f"{self._count()} {verdict}, {duration(result.seconds)}{reason}")
+        self._show(0.0, f"{count} {verdict}")
+        self.bar.say(f"{count} {verdict}, {duration(result.seconds)}{reason}")
 
-    def _count(self) -> str:
-        return f"[{self.index}/{self.count}]"
+    def _show(self, minutes: float, note: str) -> None:
+        """`minutes` of work are done besides what is finished."""
+        done = minutes + sum(self.minutes[name] for name in self.finished)
+        self.bar(done / sum(self.minutes.values()), note)
 
 
 def verdict_table(outcomes: Sequence[ClaimResult]) -> Table:

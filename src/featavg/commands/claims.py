@@ -30,6 +30,12 @@ Resume = Annotated[
 Record = Annotated[
     bool, typer.Option("--record", help="Keep full-tier results in the package (for developers).")
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Processes.  [default: all cores, one with --full]", show_default=False
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +53,7 @@ def _reproduce(
     data_dir: DataDir = None,
     resume: Resume = None,
     record: Record = False,
+    workers: Workers = None,
 ) -> None:
     """Run the claims of the documents: a table of verdicts and one HTML report."""
     from featavg.report import exit_code, reproduce
@@ -60,6 +67,7 @@ def _reproduce(
         data_dir=data_dir,
         record=record,
         resume=resume,
+        workers=workers,
     )
     raise typer.Exit(exit_code(outcomes))
 

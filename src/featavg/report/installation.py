@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import featavg
+from featavg.cores import cores
 from featavg.storage.places import install_command
 
 CORE = (
@@ -108,7 +108,7 @@ def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Install
         featavg=featavg.__version__,
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
-        cores=_cores(),
+        cores=cores(),
         memory_bytes=available_bytes(),
         blas=_blas(),
         core={name: _version(name) for name in CORE},
@@ -127,11 +127,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _cores() -> int:
-    # A container may have fewer than the machine.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _blas() -> str | None:

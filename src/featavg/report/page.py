@@ -12,7 +12,6 @@ import gzip
 import hashlib
 import io
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Headline, Verdict
 from featavg.claims.result import ClaimResult, strict_json
 from featavg.claims.statements import StatementRow, statements_table
+from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, number_format, palette, typeset
 from featavg.figures.figure import Figure
@@ -199,11 +199,11 @@ def environment() -> Environment:
 
 def _render(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
     """Every figure in every format. Matplotlib takes most of the time of a report: share it out."""
-    if len(drawn) < PARALLEL or (os.cpu_count() or 1) < 2:
+    if len(drawn) < PARALLEL or cores() < 2:
         return [matplotlib_figure.render(figure) for figure in drawn]
     from joblib import Parallel, delayed
 
-    rendered: list[dict[str, bytes]] = Parallel(n_jobs=min(os.cpu_count() or 1, 8))(
+    rendered: list[dict[str, bytes]] = Parallel(n_jobs=min(cores(), 8))(
         delayed(matplotlib_figure.render)(figure) for figure in drawn
     )
     return rendered

@@ -31,6 +31,7 @@ def reproduce(
     resume: bool | None = None,
     claims: Sequence[Claim] | None = None,
     quiet: bool = False,
+    workers: int | None = None,
 ) -> list[ClaimResult]:
     """Run claims and write `out/report.html`, `out/figures/` and, if asked, everything as `json`.
 
@@ -45,10 +46,12 @@ def reproduce(
         record: keep the results of full-tier claims in the package (`featavg/results/`).
         resume: take over what an earlier run into the same folder has finished with the same
             claim, seeds, tier, version and source. By default a full run does, so that it can be
-            killed and started again, and a quick run does not: it takes a minute and is then all
-            of one piece.
+            killed and started again, and a quick run does not: it takes a minute or two and is
+            then all of one piece.
         claims: run these instead of the registered ones.
         quiet: print nothing.
+        workers: processes. By default a quick run that takes a while uses all cores, and a full
+            run one process after the other, whose recorded times then mean something.
 
     A claim whose program breaks is shown as "not run" with the error, and has `error` set: the
     command line then exits with code 1, after everything else has been run and written.
@@ -70,7 +73,7 @@ def reproduce(
     )
     earlier = {claim.id: recorded_result(claim.id) for claim in chosen if claim.tier == "full"}
     outcomes = run_claims(
-        chosen, settings, folder, earlier, full if resume is None else resume, quiet
+        chosen, settings, folder, earlier, full if resume is None else resume, quiet, workers
     )
     if record:
         for outcome in outcomes:

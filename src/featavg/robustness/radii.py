@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -11,6 +10,7 @@ from time import perf_counter
 import numpy as np
 from numpy import ndarray
 
+from featavg.cores import cores
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.readouts.probability import Probability
@@ -158,13 +158,13 @@ def _workers(jobs: int | None, task: _Task, x: ndarray, y: ndarray) -> tuple[int
     """How many processes; on trial, the first few points are solved here and timed."""
     if jobs is not None and jobs < 1:
         raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
-    cores = os.cpu_count() or 1
-    if jobs is not None or len(x) <= TRIAL or cores == 1:
+    if jobs is not None or len(x) <= TRIAL:
         return max(1, min(jobs or 1, len(x))), None
     start = perf_counter()
     trial = _solve(task, x[:TRIAL], y[:TRIAL])
     expected = (perf_counter() - start) / TRIAL * (len(x) - TRIAL)
-    return (1, trial) if expected < WORTH_A_POOL else (min(cores, len(x)), None)
+    workers = 1 if expected < WORTH_A_POOL else min(cores(), len(x))
+    return workers, trial if workers == 1 else None
 
 
 @dataclass(frozen=True, eq=False)

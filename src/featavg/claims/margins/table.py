@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
+from featavg.cores import cores
 from featavg.experiments.margins import (
     ATTACKED_PICTURES,
     PUBLISHED_MARGINS,
@@ -62,7 +62,7 @@ def _trained(settings: ClaimSettings, data: str, name: str) -> MarginTable:
         epochs=100_000,
         until=PUBLISHED_MARGINS[TRAINED - 1].log10_loss,
         progress=settings.progress,
-        workers=min(2, os.cpu_count() or 1),
+        workers=min(2, cores()),
     )
     return margin_table(folder, task.test[slice(0, ATTACKED_PICTURES)])
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from threading import Thread
 from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 import featavg
+from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.experiments.sweep.work import Job, failed_rows, work, work_on
 from featavg.storage.index import Row
@@ -56,7 +56,7 @@ class Processes:
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
             raise InputError("workers", f"is {workers}", "give at least one")
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = workers or cores()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
         """As they come. The first job is done here, and its time says how many go together."""
@@ -156,7 +156,7 @@ class Dask:
                 _greet(distributed, self.address, self.patience)
                 return distributed.Client(self.address, timeout=self.patience)
             cluster = distributed.LocalCluster(
-                n_workers=self.workers or os.cpu_count() or 1,
+                n_workers=self.workers or cores(),
                 threads_per_worker=1,
                 dashboard_address=None,
             )
