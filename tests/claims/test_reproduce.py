@@ -20,7 +20,7 @@ from featavg.claims.run import run_claims
 from featavg.errors import InputError
 from featavg.report.reproduction import exit_code, rebuild, reproduce
 from featavg.storage.places import typed
-from featavg.storage.provenance import provenance
+from featavg.storage.provenance import commit, provenance
 
 
 class Counting:
@@ -257,6 +257,23 @@ def test_provenance_never_locks_the_work_tree(monkeypatch):
     assert provenance()["commit"] == "abc with uncommitted changes"
     assert commands
     assert all(command[:2] == ["git", "--no-optional-locks"] for command in commands)
+
+
+def test_a_recorded_result_is_no_change_of_the_source(tmp_path):
+    def git(*arguments):
+        name = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", "-C", str(tmp_path), *name, *arguments], check=True, timeout=20)
+
+    (tmp_path / "__init__.py").write_text("")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    clean = commit(tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "theorem.json").write_text("{}")
+    assert commit(tmp_path) == clean
+    (tmp_path / "__init__.py").write_text("changed = True")
+    assert commit(tmp_path) == f"{clean} with uncommitted changes"
 
 
 class Screen(io.StringIO):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from datetime import datetime, timezone
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import featavg
+from featavg.cores import cores
 
 
 def provenance() -> dict[str, str]:
@@ -20,7 +20,7 @@ def provenance() -> dict[str, str]:
         "commit": commit() or "not in a git work tree",
         "Python": platform.python_version(),
         "NumPy": np.__version__,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": f"{platform.system()} {platform.machine()}, {cores()} cores",
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
 
@@ -31,8 +31,10 @@ def commit(folder: Path | None = None) -> str:
     # A copy in site-packages may lie inside somebody else's work tree: ask git for this very file.
     if not _git(folder, "ls-files", "__init__.py"):
         return ""
-    changed = " with uncommitted changes" if _git(folder, "status", "--porcelain", ".") else ""
-    return _git(folder, "rev-parse", "--short=10", "HEAD") + changed
+    # Recorded results lie in the package and make none: two in a row are of the same commit.
+    changed = _git(folder, "status", "--porcelain", ".", ":(exclude)results")
+    marked = " with uncommitted changes" if changed else ""
+    return _git(folder, "rev-parse", "--short=10", "HEAD") + marked
 
 
 def _git(folder: Path, *arguments: str) -> str:
