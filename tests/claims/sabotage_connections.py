@@ -10,6 +10,7 @@ from featavg.claims.connections import (
     margin,
     min_vidal,
     min_vidal_radius,
+    optimal_radius,
     published,
     simplicity,
 )
@@ -169,6 +170,9 @@ SMALL = {
     "connections-min-vidal-radius": small_powers(min_vidal_radius),
     "connections-min-vidal-published": small_powers(published),
     "connections-min-vidal-descent": small_descent({}),
+    "connections-optimal-radius": setting(
+        optimal_radius, PRINTED={"k": 10, "positive": 6, "d": 500}, PRINTED_WIDTH=80
+    ),
     "connections-simplicity-mnist-cifar": areas(1.0, 0.5, 1.0),
     "connections-simplicity-slabs": setting(
         simplicity, HARD={"d": 6, "n": 20_000, "steps": 1000, "lr": 0.1}

@@ -2,8 +2,8 @@
 
 Points mu_i + xi and mu_j + xi of clusters with different labels have their midpoint sqrt(d/2) away
 from both, and a classifier is wrong there for one of them. So at radius sqrt(d/2) every classifier
-has robust error of at least min(K1, K2)/K (Proposition 1). Draws are paired here in just that way,
-which makes the limit exact on every sample, not only on average.
+has robust error of at least min(K1, K2)/K (Proposition 1). All clusters share their noise here,
+which makes the limit exact on every draw of it, not only on average.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from featavg.progress import Progress, silent
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 
-PAIRS, BAYES_POINTS = 10, 2000
+DRAWS, BAYES_POINTS = 2, 2000
 GRID = tuple(float(v) for v in np.linspace(0.0, 1.2, 25))
 CLASSIFIER_ROLES: dict[str, Role] = {
     "f<sub>FA</sub>": "averaged",
@@ -41,11 +41,11 @@ CLASSIFIER_ROLES: dict[str, Role] = {
 
 @dataclass(frozen=True, repr=False, eq=False)
 class OptimalRadius(Result):
-    """Radii of our networks and of the Bayes rule, in units of sqrt(d/2), on paired points.
+    """Radii of our networks and of the Bayes rule, in units of sqrt(d/2), on shared noise.
 
     Attributes:
         task: the clusters.
-        radii: of each classifier (`ROLES`) on pairs mu_i + xi, mu_j + xi; never rounded up.
+        radii: of each classifier (`CLASSIFIER_ROLES`) on mu_j + xi, every j; never rounded up.
         bayes: certified radii of the Bayes rule on fresh points.
     """
 
@@ -55,11 +55,9 @@ class OptimalRadius(Result):
 
     @property
     def limit(self) -> float:
-        """The largest robust accuracy at sqrt(d/2) that any classifier can have: 1 - min(K1, K2)/K.
-
-        Half, on pairs of one point from each class.
-        """
-        return 0.5
+        """The largest robust accuracy at sqrt(d/2) that any classifier can have: 1 - min(K1, K2)/K."""
+        smaller = min(len(self.task.class_clusters(label)) for label in (1, -1))
+        return 1.0 - smaller / self.task.k
 
     def robust_accuracy(self, name: str, radius: float = 1.0) -> float:
         """The share of points with a larger radius, in units of sqrt(d/2)."""
@@ -89,8 +87,8 @@ class OptimalRadius(Result):
         axes = Axis("radius / √(d/2)"), Axis("robust accuracy", range=(-0.03, 1.03))
         rules = (Rule(1.0, "x", "√(d/2)"), Rule(self.limit, label="the most beyond it"))
         caption = (
-            "Robust accuracy on pairs of points that share their noise. Beyond √(d/2) nobody has more "
-            "than one half; the Bayes rule and fine labels come close to that border."
+            "Robust accuracy on points that share their noise, one per cluster. Beyond √(d/2) nobody "
+            "has more than the dashed share; the Bayes rule and fine labels come close to that border."
         )
         return Figure("optimal", "How robust can a classifier be?", caption,
                       (Lines(*axes, series, rules=rules),))  # fmt: skip
@@ -117,13 +115,17 @@ def optimal_radius(
     k: int = 10,
     d: int = 3072,
     *,
+    positive: int | None = None,
+    sigma: float = 1.0,
     seeds: Sequence[int] = (0,),
     progress: Progress = silent,
 ) -> OptimalRadius:
-    """Exact radii of ideal and trained networks on paired points, and brackets of the Bayes rule.
+    """Exact radii of ideal and trained networks on shared noise, and certified ones of the Bayes rule.
 
     Args:
         k, d: clusters and dimension.
+        positive: clusters with label +1; by default half of them.
+        sigma: deviation of the noise per coordinate.
         seeds: of points and trained networks.
         progress: called with the share done and a note.
 
@@ -131,14 +133,14 @@ def optimal_radius(
     >>> fa.optimal_radius(k=4, d=100)
     Median radii in units of √(d/2): f<sub>FA</sub> ...
     """
-    task = MultiCluster(k=k, d=d)
+    task = MultiCluster(k=k, d=d, sigma=sigma, positive=positive)
     rows: dict[str, list[ndarray]] = {name: [] for name in CLASSIFIER_ROLES}
     bayes = []
     for i, seed in enumerate(seeds):
         progress(i / len(seeds), f"seed {seed}")
         coarse, fine = (train(task, labels=labels, seed=seed).net for labels in ("coarse", "fine"))
         dimension = max(coarse.dimension, fine.dimension)
-        x, y = paired_points(task, PAIRS, dimension, seed)
+        x, y = shared_noise_points(task, DRAWS, dimension, seed)
         nets = (feature_averaging(task), feature_decoupling(task), biased_robust(task), coarse)
         names = list(CLASSIFIER_ROLES)
         for name, net in zip(names[:4], nets, strict=True):
@@ -162,20 +164,15 @@ def _radii(
     return radii(net, points, y, jobs=1).certified
 
 
-def paired_points(
-    task: MultiCluster, pairs: int, dimension: int, seed: int
+def shared_noise_points(
+    task: MultiCluster, draws: int, dimension: int, seed: int
 ) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"]]:
-    """mu_i + xi and mu_j + xi, i positive, j negative, one after the other."""
-    sample = task.sample(pairs, seed)
-    noise = (
-        sample.coordinates(dimension) - task.alpha * task.features_in(dimension)[sample.clusters]
-    )
-    features = task.alpha * task.features_in(dimension)
-    up, down = task.class_clusters(1), task.class_clusters(-1)
-    order = np.arange(pairs)
-    first, second = features[up[order % len(up)]], features[down[order % len(down)]]
-    x = np.stack([first + noise, second + noise], axis=1).reshape(2 * pairs, dimension)
-    return x, np.tile([1, -1], pairs)
+    """mu_j + xi for every cluster j and each of `draws` noises xi."""
+    sample = task.sample(draws, seed)
+    centres = task.alpha * task.features_in(dimension)
+    noise = sample.coordinates(dimension) - centres[sample.clusters]
+    x = (noise[:, None, :] + centres[None, :, :]).reshape(draws * task.k, dimension)
+    return x, np.tile(task.cluster_labels, draws)
 
 
 def bayes_radii(
