@@ -3,6 +3,7 @@
 from tests.mutants import mutants_of, tests_in
 
 DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
+DEEP_WITNESS = tests_in("robustness/test_deep_witness.py")
 DEEP_BALL = tests_in("robustness/test_deep_ball.py")
 
 MUTANTS = [
@@ -201,6 +202,12 @@ MUTANTS = [
             "slope = low",
             "tangents in the place of chords",
             DEEP_TIGHT("test_the_probability_inequality_is_below_the_excess_and_touches_it"),
+        ),
+        (
+            "return row[None], np.array([constant + self.margin])",
+            "return row[None], np.array([constant])",
+            "the search for a clear flip looks for any flip",
+            DEEP_WITNESS("test_a_goal_that_is_clearly_reached_is_reached_by_the_margin"),
         ),
         (
             "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(classes) if j != label",
@@ -417,6 +424,21 @@ MUTANTS = [
             "",
             "a spent budget is called finished",
             DEEP_TIGHT("test_a_spent_budget_certifies_no_more_than_the_open_parts"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/deep_radii.py",
+        (
+            "goals = [goal.clear(margin) for goal in search.goals]",
+            "goals = list(search.goals)",
+            "the tip of a thin cone has no witness",
+            DEEP_WITNESS("test_the_tip_of_a_thin_cone_has_a_witness"),
+        ),
+        (
+            "        found.finished &= clear.finished\n",
+            "",
+            "a spent budget is called finished",
+            DEEP_WITNESS("test_what_a_spent_budget_leaves_of_a_cone_is_said"),
         ),
     ),
 ]

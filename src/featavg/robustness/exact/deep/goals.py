@@ -48,6 +48,10 @@ class Goal(Protocol):
         """The output whose bounds cost most, where to split it, and how much it costs."""
         ...
 
+    def clear(self, margin: float) -> Goal:
+        """The outputs that reach the goal by at least this much: excess + margin <= 0."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class LinearGoal:
@@ -81,6 +85,10 @@ class LinearGoal:
         """Nothing is lost here."""
         return None
 
+    def clear(self, margin: float) -> LinearGoal:
+        """Every row by the margin."""
+        return LinearGoal(self.rows, self.shifts + margin)
+
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityGoal:
@@ -95,11 +103,13 @@ class ProbabilityGoal:
     """
 
     own: Bool[ndarray, " c"]
+    margin: float = 0.0
     curved: bool = True
 
     def excess(self, outputs: Float[ndarray, "... c"]) -> Float[ndarray, "..."] | np.float64:
-        """log sum_own exp f - log sum_rival exp f."""
-        return _log_sum(outputs[..., self.own]) - _log_sum(outputs[..., ~self.own])
+        """log sum_own exp f - log sum_rival exp f, and the margin by which it has to be below zero."""
+        ratio = _log_sum(outputs[..., self.own]) - _log_sum(outputs[..., ~self.own])
+        return ratio + self.margin
 
     def functionals(
         self, lo: ndarray | None, hi: ndarray | None, at: Float[ndarray, " c"]
@@ -119,7 +129,7 @@ class ProbabilityGoal:
         row[rival] = -slope / total
         # log S + (sum level + sum slope f - S) / S, with every exponential divided by exp(top).
         constant = entropy - (np.log(total) + top) - (float(level.sum()) - total) / total
-        return row[None], np.array([constant])
+        return row[None], np.array([constant + self.margin])
 
     def linearised(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
         """The softmax of the own outputs minus that of the rivals."""
@@ -152,6 +162,10 @@ class ProbabilityGoal:
             float(np.clip(middle, low + share, high - share)),
             float(gap[worst] / total),
         )
+
+    def clear(self, margin: float) -> ProbabilityGoal:
+        """The own probability is smaller by a factor, too."""
+        return ProbabilityGoal(self.own, self.margin + margin)
 
 
 def _chords(lo: ndarray, hi: ndarray) -> tuple[ndarray, ndarray, float]:

@@ -1,0 +1,69 @@
+"""Witnesses of deep networks: points that can be shown, however thin the flipped set is there."""
+
+import numpy as np
+import pytest
+from tests.robustness.deep_twin import brute_force
+
+from featavg.nets.deep import Deep
+from featavg.robustness.certify import Certificate, certify
+from featavg.robustness.deep_radii import CLEARLY, DeepDecision, deep_radii, layered_of
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
+from featavg.robustness.exact.result import RadiusStatus
+
+# Network 18 of `python -m tests.robustness.deep_soundness 20 119`: without biases, and what it decides
+# otherwise than at THIN_X is a cone from the origin that one direction in six thousand is in.
+THIN = Deep(
+    (
+        np.array([[-1, 1, 0], [1, 1, 1], [1, 0, -2], [1, 0, 0], [-1, -1, -1]], float),
+        np.array(
+            [
+                [0, -1, -1, -1, 1],
+                [-2, 0, 1, -1, 2],
+                [-1, 2, -1, 1, -1],
+                [-1, 3, 0, -1, -2],
+                [1, 1, 1, 1, 1],
+            ],
+            float,
+        ),
+        np.array([[0, 0, -3, 0, 0], [1, 1, -1, 0, 2]], float),
+    ),
+    activation="leaky-relu:leak=0.1",
+    residual=True,
+)
+THIN_X, THIN_Y = np.array([[1.23212053, 1.53464395, -0.6298339]]), np.array([1])
+
+
+def test_the_tip_of_a_thin_cone_has_a_witness():
+    found = deep_radii(THIN, THIN_X, THIN_Y)
+    goals = DeepDecision(THIN, "argmax", np.ones(1, bool)).goals(1)
+    plain = layered_of(THIN)
+    truth = brute_force(plain, plain.start(THIN_X)[0], goals)
+    assert truth == pytest.approx(np.linalg.norm(THIN_X), rel=1e-9)
+    assert found.outcomes[0] is RadiusStatus.EXACT
+    assert found.attack[0] == pytest.approx(truth, rel=1e-7)
+    assert THIN(found.witness)[0].argmax() == 0
+    decided = certify(THIN, THIN_X, THIN_Y, radius=1.0001 * truth)
+    assert decided.status[0] is Certificate.FLIPPED
+    assert np.linalg.norm(decided.witness - THIN_X) <= decided.radius
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 20])
+def test_what_a_spent_budget_leaves_of_a_cone_is_said(nodes):
+    found = deep_radii(THIN, THIN_X, THIN_Y, budget=Budget(nodes))
+    assert found.outcomes[0] is RadiusStatus.BUDGET
+    assert found.certified[0] <= np.linalg.norm(THIN_X) <= found.attack[0]
+
+
+def test_a_goal_that_is_clearly_reached_is_reached_by_the_margin():
+    outputs = np.array([0.3, 0.1, 0.4])
+    linear = LinearGoal(np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]), np.array([0.0, 0.2]))
+    curved = ProbabilityGoal(np.array([True, False, True]))
+    for goal in (linear, curved):
+        assert goal.clear(0.5).excess(outputs) == pytest.approx(goal.excess(outputs) + 0.5)
+        lo, hi = outputs - 0.1, outputs + 0.1
+        rows, shifts = goal.functionals(lo, hi, outputs)
+        clear_rows, clear_shifts = goal.clear(0.5).functionals(lo, hi, outputs)
+        np.testing.assert_array_equal(clear_rows, rows)
+        np.testing.assert_allclose(clear_shifts, shifts + 0.5)
+    assert CLEARLY > 1e-10  # search.SATISFIED: what the search takes for reached is then reached
