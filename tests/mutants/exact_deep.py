@@ -116,6 +116,15 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
+        "robustness/exact/deep/ascent.py",
+        (
+            "if value is None or value.bound > target or clock.late:",
+            "if value is None or value.bound > target:",
+            "an ascent overruns the budget",
+            DEEP_BALL("test_a_long_ascent_ends_with_its_time"),
+        ),
+    ),
+    *mutants_of(
         "robustness/exact/deep/ball_search.py",
         (
             "net.error * (size + (radius + reach) * slope)",
@@ -406,6 +415,12 @@ MUTANTS = [
             "return [], limit",
             "what the solver calls empty is believed",
             DEEP_TIGHT("test_what_a_solver_calls_empty_is_not_believed"),
+        ),
+        (
+            "if not violated.any() or clock.late:",
+            "if not violated.any():",
+            "the rounds of a part overrun the budget",
+            DEEP_BALL("test_the_rounds_of_a_part_end_with_their_time"),
         ),
         (
             "limit >= min(target, FARTHEST * reach)",

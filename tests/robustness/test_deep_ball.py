@@ -11,16 +11,19 @@ from tests.robustness.test_deep_radii import goals_at, random_network
 from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.deep_radii import DeepDecision, DeepSolver
+from featavg.robustness.exact import budget
 from featavg.robustness.exact.budget import Budget, Clock
 from featavg.robustness.exact.deep import ball_bound, ball_search
 from featavg.robustness.exact.deep.ascent import ascend
 from featavg.robustness.exact.deep.ball_bound import BallBound, Value
 from featavg.robustness.exact.deep.ball_search import BallSearch
-from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.cuts import Cuts, Split
 from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.search import DeepSearch
 
+FREE = Clock(10_000, math.inf)
 KINDS = {
     "one-hidden": {"hidden": 1},
     "two-hidden": {"hidden": 2},
@@ -82,7 +85,7 @@ def test_the_bound_is_below_the_network_at_any_parameters(kind, inequalities, se
     value = bound.value(theta)
     assert bound.proven(theta) == pytest.approx(value.bound, abs=1e-6 * (1 + abs(value.bound)))
     assert bound.proven(theta) <= least_sampled(bound, rng)
-    better, _ = ascend(bound.value, theta, 60, math.inf)
+    better, _ = ascend(bound.value, theta, 60, math.inf, FREE)
     assert value.bound - 1e-9 <= bound.proven(better) <= least_sampled(bound, rng)
 
 
@@ -201,11 +204,11 @@ def test_an_ascent_stops_at_its_target_and_never_falls():
     def hill(theta):
         return None if theta[0] > 2 else _value(-float(theta @ theta), -2 * theta)
 
-    _, value = ascend(hill, np.array([1.9, 3.0]), 50, math.inf)
+    _, value = ascend(hill, np.array([1.9, 3.0]), 50, math.inf, FREE)
     assert value.bound == pytest.approx(0.0, abs=1e-6)
-    _, early = ascend(hill, np.array([1.9, 3.0]), 50, -5.0)
+    _, early = ascend(hill, np.array([1.9, 3.0]), 50, -5.0, FREE)
     assert -5.0 < early.bound < -1e-3
-    assert ascend(hill, np.array([3.0, 0.0]), 50, math.inf)[1] is None
+    assert ascend(hill, np.array([3.0, 0.0]), 50, math.inf, FREE)[1] is None
 
 
 def _value(bound, gradient):
@@ -259,6 +262,44 @@ def test_a_spent_budget_leaves_a_point_open(monkeypatch):
     assert not found.finished
     assert found.certified == 0.0
     assert found.nodes == 0
+
+
+class _Ticks:
+    """A clock of which every call of one method takes a second."""
+
+    def __init__(self, monkeypatch, owner, name):
+        self.seconds, plain = 0, getattr(owner, name)
+
+        def slow(*arguments):
+            self.seconds += 1
+            return plain(*arguments)
+
+        monkeypatch.setattr(owner, name, slow)
+        monkeypatch.setattr(budget, "perf_counter", lambda: self.seconds)
+
+
+def test_a_long_ascent_ends_with_its_time(monkeypatch):
+    """Nine rivals with 150 steps each would take hundreds of seconds of this clock."""
+    rng = np.random.default_rng(0)
+    net = Deep((rng.normal(size=(80, 12)), rng.normal(size=(10, 80))))
+    x = rng.normal(size=(1, 12))
+    clock = _Ticks(monkeypatch, BallBound, "value")
+    monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
+    monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
+    found = certify(net, x, net(x).argmax(axis=1), 1.0, budget=Budget(seconds=20))
+    assert found.status == (Certificate.OPEN,)
+    # The step during which the time ends, and one to prove what it has.
+    assert 20 <= clock.seconds <= 22
+
+
+def test_the_rounds_of_a_part_end_with_their_time(monkeypatch):
+    net = random_network(np.random.default_rng(3), 3, outputs=1, dimension=5)
+    z = net.start(np.ones((1, 5)))[0]
+    clock = _Ticks(monkeypatch, Cuts, "solve")
+    monkeypatch.setattr(LocalSearch, "start", lambda *_: None)
+    found = DeepSearch(net, goals_at(net.forward(z)[-1])).at(z, 5.0, Budget(seconds=1).start())
+    assert not found.finished
+    assert clock.seconds == 2
 
 
 def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):

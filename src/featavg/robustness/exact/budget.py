@@ -54,8 +54,11 @@ class Clock:
 
     def spent(self, nodes: int) -> bool:
         """Whether nothing is left."""
-        if nodes >= self.nodes:
-            return True
+        return nodes >= self.nodes or self.late
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over: asked inside of long steps, too."""
         return self.deadline < math.inf and perf_counter() > self.deadline
 
 

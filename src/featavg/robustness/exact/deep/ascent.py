@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.robustness.exact.budget import Clock
 from featavg.robustness.exact.deep.ball_bound import Value
 
 MEMORY = 12
@@ -21,6 +22,7 @@ def ascend(
     theta: Float[ndarray, " n"],
     steps: int,
     target: float,
+    clock: Clock,
 ) -> tuple[Float[ndarray, " n"], Value | None]:
     """Parameters with a larger bound, and that bound; None if there was none at the start.
 
@@ -29,11 +31,12 @@ def ascend(
         theta: where to start.
         steps: at most so many.
         target: a bound above it is good enough.
+        clock: a step in a wide network is long: when the time is over, the bound of the last one.
     """
     value = function(theta)
     pairs: list[tuple[ndarray, ndarray]] = []
     for number in range(steps):
-        if value is None or value.bound > target:
+        if value is None or value.bound > target or clock.late:
             break
         direction = _direction(value.gradient, pairs)
         rise = float(direction @ value.gradient)
@@ -41,7 +44,7 @@ def ascend(
             pairs, direction = [], _first(value.gradient)
             rise = float(direction @ value.gradient)
         share, better = 1.0, None
-        while share > SHORTEST:
+        while share > SHORTEST and not clock.late:
             better = function(theta + share * direction)
             if better is not None and better.bound >= value.bound + ENOUGH * share * rise:
                 break

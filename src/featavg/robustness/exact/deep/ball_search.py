@@ -59,13 +59,16 @@ class BallSearch:
 
         The result's `certified` is the radius if nothing flips within it, and zero otherwise.
         """
-        self.result, self.radius = Search(), radius
+        self.result, self.radius, self.clock = Search(), radius, clock
         self.local = LocalSearch(self.net, z, reach, self.result)
         ball = self._ball(z, reach)
         outputs = self.net.forward(z)
         self.clear = CLEARLY * (float(np.abs(outputs[-1]).max()) or 1.0)
         left = [goal for goal in self.goals if not self._by_lines(ball, outputs, goal)]
         for goal in left:
+            if clock.late:
+                self.result.finished = False
+                return self.result
             self.local.project(goal, np.zeros(self.net.rows.shape[1]))
             self.local.descend(goal, np.zeros(self.net.rows.shape[1]), radius)
             if self._flipped:
@@ -122,7 +125,7 @@ class BallSearch:
                         return ball
                     row[0, neuron] = side
                     relaxation = BallBound(ball, layer, row, np.zeros(1))
-                    theta, _ = ascend(relaxation.value, relaxation.start(), INNER, 0.0)
+                    theta, _ = ascend(relaxation.value, relaxation.start(), INNER, 0.0, clock)
                     floor = relaxation.proven(theta)
                     # A sign that is decided counts, not by how much.
                     ends[neuron] = side * max(side * ends[neuron], floor)
@@ -152,10 +155,11 @@ class BallSearch:
         self, goal: Goal, relaxation: BallBound, theta: Float[ndarray, " n"], steps: int
     ) -> list[_Part]:
         """The part with its bound, or nothing if it holds no flipped point."""
-        theta, value = ascend(relaxation.value, theta, steps, self.clear)
+        theta, value = ascend(relaxation.value, theta, steps, self.clear, self.clock)
         self.result.nodes += 1
         if value is None:  # the parent's lambda is too small for one parabola less: start anew
-            theta, value = ascend(relaxation.value, relaxation.start(), steps, self.clear)
+            start = relaxation.start()
+            theta, value = ascend(relaxation.value, start, steps, self.clear, self.clock)
         if value is None:
             self.given_up = True
             return []

@@ -65,7 +65,8 @@ class DeepSearch:
         self.number = count()
         self.local = LocalSearch(self.net, z, reach, self.result)
         for goal in self.goals:
-            self.local.start(goal)
+            if not clock.late:
+                self.local.start(goal)
         limit = min(self._wanted(), self.radius)
         limit, proven = reach if limit == math.inf else limit, 0.0
         while True:
@@ -104,14 +105,14 @@ class DeepSearch:
                 return min(settled, part.bound), True
             if clock.spent(self.result.nodes):
                 return min(settled, part.bound), False
-            children, bound = self._branch(part, limit)
+            children, bound = self._branch(part, limit, clock)
             if not children:
                 settled = min(settled, bound)
             for child in children:
                 heapq.heappush(heap, child)
         return settled, True
 
-    def _branch(self, part: Part, limit: float) -> tuple[list[Part], float]:
+    def _branch(self, part: Part, limit: float, clock: Clock) -> tuple[list[Part], float]:
         """Bound one part; its children, or none if nothing nearer than `limit` is left in it."""
         bound, at = part.bound, part.at or self.outputs
         bounds = tightened(
@@ -131,7 +132,7 @@ class DeepSearch:
             fresh = relaxed.cuts
             if answer is not None and answer.u is not None:
                 violated = fresh.violated(answer.u, SATISFIED)
-                if not violated.any():
+                if not violated.any() or clock.late:
                     break
             cuts = cuts.joined(fresh)
             answer = cuts.solve()
