@@ -207,8 +207,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/budget.py",
         (
-            "if nodes >= self.nodes:",
-            "if nodes > self.nodes:",
+            "return nodes >= self.nodes or self.late",
+            "return nodes > self.nodes or self.late",
             "a budget is overdrawn",
             EXACT_TIGHT("test_a_budget_is_spent_at_its_last_node"),
         ),
