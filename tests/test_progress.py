@@ -5,10 +5,14 @@ import logging
 import sys
 import types
 
+import numpy as np
 import pytest
 
+import featavg as fa
 from featavg.boundary import guarded
-from featavg.progress import Progress, ProgressBar, part, silent
+from featavg.progress import Progress, ProgressBar, part, remembered, silent
+
+NET = fa.Shallow(np.eye(3, 5), np.array([1.0, -1.0, 1.0]), fa.PowerReLU(2.0))
 
 
 class Screen(io.StringIO):
@@ -135,3 +139,41 @@ def test_python_calls_show_a_bar_where_somebody_watches_and_said_nothing(monkeyp
     assert public(3)
     assert not public(3, None)
     assert not public(3, progress=None)
+
+
+WATCHED = {
+    "depth_boundary": {"shapes": (fa.Architecture(3),)},
+    "paper_run": {"seeds": (7,)},
+    "sphere_distance": {"f": NET, "g": NET, "starts": 3, "rounds": 2, "steps": 3},
+    "theorem_run": {"labels": "coarse", "k": 2, "seed": 7, "tests": 10},
+    # The most steps of these are many times those that they need.
+    "homogeneous_flow": {"depth": 2, "target": -60.0},
+    "power_relu_run": {"k": 4, "n": 40, "width": 30, "time": 2000.0},
+}
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_long_calls_say_how_far_they_are(name):
+    shares = []
+    getattr(fa, name)(**WATCHED[name], progress=lambda share, note: shares.append(share))
+    assert shares
+    assert shares == sorted(shares)
+    assert 0.0 <= shares[0] <= shares[-1] <= 1.0
+    if name in ("homogeneous_flow", "power_relu_run"):
+        assert shares[len(shares) // 2] < 0.9 < shares[-1]
+
+
+def test_whoever_watches_gets_the_result_that_was_computed():
+    computed = []
+
+    @remembered
+    def function(k: int = 3, progress: Progress = silent) -> int:
+        computed.append(k)
+        return k
+
+    assert [function(), function(3), function(k=3, progress=lambda share, note: None)] == [3] * 3
+    assert function(4) == 4
+    assert computed == [3, 4]
+    function.cache_clear()
+    function()
+    assert computed == [3, 4, 3]

@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError, whole
 from featavg.nets.power_relu import PowerReLU, Shallow
+from featavg.progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,13 @@ class SphereDistance:
 
 
 def sphere_distance(
-    f: Shallow, g: Shallow, seed: int = 0, starts: int = 150, rounds: int = 6, steps: int = 50
+    f: Shallow,
+    g: Shallow,
+    seed: int = 0,
+    starts: int = 150,
+    rounds: int = 6,
+    steps: int = 50,
+    progress: Progress = silent,
 ) -> SphereDistance:
     r"""The distance of f to g on the sphere.
 
@@ -61,7 +68,8 @@ def sphere_distance(
     rng = np.random.default_rng(seed)
     pool = _starts(f, g, starts, rng)
     values = np.stack([f(pool), g(pool)])
-    for _ in range(rounds):
+    for i in range(rounds):
+        progress(i / rounds, f"round {i + 1} of at most {rounds}")
         scale, lower = _best_scale(values)
         worst = _ascend(f, g, scale, pool, steps)
         found = np.stack([f(worst), g(worst)])

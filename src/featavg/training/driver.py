@@ -114,7 +114,7 @@ def run(
         stop, save_at: when to stop and what to keep; both ends are always kept.
         recorders: watch every accepted step.
         checkpoint: if given, an interrupted run goes on from there to the same bits.
-        progress: called with the share of steps done and a note.
+        progress: called with the share done (of steps, loss or time) and a note.
         settings: passed through to the trajectory.
 
     >>> import numpy as np
@@ -153,7 +153,7 @@ def run(
             )
         state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
         if progress is not None:
-            progress(_share(state, stop), f"log10 loss {_log10(evaluation):.2f}")
+            progress(_share(state, evaluation, stop), f"log10 loss {_log10(evaluation):.2f}")
         if checkpoint and checkpoint.due():
             checkpoint.write(key, *pack(state, recorders))
     state.save(np.ones(state.steps.shape, dtype=bool))
@@ -269,10 +269,14 @@ def _mix(accepted: TruthPerSeed, new: Params, old: Params) -> Params:
     )
 
 
-def _share(state: RunState, stop: Stop) -> float:
-    """How much of all steps is done; a seed that has ended needs no more."""
-    done = np.where(state.active, state.steps / max(stop.steps, 1), 1.0)
-    return float(np.mean(done))
+def _share(state: RunState, evaluation: Evaluation, stop: Stop) -> float:
+    """How much is done, by the end that is nearest; a seed that has ended needs no more."""
+    done = state.steps / max(stop.steps, 1)
+    if -math.inf < stop.log_loss < 0.0:  # the first steps begin near a loss of one
+        done = np.maximum(done, evaluation.log_loss / stop.log_loss)
+    if stop.log_time < math.inf:
+        done = np.maximum(done, np.exp(state.log_time - stop.log_time))
+    return float(np.mean(np.where(state.active, np.minimum(done, 1.0), 1.0)))
 
 
 def _log10(evaluation: Evaluation) -> float:

@@ -12,6 +12,7 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.experiments.audit.labels import LEAST_PER_SUBCLASS
+from featavg.progress import Progress, silent
 
 METHODS = ("k-means", "spherical k-means")
 NUMBERS = (2, 3, 4, 5, 6, 8)
@@ -121,7 +122,12 @@ def discover(
 
 
 def clustered(
-    x: ndarray, coarse: ndarray, clusters: int, seed: int, fit: ndarray | None = None
+    x: ndarray,
+    coarse: ndarray,
+    clusters: int,
+    seed: int,
+    fit: ndarray | None = None,
+    progress: Progress = silent,
 ) -> tuple[ndarray, ndarray]:
     """k-means inside each class: sub-class numbers of all rows, and distances to their centres.
 
@@ -132,7 +138,9 @@ def clustered(
     from sklearn.cluster import KMeans
 
     labels, distance = np.zeros(len(x), dtype=int), np.zeros(len(x))
-    for c in range(int(coarse.max()) + 1):
+    classes = int(coarse.max()) + 1
+    for c in range(classes):
+        progress(c / classes, f"clusters of class {c}")
         members = np.flatnonzero(coarse == c)
         rows = members if fit is None else np.intersect1d(members, fit)
         # Seeds of scikit-learn are whole numbers: ours become one through their stream.

@@ -161,6 +161,7 @@ def discover_labels(
     mean: Any = 0.0,
     std: Any = 1.0,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> ImageTask:
     """The images of a task under sub-classes found by clustering a network's features in each class.
 
@@ -183,8 +184,10 @@ def discover_labels(
     coarse = task.targets(task.train, "coarse")
     if clusters < 2:
         raise InputError("clusters", f"is {clusters}", "give two or more per class")
-    features, seen = (frozen_features(subject, part.unit) for part in (task.train, task.test))
-    labels = merged(features, coarse, clustered(features, coarse, clusters, seed)[0])
+    features = frozen_features(subject, task.train.unit, progress=part(progress, 0.0, 0.4))
+    seen = frozen_features(subject, task.test.unit, progress=part(progress, 0.4, 0.5))
+    found = clustered(features, coarse, clusters, seed, progress=part(progress, 0.5, 1.0))[0]
+    labels = merged(features, coarse, found)
     groups = np.zeros(int(labels.max()) + 1, dtype=int)
     groups[labels] = coarse
     centres = np.stack([features[labels == j].mean(axis=0) for j in range(len(groups))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.measures.sphere_distance import SphereDistance, sphere_distance
 from featavg.nets.power_relu import PowerReLU, Shallow, averaged_limit, decoupled_limit
+from featavg.progress import Progress, remembered, silent
 from featavg.training.prelu_objective import ShallowObjective, train_shallow
 
 POWER_RELU_SOURCE = (
@@ -167,6 +168,7 @@ def power_relu_run(
     scale: float = 1e-7,
     time: float = 16_000.0,
     test: int = 40,
+    progress: Progress = silent,
 ) -> PowerReluRun:
     """Train relu^p neurons by gradient flow on x = mu_k + noise * xi / sqrt(d), |mu_k| = 1.
 
@@ -181,6 +183,7 @@ def power_relu_run(
             20,000 and 2000).
         scale, time: of the initial weights, and of the gradient flow.
         test: fresh points whose radii are measured.
+        progress: called with the share done and a note.
 
     >>> run = power_relu_run(p=3.0, k=4, n=40, width=30, time=2000.0)
     >>> run.feature_cosine > 0.9 > run.average_cosine
@@ -199,10 +202,11 @@ def power_relu_run(
         scale,
         time,
         test,
+        progress,
     )
 
 
-@lru_cache(maxsize=256)
+@remembered
 def _trained(
     p: float,
     noise: float,
@@ -215,11 +219,12 @@ def _trained(
     scale: float,
     time: float,
     test: int,
+    progress: Progress,
 ) -> PowerReluRun:
     task = MultiCluster(k=k, d=d, sigma=noise / math.sqrt(d), norms=1.0, positive=positive)
     data = draw(task, n, width, seed)
     objective = ShallowObjective(data.x, data.y, PowerReLU(p))
-    net, _ = train_shallow(objective, data.unit_weights, scale=scale, time=time)
+    net, _ = train_shallow(objective, data.unit_weights, scale=scale, time=time, progress=progress)
     return PowerReluRun(task, net, data.features, p, seed, test)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
 from featavg.measures.margin import Margins, deepest_fall, margins, parameter_norm
 from featavg.nets.deep import Deep, two_sided
+from featavg.progress import Progress, remembered, silent
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.exponential import Exponential
@@ -152,9 +152,13 @@ class HomogeneousFlow(Result):
         )
 
 
-@cache
+@remembered
 def homogeneous_flow(
-    depth: int = 2, seeds: tuple[int, ...] = (0,), scale: float = 0.5, target: float = TARGET
+    depth: int = 2,
+    seeds: tuple[int, ...] = (0,),
+    scale: float = 0.5,
+    target: float = TARGET,
+    progress: Progress = silent,
 ) -> HomogeneousFlow:
     """Gradient flow of the exponential loss, for which the sandwich is exact, to a loss of 10^-881.51.
 
@@ -166,6 +170,7 @@ def homogeneous_flow(
         seeds: of data and weights.
         scale: of the initial weights.
         target: log of the mean loss at which to end.
+        progress: called with the share done and a note.
 
     >>> homogeneous_flow(2, target=-50.0).fall
     0.0
@@ -181,6 +186,7 @@ def homogeneous_flow(
         controller=ErrorControl(),
         stop=Stop(steps=20_000, log_loss=target),
         save_at=SaveAt(every=1),
+        progress=progress,
     )
     weights = tuple(ran.parameters[name] for name in objective.trainable)
     steps = len(weights[0])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from featavg.measures.margin import deepest_fall
 from featavg.measures.svm import angle
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
+from featavg.progress import Progress, remembered, silent
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.exponential import Exponential
@@ -126,7 +126,15 @@ class KKTRun(Result):
         )
 
 
-def kkt_run(k: int = 10, seed: int = 0, *, layers: str = "first", start: str = "small") -> KKTRun:
+@remembered
+def kkt_run(
+    k: int = 10,
+    seed: int = 0,
+    *,
+    layers: str = "first",
+    start: str = "small",
+    progress: Progress = silent,
+) -> KKTRun:
     """Follow the flow on 10 k points of k clusters to a loss of e^-500.
 
     Args:
@@ -135,6 +143,7 @@ def kkt_run(k: int = 10, seed: int = 0, *, layers: str = "first", start: str = "
         layers: train the "first" layer with head +-1/m and no biases (the theory's network), or
             "both" layers and biases (the network of Theorem 4.2 of Frei et al.).
         start: "small" (1e-3) or "large" (1) initial weights.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.kkt_run(4)
@@ -142,12 +151,6 @@ def kkt_run(k: int = 10, seed: int = 0, *, layers: str = "first", start: str = "
     """
     one_of("layers", layers, ("first", "both"))
     one_of("start", start, STARTS)
-    # Once for each run, however the arguments were written: `cache` tells a default from its value.
-    return _followed(k, seed, layers, start)
-
-
-@cache
-def _followed(k: int, seed: int, layers: str, start: str) -> KKTRun:
     task = MultiCluster(k=k, d=D)
     data = draw(task, POINTS_PER_CLUSTER * k, 2 * M, seed)
     x = data.x / math.sqrt(D)
@@ -166,6 +169,7 @@ def _followed(k: int, seed: int, layers: str, start: str) -> KKTRun:
         controller=ErrorControl(least=1e-4),
         stop=Stop(steps=8000, log_loss=-LOSS_DEPTHS[-1]),
         save_at=SaveAt(every=1),
+        progress=progress,
     )
     saved = ran.parameters["weights1"], ran.parameters["weights2"]
     depth = -ran.log_loss

@@ -27,7 +27,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.nets.torch.margin_cnn import MarginCNN
-from featavg.progress import Progress, silent
+from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
 from featavg.storage.cache import kept_values, note_saved
@@ -259,7 +259,9 @@ def data_of_run(folder: str | Path) -> str:
     return str(about["data"])
 
 
-def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTable:
+def margin_table(
+    folder: str | Path, pictures: Images | None = None, progress: Progress = silent
+) -> MarginTable:
     """The rows that the run in `folder` has reached; with `pictures`, attacked (and kept there).
 
     >>> import tempfile
@@ -275,7 +277,7 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
     place = Path(folder)
     last = read_run(place / CHECKPOINT)
     rows = []
-    for published in PUBLISHED_MARGINS:
+    for i, published in enumerate(PUBLISHED_MARGINS):
         saved = place / f"row-{published.model}"
         if not folder_exists(saved):
             continue
@@ -283,9 +285,12 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
         entry = run.history[-1]
         radii: Sequence[float] = ()
         if pictures is not None:
+            watch = part(progress, i / len(PUBLISHED_MARGINS), (i + 1) / len(PUBLISHED_MARGINS))
 
-            def attacked(params: dict[str, ndarray] = run.params) -> dict[str, list[float]]:
-                return {"radii": [float(r) for r in attack_radii(params, pictures, BUDGET)]}
+            def attacked(
+                params: dict[str, ndarray] = run.params, watch: Progress = watch
+            ) -> dict[str, list[float]]:
+                return {"radii": attack_radii(params, pictures, BUDGET, watch).tolist()}
 
             key = fingerprint(list(run.params.values()), len(pictures), BUDGET)
             path = place / f"row-{published.model}-radii.json"
@@ -307,7 +312,10 @@ def margin_table(folder: str | Path, pictures: Images | None = None) -> MarginTa
 
 
 def attack_radii(
-    params: Mapping[str, ndarray], pictures: Images, budget: int = BUDGET
+    params: Mapping[str, ndarray],
+    pictures: Images,
+    budget: int = BUDGET,
+    progress: Progress | None = None,
 ) -> Float[ndarray, " n"]:
     """The l2 radius (pixels in [0,1]) that DDN finds for each picture; 0 where it is misclassified.
 
@@ -330,4 +338,7 @@ def attack_radii(
 
     groups = np.arange(len(np.asarray(params["fc2.weight"])))
     model = torch_model(Scaled(), groups=groups, batch=100)
-    return attack_suite(model, x, pictures.fine, "l2", ("ddn",), budget=budget).radii
+    attacked = attack_suite(
+        model, x, pictures.fine, "l2", ("ddn",), budget=budget, progress=progress
+    )
+    return attacked.radii

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from featavg.figures.figure import Figure, Heatmap
 from featavg.figures.result import Result
 from featavg.measures.accuracy import decisions
 from featavg.nets.ideal import feature_averaging
-from featavg.progress import Progress, silent
+from featavg.progress import Progress, remembered, silent
 from featavg.robustness.radii import radii
 
 K, D, POINTS = 10, 10**6, 40
@@ -83,7 +82,7 @@ class BiasGrid(Result):
         )
 
 
-@cache
+@remembered
 def bias_grid(seed: int = 0, progress: Progress = silent) -> BiasGrid:
     """Exact robust accuracy of f_FA over a grid of biases, on fresh points of one seed.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.result import Result
 from featavg.measures.decomposition import Coefficients
 from featavg.measures.dynamics import Activations, UngatedUpdates
+from featavg.progress import Progress, remembered, silent
 from featavg.training.train import Recipe, train
 
 K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
@@ -124,8 +124,12 @@ class PaperRun(Result):
         )
 
 
-@cache
-def paper_run(labels: str = "coarse", seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) -> PaperRun:
+@remembered
+def paper_run(
+    labels: str = "coarse",
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
+    progress: Progress = silent,
+) -> PaperRun:
     """Train at the paper's setting and record what the lemmas are about.
 
     >>> import featavg as fa
@@ -135,7 +139,7 @@ def paper_run(labels: str = "coarse", seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) 
     task, recipe = MultiCluster(k=K, d=D), Recipe(labels=labels, steps=STEPS)
     data = draw_many(task, N_TRAIN, recipe.neurons(K), seeds)
     coefficients, active, ungated = Coefficients(data), Activations(data), UngatedUpdates(data)
-    train(data, recipe, recorders=(coefficients, active, ungated))
+    train(data, recipe, recorders=(coefficients, active, ungated), progress=progress)
     return PaperRun(
         labels,
         coefficients.errors,

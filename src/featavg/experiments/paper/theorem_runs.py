@@ -23,6 +23,7 @@ from featavg.measures.alignment import neuron_signs
 from featavg.measures.decomposition import projected_coefficients
 from featavg.measures.dynamics import Activations, LossBalance
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress, remembered, silent
 from featavg.training.driver import SaveAt
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import Recipe, train
@@ -191,7 +192,7 @@ def scaled_run(
     return follow(MultiCluster(k=k, d=d), recipe, n, seed, tests)
 
 
-@cache
+@remembered
 def theorem_run(
     labels: str,
     k: int,
@@ -199,6 +200,7 @@ def theorem_run(
     constant: int = 1,
     tests: int = 2000,
     tolerance: float = FLOW_TOLERANCE,
+    progress: Progress = silent,
 ) -> TheoremRun:
     """A run in the theorems' own regime, d = constant * k^10.
 
@@ -209,15 +211,26 @@ def theorem_run(
     """
     d = constant * k**10
     recipe = theorem_recipe(labels, k, d, tolerance)
-    return follow(MultiCluster(k=k, d=d), recipe, k**SAMPLES_POWER, seed, tests)
+    return follow(MultiCluster(k=k, d=d), recipe, k**SAMPLES_POWER, seed, tests, progress)
 
 
-def follow(task: MultiCluster, recipe: Recipe, n: int, seed: int, tests: int) -> TheoremRun:
+def follow(
+    task: MultiCluster,
+    recipe: Recipe,
+    n: int,
+    seed: int,
+    tests: int,
+    progress: Progress | None = None,
+) -> TheoremRun:
     """Train once and keep the numbers of `TheoremRun`."""
     data = draw(task, n, recipe.neurons(task.k), seed)
     active, balance = Activations(data), LossBalance(data)
     run = train(
-        data, recipe, recorders=(active, balance), save_at=SaveAt(per_decade=SAVES_PER_DECADE)
+        data,
+        recipe,
+        recorders=(active, balance),
+        save_at=SaveAt(per_decade=SAVES_PER_DECADE),
+        progress=progress,
     )
     first = run.log_times[-1] - DECADES * math.log(10)
     late = np.flatnonzero(run.log_times >= first).tolist()

@@ -16,6 +16,7 @@ from featavg.figures.figure import Figure
 from featavg.figures.marks import Role
 from featavg.figures.panels import Plane
 from featavg.figures.result import Result
+from featavg.progress import Progress, silent
 
 SHAPES = (Architecture(2), Architecture(3), Architecture(4, True))
 
@@ -61,7 +62,11 @@ class DepthBoundary(Result):
 
 
 def depth_boundary(
-    labels: str = "coarse", seed: int = 0, shapes: Sequence[Architecture] = SHAPES
+    labels: str = "coarse",
+    seed: int = 0,
+    shapes: Sequence[Architecture] = SHAPES,
+    *,
+    progress: Progress = silent,
 ) -> DepthBoundary:
     """Train one network of each architecture and cut its boundary with a plane.
 
@@ -77,7 +82,8 @@ def depth_boundary(
     rival = int(np.flatnonzero(~task.positive_clusters)[0])
     view = through(features[first], features[second], features[rival])
     planes, lengths = [], []
-    for shape in shapes:
+    for i, shape in enumerate(shapes):
+        progress(i / len(shapes), shape.name)
         nets, _ = networks(shape, labels, (seed,))
         positive = task.positive_clusters if labels == "fine" else None
         role: Role = "averaged" if labels == "coarse" else "decoupled"
