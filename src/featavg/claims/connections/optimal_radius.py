@@ -27,8 +27,14 @@ def limit_claim(settings: ClaimSettings) -> Evidence:
     printed = optimal_radius(
         **PRINTED, sigma=PRINTED_NOISE, seeds=seeds[:1], progress=part(settings.progress, 0.4, 0.8)
     )
-    settings.progress(0.8, "relu^3 in the printed setting")
-    cubic = power_relu_run(3.0, PRINTED_NOISE, seeds[0], width=PRINTED_WIDTH, **PRINTED)
+    cubic = power_relu_run(
+        3.0,
+        PRINTED_NOISE,
+        seeds[0],
+        **PRINTED,
+        width=PRINTED_WIDTH,
+        progress=part(settings.progress, 0.8, 1.0),
+    )
     prelu = cubic.radius / math.sqrt(0.5)
     checks = (
         *_propositions(ours, "5 + 5 clusters"),
