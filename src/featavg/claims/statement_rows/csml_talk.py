@@ -53,6 +53,7 @@ CSML: tuple[Row, ...] = (
             "connections-min-vidal-radius",
             "connections-min-vidal-published",
             "connections-min-vidal-descent",
+            "connections-min-vidal-mnist",
         ),
         "",
     ),
