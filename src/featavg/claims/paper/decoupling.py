@@ -155,7 +155,7 @@ CLAIMS = (
         measured="each over its bound, d = 100 k¹⁰, n = k⁷, ηT = k⁸, by gradient flow",
         run=inner_products,
         minutes=0.2,
-        statements=("notes-lemma-6", "notes-lemma-7", "notes-lemma-9"),
+        statements=("notes-lemma-6", "notes-lemma-7", "notes-lemma-9", "itcs-theorem-5.5"),
     ),
     Claim(
         id="theorem-5-inequalities",

@@ -278,6 +278,7 @@ CLAIMS = (
             "notes-theorem-1",
             "notes-step-3c",
             "itcs-theorem-averaging-1",
+            "csml-theorem-averaging",
             "notes-assumption-3",
         ),
     ),
