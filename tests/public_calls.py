@@ -227,6 +227,11 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "off_manifold": lambda: {"k": 4, "d": 40, "r": 10},
     "optimal_radius": lambda: {"k": 4, "d": 30},
     "power_relu_descent": lambda: {"n": 20, "d": 30, "k": 4, "positive": 2, "width": 8, "iterations": 3},
+    "PowerReluRecipe": dict,
+    "power_relu_images": lambda: {
+        "data": "digits", "powers": [1.0, 3.0],
+        "recipe": fa.PowerReluRecipe(width=6, epochs=1, points=3, budget=15),
+    },
     "power_relu_run": lambda: {"k": 4, "n": 20, "width": 8, "d": 30, "time": 10.0, "test": 4},
     "slab_reliance": lambda: {"n": 40, "widths": [4], "steps": 3},
     "useful_features": lambda: {"k": 4, "d": 30, "n": 50},

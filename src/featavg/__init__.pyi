@@ -206,6 +206,9 @@ from featavg.experiments.connections import OptimalRadius as OptimalRadius
 from featavg.experiments.connections import optimal_radius as optimal_radius
 from featavg.experiments.connections import PowerReluDescent as PowerReluDescent
 from featavg.experiments.connections import power_relu_descent as power_relu_descent
+from featavg.experiments.connections import PowerReluImages as PowerReluImages
+from featavg.experiments.connections import PowerReluRecipe as PowerReluRecipe
+from featavg.experiments.connections import power_relu_images as power_relu_images
 from featavg.experiments.connections import PowerReluRun as PowerReluRun
 from featavg.experiments.connections import power_relu_run as power_relu_run
 from featavg.experiments.connections import SlabReliance as SlabReliance

@@ -11,6 +11,7 @@ from featavg.claims.connections import (
     min_vidal,
     min_vidal_radius,
     optimal_radius,
+    prelu_mnist,
     published,
     simplicity,
 )
@@ -27,6 +28,7 @@ from featavg.experiments.connections.half_margin import hinted_margin
 from featavg.experiments.connections.mnist_cifar import PairedPictures
 from featavg.experiments.connections.power_descent import power_relu_descent
 from featavg.experiments.connections.power_relu_runs import power_relu_run
+from featavg.experiments.connections.prelu_images import PUBLISHED_POWERS, PowerReluImages
 from featavg.training.train import train
 
 
@@ -49,8 +51,11 @@ def small_powers(module, swapped=False):
 def small_descent(starts):
     """Fewer points and a start that is less small; `starts` says which start is run for which."""
 
-    def run(p, start, *, seed, progress):
+    def run(p, start, *, seed, progress, **options):
         sizes = {"n": 400, "d": 60, "k": 4, "positive": 2, "width": 40, "iterations": 300}
+        if start == "large":
+            sizes |= {"d": 300, "iterations": 600, "rate": options["rate"] / 4, "until": 0.02}
+            sizes["normalised"] = options.get("normalised", True)
         made = power_relu_descent(p, starts.get(start, start), seed=seed, scale=1e-3, **sizes)
         return replace(made, start=start)
 
@@ -134,11 +139,33 @@ def radii_too_long(monkeypatch):
 
 def areas(*values):
     """AUCs as they are, with the digits shuffled, and with the vehicles shuffled."""
-    made = PairedPictures((0,), np.array([values]))
+    made = PairedPictures((0,), np.array([values]), np.ones(1))
     return lambda patch: patch.setattr(simplicity, "paired_pictures", lambda *_, **__: made)
 
 
+def powers(swapped):
+    """Radii that give just the published shares; if `swapped`, p = 1 and p = 4 trade places."""
+    radii = {}
+    for norm in ("l2", "linf"):
+        known = {r: pair for (n, r), pair in PUBLISHED_POWERS.items() if n == norm}
+        rows = []
+        for i in (1, 0) if swapped else (0, 1):
+            lengths = np.zeros(1000)
+            for radius in sorted(known):
+                lengths[: round(10 * known[radius][i])] = 1.01 * radius
+            rows.append([lengths])
+        radii[norm] = np.array(rows)
+    made = PowerReluImages("mnist", (1.0, 4.0), (0,), np.full((2, 1), 0.98), radii)
+
+    def patch(monkeypatch):
+        monkeypatch.setattr(prelu_mnist, "data_needed", lambda *_: None)
+        monkeypatch.setattr(prelu_mnist, "power_relu_images", lambda *_, **__: made)
+
+    return patch
+
+
 _BROKEN = {
+    "connections-min-vidal-mnist": ("p = 1 and p = 4 are swapped", powers(swapped=True)),
     "connections-min-vidal-limits": ("p = 1 and p = 3 are swapped", small_powers(min_vidal, True)),
     "connections-min-vidal-radius": (
         "p = 1 and p = 3 are swapped", small_powers(min_vidal_radius, True)
@@ -170,6 +197,7 @@ SMALL = {
     "connections-min-vidal-radius": small_powers(min_vidal_radius),
     "connections-min-vidal-published": small_powers(published),
     "connections-min-vidal-descent": small_descent({}),
+    "connections-min-vidal-mnist": powers(swapped=False),
     "connections-optimal-radius": setting(
         optimal_radius, PRINTED={"k": 10, "positive": 6, "d": 500}, PRINTED_WIDTH=80
     ),
@@ -184,7 +212,11 @@ def _as_it_is(monkeypatch):
     """The claim is small enough."""
 
 
+NEEDS = {
+    "connections-min-vidal-mnist": ("torch",),
+    "connections-simplicity-mnist-cifar": ("torch",),
+}
 ROWS = tuple(
-    Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is))
+    Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), needs=NEEDS.get(claim, ()))
     for claim, (what, mutate) in _BROKEN.items()
 )

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from tests.claims.sabotage import Sabotage
 
-from featavg.claims.margins import homogeneous, kkt, table
+from featavg.claims.margins import homogeneous, kkt, rate, table
 from featavg.experiments.margins import (
     homogeneous_nets,
     kkt_robustness,
@@ -136,10 +136,12 @@ def loss_based_falls_by(decades):
 
         passes = np.arange(1, 101)
         constant = tuple((-np.log10(passes) - 1.0).tolist())
+        grown = tuple((1e-5 * passes).tolist()), tuple((2e-5 * passes).tolist())
         result = RateComparison(
-            "made up", constant, tuple((-decades * passes - 1.0).tolist()), 110, (1e-3, 2e-3)
+            "made up", constant, tuple((-decades * passes - 1.0).tolist()), 110, *grown
         )
-        monkeypatch.setattr(margins, "compare_rates", lambda **_: result)
+        monkeypatch.setattr(rate, "data_needed", lambda *_: None)
+        monkeypatch.setattr(margins, "compare_rates", lambda *_, **__: result)
 
     return patch
 

@@ -43,6 +43,7 @@ MODULES: tuple[str, ...] = (
     "connections.implicit_bias",
     "connections.optimal_radius",
     "connections.descent",
+    "connections.prelu_mnist",
     "images.digits",
     "images.heads",
     "images.curves",

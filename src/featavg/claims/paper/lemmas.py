@@ -45,7 +45,7 @@ def activity(settings: ClaimSettings) -> Evidence:
     return Evidence(
         checks=(
             Check(
-                "smallest own-class share at any time ηT ≥ 1, theorem's regime, k = 2 and 3",
+                f"smallest own-class share at any time ηT ≥ 1, theorem's regime, k = 2 to {clusters[-1]}",
                 min(whole),
                 ">=",
                 1.0,

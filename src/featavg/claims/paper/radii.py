@@ -269,7 +269,12 @@ CLAIMS = (
         measured="the same for f<sub>FA</sub>, which is not trained",
         run=ideal_average_is_fragile,
         minutes=0.05,
-        statements=("notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust"),
+        statements=(
+            "notes-definition-1.1",
+            "notes-theorem-3",
+            "itcs-theorem-nonrobust",
+            "csml-theorem-nonrobust",
+        ),
     ),
     Claim(
         id="robust-solution-exists",

@@ -55,6 +55,14 @@ BOTH_TALKS: tuple[Row, ...] = (
         "",
     ),
     (
+        "margin-bounds",
+        "Normalized margin, what it is good for",
+        "Bounds on generalisation go with one over the margin; large margins go with good generalisation.",
+        (),
+        "A citation on generalisation (Bartlett et al., Neyshabur et al., Jiang et al.). What margins do for "
+        "robustness, which is the talks' own statement, is checked: see the table of five models.",
+    ),
+    (
         "loss-based-rate",
         "Experiments, MNIST network",
         "A constant rate hardly lowers a tiny loss; a rate divided by the loss goes on.",
@@ -122,10 +130,19 @@ BOTH_TALKS: tuple[Row, ...] = (
         "",
     ),
     (
+        "examples",
+        "Adversarial examples",
+        "Accuracy drops to nearly zero under small perturbations: every training and test image is close "
+        "to the boundary. (Published pictures and leaderboards.)",
+        ("figure-3-mnist", "figure-3-cifar10", "image-attacks"),
+        "",
+    ),
+    (
         "other-biases",
         "List of implicit biases",
         "Descent also favours simple boundaries, low rank, low frequencies, an early linear phase, flat "
-        "minima, and groks.",
+        "minima, and groks. (Measured: simple boundaries, rank, the early linear phase. Frequencies, "
+        "sharpness and grokking are outside this package.)",
         ("connections-simplicity-slabs",),
         "",
     ),

@@ -25,7 +25,7 @@ CSML: tuple[Row, ...] = (
         "csml-robust-exists",
         "Robust solution exists",
         "One neuron for each cluster and biases that filter noise: radius O(√d), one active neuron.",
-        (),
+        ("connections-optimal-radius",),
         "",
     ),
     (
@@ -53,6 +53,7 @@ CSML: tuple[Row, ...] = (
             "connections-min-vidal-radius",
             "connections-min-vidal-published",
             "connections-min-vidal-descent",
+            "connections-min-vidal-mnist",
         ),
         "",
     ),

@@ -15,13 +15,6 @@ ITCS: tuple[Row, ...] = (
         "",
     ),
     (
-        "itcs-examples",
-        "Adversarial examples",
-        "Accuracy drops to nearly zero under small perturbations; published pictures and leaderboards.",
-        ("figure-3-mnist", "figure-3-cifar10", "image-attacks"),
-        "",
-    ),
-    (
         "itcs-robust-features",
         "Robust and non-robust features",
         "A feature is robust if it stays useful under perturbations, useful and non-robust if not.",
@@ -104,6 +97,21 @@ ITCS: tuple[Row, ...] = (
         "Every KKT point is at most O(√(d/k))-robust on such data, though more robust networks exist.",
         ("margin-kkt-radius", "margin-kkt-averaging"),
         "",
+    ),
+    (
+        "itcs-kkt-late",
+        "Relation to properties of KKT points",
+        "KKT points are the limit, and from certain starts they are reached very late only.",
+        ("margin-kkt-residual", "margin-direction"),
+        "",
+    ),
+    (
+        "itcs-margin-uses",
+        "Implicit bias: margin maximization, list of uses",
+        "KKT points explain simplicity bias, kernel and rich regimes, grokking, benign overfitting and more.",
+        (),
+        "A list of citations. Simplicity bias and the double-edged sword among them have claims: see those "
+        "rows.",
     ),
     (
         "itcs-theorem-4.2",

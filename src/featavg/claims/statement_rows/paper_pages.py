@@ -27,6 +27,27 @@ SUMMARY: tuple[Row, ...] = (
         "",
     ),
     (
+        "summary-break-1",
+        "Mechanism 1, break condition",
+        "Averaging diminishes if features are not orthogonal, or with fine labels.",
+        ("question-angle-equal", "question-angle-geometry", "theorem-4-decoupling"),
+        "",
+    ),
+    (
+        "summary-break-2",
+        "Mechanism 2, break condition",
+        "The attack fails if averages do not discriminate, or along another direction.",
+        ("universal-vector", "theorem-2-clean"),
+        "",
+    ),
+    (
+        "summary-break-3",
+        "Mechanism 3, break condition",
+        "Fine labels do not help if they are too coarse, or if the network cannot hold each feature.",
+        ("images-digits", "decoupling-dead-neurons", "question-depth-fine"),
+        "",
+    ),
+    (
         "summary-failure-signatures",
         "Failure signatures",
         "A network that averages has similar activation patterns on the clusters of a class, and small "
@@ -44,7 +65,8 @@ SUMMARY: tuple[Row, ...] = (
     (
         "summary-experiment-2",
         "First experiments, 2",
-        "CIFAR-10 heads and networks, 2 against 10 labels: robust accuracy in l2 and l_inf.",
+        "CIFAR-10 heads (on CLIP's embeddings, whose weights could not be had here, or a ResNet's) and "
+        "networks, 2 against 10 labels: robust accuracy in l2 and l_inf.",
         ("figure-2-cifar10", "figure-3-cifar10"),
         "",
     ),
@@ -53,6 +75,13 @@ SUMMARY: tuple[Row, ...] = (
         "First experiments, 3",
         "Matrices of cosines and curves of robust accuracy.",
         (),
+        "",
+    ),
+    (
+        "summary-question-biases",
+        "Foundational learning, implicit bias",
+        "Which other implicit biases does gradient descent have?",
+        ("implicit-bias-early", "connections-simplicity-lms5", "margin-homogeneous-growth"),
         "",
     ),
     (
@@ -91,6 +120,27 @@ SUMMARY: tuple[Row, ...] = (
         "",
     ),
     (
+        "summary-limitations",
+        "Limitations",
+        "The assumptions (orthogonal features, a small start, two layers, clean clusters) are strong.",
+        (
+            "question-border-initialisation",
+            "question-border-noise",
+            "question-border-samples",
+            "talk-initialisation",
+            "question-depth-averages",
+        ),
+        "",
+    ),
+    (
+        "summary-confidence",
+        "Confidence",
+        "That finer labels improve robustness is seen on synthetic data, MNIST and CIFAR-10 alike; that "
+        "averaging is the main cause in deep networks is speculation.",
+        ("figure-3-left", "figure-3-mnist", "figure-3-cifar10", "finer-labels-border"),
+        "",
+    ),
+    (
         "summary-check-1",
         "Next checks, 1",
         "Repeat with features that are not orthogonal.",
@@ -118,6 +168,13 @@ ABSTRACT: tuple[Row, ...] = (
         "Abstract, first claim",
         "Descent relies on an average, or a certain combination, of the available features.",
         ("theorem-1-averaging",),
+        "",
+    ),
+    (
+        "abstract-principal",
+        "Abstract, argument",
+        "Averaging is one of the principal causes of the non-robustness of deep networks.",
+        ("finer-labels-border", "audit-shared-gradient-images", "question-depth-radius"),
         "",
     ),
     (

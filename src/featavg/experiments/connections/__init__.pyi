@@ -35,3 +35,7 @@ from featavg.experiments.connections.power_relu_runs import median_band as media
 from featavg.experiments.connections.power_relu_runs import power_relu_run as power_relu_run
 from featavg.experiments.connections.slab_shuffling import SlabReliance as SlabReliance
 from featavg.experiments.connections.slab_shuffling import slab_reliance as slab_reliance
+from featavg.experiments.connections.prelu_images import PUBLISHED_POWERS as PUBLISHED_POWERS
+from featavg.experiments.connections.prelu_images import PowerReluImages as PowerReluImages
+from featavg.experiments.connections.prelu_images import PowerReluRecipe as PowerReluRecipe
+from featavg.experiments.connections.prelu_images import power_relu_images as power_relu_images

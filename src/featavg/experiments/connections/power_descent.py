@@ -3,7 +3,9 @@
 The theorem is about gradient flow from a tiny start on orthonormal Gaussian mixtures: neurons of
 relu^p, p >= 3, align with single features, and the network comes close to F^(p). Here it is plain
 full-batch gradient descent with the settings that the publication prints, in R^d as it is (there
-are more points than dimensions, so that nothing can be compressed), in single precision.
+are more points than dimensions, so that nothing can be compressed), in single precision. The two
+negative results of the publication, a large start and powers without the weights' norm, are runs of
+the same kind.
 """
 
 from __future__ import annotations
@@ -34,13 +36,14 @@ class PowerReluDescent(Result):
     """One run of gradient descent.
 
     Attributes:
-        p, start: the power, and one of `STARTS`.
+        p, start: the power, and one of `DESCENT_STARTS`.
         iterations: when it was looked at.
         cosines: quartiles of each neuron's largest cosine with a feature, there.
         loss: the mean squared error, there.
         net, features: the network at the end, and the features, in R^d.
         accuracy: on fresh points.
-        radius: the median l2 radius that attacks find on fresh points, |mu| = 1.
+        radii: the l2 radii that attacks find on fresh points, |mu| = 1.
+        normalised: whether activations are divided by |w|^(p-1).
     """
 
     p: float
@@ -51,7 +54,13 @@ class PowerReluDescent(Result):
     net: Shallow
     features: Float[ndarray, "k d"]
     accuracy: float
-    radius: float
+    radii: Float[ndarray, " n"]
+    normalised: bool = True
+
+    @property
+    def radius(self) -> float:
+        """The median radius."""
+        return float(np.median(self.radii))
 
     @property
     def aligned_at(self) -> float:
@@ -85,12 +94,15 @@ class PowerReluDescent(Result):
             "loss": self.loss.tolist(),
             "accuracy": self.accuracy,
             "radius": self.radius,
+            "radii": self.radii.round(4).tolist(),
+            "normalised": self.normalised,
         }
 
     def summary(self) -> str:
         """Where it ends."""
+        plain = "" if self.normalised else ", not normalised"
         return (
-            f"p = {self.p:g}, {self.start} start: after {self.iterations[-1]} iterations the loss is "
+            f"p = {self.p:g}{plain}, {self.start} start: after {self.iterations[-1]} iterations the loss is "
             f"{self.loss[-1]:.2g}, the median neuron's cosine with a feature {self.cosines[-1, 1]:.3f}, "
             f"accuracy {self.accuracy:.3f}, median radius {self.radius:.3f} (√2/2 = 0.707 is the limit)"
         )
@@ -109,6 +121,8 @@ def power_relu_descent(
     rate: float = 0.2,
     scale: float = 1e-7,
     iterations: int = 600,
+    until: float = 0.0,
+    normalised: bool = True,
     seed: int = 0,
     progress: Progress = silent,
 ) -> PowerReluDescent:
@@ -122,6 +136,8 @@ def power_relu_descent(
             feature), or "large" (coordinates of deviation 0.5, so that nothing is small).
         n, d, k, positive, noise: the data, x = mu_j + noise * xi / sqrt(d), |mu_j| = 1.
         width, rate, scale, iterations: of the network and its training.
+        until: training ends when the mean squared error is no larger.
+        normalised: False leaves out the division by |w_j|^(p-1).
         seed: of data and start.
         progress: called with the share done and a note.
 
@@ -142,17 +158,20 @@ def power_relu_descent(
     every = max(1, iterations // 60)
     marks, cosines, losses = [], [], []
     for step in range(iterations + 1):
-        by_weights, by_head, loss = _gradient(x, y, weights, head, p)
-        if step % every == 0 or step == iterations:
+        by_weights, by_head, loss = (_gradient if normalised else _plain)(x, y, weights, head, p)
+        last = step == iterations or not math.isfinite(loss) or loss <= until
+        if step % every == 0 or last:
             progress(step / iterations, f"iteration {step}, loss {loss:.2g}")
             units = weights / np.linalg.norm(weights, axis=1, keepdims=True)
             best = (units @ features.T.astype(np.float32)).max(axis=1)
             cosines.append(np.quantile(best, [0.25, 0.5, 0.75]))
             marks.append(step)
             losses.append(loss)
-        if step == iterations or not math.isfinite(loss):
+        if last:
             break
         weights, head = weights - rate * by_weights, head - rate * by_head
+    if not normalised:  # v relu(<w, x>)^p is the normalised neuron with head v |w|^(p-1)
+        head = head * np.linalg.norm(weights, axis=1) ** (p - 1)
     net = Shallow(weights.astype(float), head.astype(float), PowerReLU(p))
     fresh = task.sample(10 * TESTS, seed + 1)
     points = fresh.coordinates(d)
@@ -161,7 +180,7 @@ def power_relu_descent(
     attacked = attacked_radii(net, some, labels, features, task.cluster_labels)
     return PowerReluDescent(
         p, start, np.array(marks), np.array(cosines, dtype=float), np.array(losses), net, features,
-        accuracy, float(np.median(attacked)),
+        accuracy, attacked, normalised,
     )  # fmt: skip
 
 
@@ -195,12 +214,30 @@ def _gradient(
     """The gradients of mean (f - y)^2 by weights and head, and the loss."""
     norms = np.linalg.norm(weights, axis=1)
     ratio = np.maximum(x @ weights.T / norms, 0.0)  # relu(cos |x|), of order one however small w is
-    powers = ratio**p
+    below = ratio ** (p - 1)  # NumPy squares fast and has no other fast power
+    powers = below * ratio
     outputs = powers @ (head * norms)
     slopes = 2.0 * (outputs - y) / len(y)
     by_head = norms * (slopes @ powers)
     # d/dw of |w| r^p with r = <w, x>/|w|:  p r^(p-1) x + (1 - p) r^p w/|w|.
-    inner = (slopes[:, None] * ratio ** (p - 1)).T @ x
+    inner = (slopes[:, None] * below).T @ x
     radial = (slopes @ powers)[:, None] * weights / norms[:, None]
     by_weights = head[:, None] * (p * inner + (1.0 - p) * radial)
     return by_weights, by_head, float(np.mean((outputs - y) ** 2))
+
+
+def _plain(
+    x: Float[ndarray, "n d"],
+    y: Float[ndarray, " n"],
+    weights: Float[ndarray, "h d"],
+    head: Float[ndarray, " h"],
+    p: float,
+) -> tuple[Float[ndarray, "h d"], Float[ndarray, " h"], float]:
+    """The same for f(x) = sum_j v_j relu(<w_j, x>)^p."""
+    active = np.maximum(x @ weights.T, 0.0)
+    below = active ** (p - 1)
+    powers = below * active
+    outputs = powers @ head
+    slopes = 2.0 * (outputs - y) / len(y)
+    by_weights = head[:, None] * p * ((slopes[:, None] * below).T @ x)
+    return by_weights, slopes @ powers, float(np.mean((outputs - y) ** 2))

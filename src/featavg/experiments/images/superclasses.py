@@ -41,6 +41,7 @@ class SuperclassStudy(Result):
         grid, curves: robust accuracy in percent at each radius.
         lost_classes: of both heads, for each seed.
         neurons: of each head.
+        radii: the attacked radius of each image, by decision and seed, to four digits.
     """
 
     source: str
@@ -54,6 +55,7 @@ class SuperclassStudy(Result):
     points: int
     seeds: list[int]
     neurons: int
+    radii: Mapping[str, list[list[float]]]
     unit: str = UNIT
 
     def figure(self) -> Figure:
@@ -167,6 +169,9 @@ def study_superclasses(
         points=len(rows),
         seeds=list(seeds),
         neurons=int(fine * h),
+        radii={
+            name: [part.round(4).tolist() for part in parts] for name, parts in attacked.items()
+        },
     )
 
 

@@ -32,6 +32,25 @@ FITTED_FROM = 0.2
 _STILL = 1e-7
 
 
+def rate_exponents(
+    log_time: Float[ndarray, " t"], log_loss: Float[ndarray, " t"], norm: Float[ndarray, " t"]
+) -> tuple[float, float]:
+    """Fitted exponents of log t in the norm and in 1/(t loss), over the last 4/5 of log t.
+
+    >>> log_time = np.linspace(1.0, 100.0, 50)
+    >>> found = rate_exponents(log_time, -log_time - np.log(log_time), np.sqrt(log_time))
+    >>> [round(value, 6) for value in found]
+    [0.5, 1.0]
+    """
+    late = log_time >= FITTED_FROM * log_time[-1]
+    loglog = np.log(log_time[late])
+    slopes = (
+        np.polyfit(loglog, column[late], 1)[0] for column in (np.log(norm), -log_loss - log_time)
+    )
+    first, second = (float(slope) for slope in slopes)
+    return first, second
+
+
 def class_data(seed: int) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"]]:
     """Clusters whose features agree within a class and oppose the other class."""
     sign = np.repeat([1.0, -1.0], CLUSTERS // 2)
@@ -81,12 +100,8 @@ class HomogeneousFlow(Result):
 
     def exponents(self, seed: int) -> tuple[float, float]:
         """Fitted exponents of log t in the norm and in 1/(t loss), over the last 4/5 of log t."""
-        log_time = self.log_times[:, seed]
-        late = log_time >= FITTED_FROM * log_time[-1]
-        loglog = np.log(log_time[late])
-        norm = np.polyfit(loglog, np.log(self.margins.norm[late, seed]), 1)[0]
-        loss = np.polyfit(loglog, -self.log_loss[late, seed] - log_time[late], 1)[0]
-        return float(norm), float(loss)
+        columns = self.log_times[:, seed], self.log_loss[:, seed], self.margins.norm[:, seed]
+        return rate_exponents(*columns)
 
     def turning(self) -> float:
         r"""The smallest  d log(smoothed) d log|theta| / (L |d direction|^2)  of any step after the fit.

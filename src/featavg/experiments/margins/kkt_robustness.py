@@ -17,11 +17,13 @@ from featavg.experiments.margins.kkt_runs import D, kkt_run
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
+from featavg.measures.accuracy import accuracy
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
 from featavg.robustness.radii import radii
 
 RADIUS_POINTS = 40
+FRESH_POINTS = 1000
 FLIPPED = 0.99
 # Up to this many neurons every activation pattern is looked at: 2^16 of them are a second's work.
 LISTED = 16
@@ -37,6 +39,7 @@ class KKTRadius(Result):
         radius: median exact radius over sqrt(d/k).
         universal: the shortest z = eta sum_j y_j mu_j that flips 99% of fresh points, over
             sqrt(d / (c^2 k)) with c = 1/2, the share of the smaller class.
+        accuracy: on the same fresh points as they are. Without it a short radius would mean nothing.
     """
 
     layers: str
@@ -44,6 +47,7 @@ class KKTRadius(Result):
     clusters: tuple[int, ...]
     radius: tuple[tuple[float, ...], ...]
     universal: tuple[tuple[float, ...], ...]
+    accuracy: tuple[tuple[float, ...], ...]
 
     @property
     def every_radius(self) -> list[float]:
@@ -54,6 +58,11 @@ class KKTRadius(Result):
     def every_universal(self) -> list[float]:
         """All ratios of lengths."""
         return [value for row in self.universal for value in row]
+
+    @property
+    def every_accuracy(self) -> list[float]:
+        """All clean accuracies."""
+        return [value for row in self.accuracy for value in row]
 
     def figure(self) -> Figure:
         """Both ratios for every k."""
@@ -76,6 +85,7 @@ class KKTRadius(Result):
             "k": list(self.clusters),
             "radius": [list(row) for row in self.radius],
             "universal": [list(row) for row in self.universal],
+            "accuracy": [list(row) for row in self.accuracy],
         }
 
     def summary(self) -> str:
@@ -108,7 +118,7 @@ def kkt_radius(
     >>> fa.kkt_radius(clusters=(4,))
     first layers, small start: median radii ...
     """
-    near, far = [], []
+    near, far, right = [], [], []
     for i, k in enumerate(clusters):
         rows = []
         for seed in seeds if k == clusters[-1] else seeds[:2]:
@@ -118,10 +128,11 @@ def kkt_radius(
             exact = radii(net, run.task.sample(RADIUS_POINTS, seed), jobs=1)
             length = universal_length(net, run.task, seed)
             median = float(np.median(exact.certified))
-            rows.append((median / math.sqrt(D / k), length / math.sqrt(4 * D / k)))
-        near.append(tuple(row[0] for row in rows))
-        far.append(tuple(row[1] for row in rows))
-    return KKTRadius(layers, start, tuple(clusters), tuple(near), tuple(far))
+            share = accuracy(net, run.task.sample(FRESH_POINTS, seed)).value
+            rows.append((median / math.sqrt(D / k), length / math.sqrt(4 * D / k), share))
+        for column, values in zip((near, far, right), zip(*rows, strict=True), strict=True):
+            column.append(values)
+    return KKTRadius(layers, start, tuple(clusters), tuple(near), tuple(far), tuple(right))
 
 
 def universal_length(net: TwoLayer, task: MultiCluster, seed: int) -> float:
@@ -129,7 +140,7 @@ def universal_length(net: TwoLayer, task: MultiCluster, seed: int) -> float:
 
     Infinite if eight times sqrt(d/k) is too short.
     """
-    sample = task.sample(1000, seed)
+    sample = task.sample(FRESH_POINTS, seed)
     x = sample.coordinates(net.dimension)
     direction = task.cluster_labels @ task.features_in(net.dimension)
     size = float(np.linalg.norm(direction))

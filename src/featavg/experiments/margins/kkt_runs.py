@@ -19,6 +19,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import one_of
+from featavg.experiments.margins.homogeneous_nets import rate_exponents
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
@@ -57,6 +58,7 @@ class KKTRun(Result):
         residuals: of the KKT conditions there.
         turns: the angle (radians) between the direction there and the last one.
         fall: how deep the smoothed margin ever fell below an earlier value, relative to its end.
+        exponents: of log t in the norm and in 1/(t loss), fitted over the last 4/5 of log t.
 
     >>> import featavg as fa
     >>> fa.kkt_run(4).nets[-1]
@@ -71,6 +73,7 @@ class KKTRun(Result):
     residuals: tuple[KKT, ...]
     turns: Float[ndarray, " t"]
     fall: float
+    exponents: tuple[float, float]
 
     @property
     def stationarity(self) -> Float[ndarray, " t"]:
@@ -114,6 +117,7 @@ class KKTRun(Result):
             "support": last.support,
             "kinks": last.kinks,
             "fall": self.fall,
+            "exponents": list(self.exponents),
         }
 
     def summary(self) -> str:
@@ -190,6 +194,7 @@ def kkt_run(
         tuple(kkt(Deep((w, a)), x, data.y, layers=layers) for w, a in pairs),
         np.array([float(angle(theta[step], theta[steps[-1]])) for step in steps]),
         deepest_fall(smoothed, (total < 0.0)[:, None]),
+        rate_exponents(np.asarray(ran.log_times), np.asarray(ran.log_loss), norm),
     )
 
 

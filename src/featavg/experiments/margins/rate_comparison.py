@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from featavg.data.image_sets.loading import load
+from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.result import Result
 from featavg.nets.torch.margin_cnn import MarginCNN
@@ -27,14 +28,20 @@ class RateComparison(Result):
         data: the data set.
         constant, loss_based: log10 of the loss.
         attempts: passes that the loss-based rule made, undone ones included.
-        margins: the normalized margin at the end, constant first.
+        constant_margins, loss_based_margins: the normalized margin after the same passes.
     """
 
     data: str
     constant: tuple[float, ...]
     loss_based: tuple[float, ...]
     attempts: int
-    margins: tuple[float, float]
+    constant_margins: tuple[float, ...]
+    loss_based_margins: tuple[float, ...]
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """The normalized margin at the end, constant first."""
+        return self.constant_margins[-1], self.loss_based_margins[-1]
 
     @property
     def decades(self) -> float:
@@ -42,17 +49,24 @@ class RateComparison(Result):
         return self.constant[-1] - self.loss_based[-1]
 
     def figure(self) -> Figure:
-        """Both losses against the passes that count."""
-        series = tuple(
-            Series(name, list(range(1, len(losses) + 1)), losses, role)  # type: ignore[arg-type]
-            for name, losses, role in (
-                ("constant rate", self.constant, "averaged"),
-                ("loss-based rate", self.loss_based, "decoupled"),
+        """Losses and normalized margins against the passes that count, as in the talks' figure."""
+        panels = []
+        for title, pair in (
+            ("log<sub>10</sub> training loss", (self.constant, self.loss_based)),
+            ("normalized margin", (self.constant_margins, self.loss_based_margins)),
+        ):
+            series = tuple(
+                Series(name, list(range(1, len(values) + 1)), values, role)  # type: ignore[arg-type]
+                for name, values, role in zip(
+                    ("constant rate", "loss-based rate"),
+                    pair,
+                    ("averaged", "decoupled"),
+                    strict=True,
+                )
             )
-        )
-        axes = Axis("passes that count", log=True), Axis("log<sub>10</sub> training loss")
+            panels.append(Lines(Axis("passes that count"), Axis(title), series))
         caption = f"The network of the margin table on {self.data}; SGD from the same start."
-        return Figure("rates", "Constant and loss-based rates", caption, (Lines(*axes, series),))
+        return Figure("rates", "Constant and loss-based rates", caption, tuple(panels))
 
     def to_json(self) -> dict[str, Any]:
         """Every number, by name."""
@@ -61,7 +75,8 @@ class RateComparison(Result):
             "constant": list(self.constant),
             "loss_based": list(self.loss_based),
             "attempts": self.attempts,
-            "margins": list(self.margins),
+            "constant_margins": list(self.constant_margins),
+            "loss_based_margins": list(self.loss_based_margins),
         }
 
     def summary(self) -> str:
@@ -81,6 +96,7 @@ def compare_rates(
     channels: tuple[int, int] = (8, 16),
     hidden: int = 64,
     rate: float = 0.1,
+    images: int | None = None,
     seed: int = 0,
     data_dir: Path | None = None,
     progress: Progress = silent,
@@ -92,6 +108,7 @@ def compare_rates(
         passes: that count, for both.
         channels, hidden: of the network; (32, 64) and 1024 are the published ones.
         rate: the constant rate, and the first one of the loss-based rule.
+        images: how many training images, the first ones; all unless given.
         seed: of weights and order.
         data_dir: the folder with data sets.
         progress: called with the share done and a note.
@@ -101,6 +118,9 @@ def compare_rates(
     After 2 passes that count the loss is 10^...
     """
     task = load(data, data_dir)
+    if images is not None and not 0 < images <= len(task.train):
+        raise InputError("images", f"is {images}", f"give 1 to {len(task.train)}")
+    train = task.train if images is None else task.train[slice(0, images)]
     network = MarginCNN(task.shape[-1], channels, hidden, task.fine)
     runs: list[MarginRun] = []
     rules: tuple[Constant | LossBased, ...] = (Constant(rate), LossBased(rate))
@@ -111,7 +131,10 @@ def compare_rates(
             progress((i + run.epoch / passes) / 2, f"log10 loss {run.log10_loss:.2f}")
 
         with TemporaryDirectory() as folder:
-            runs.append(fit(Path(folder), settings, task.train, epochs=passes, tick=tick))
-    constant, loss_based = (tuple(e["log10_loss"] for e in run.history) for run in runs)
-    ends = [run.history[-1]["normalized_margin"] for run in runs]
-    return RateComparison(data, constant, loss_based, runs[1].passes, (ends[0], ends[1]))
+            runs.append(fit(Path(folder), settings, train, epochs=passes, tick=tick))
+    (constant, loss_based), margins = (
+        [tuple(float(e[name]) for e in run.history) for run in runs]
+        for name in ("log10_loss", "normalized_margin")
+    )
+    named = data if images is None else f"{images} images of {data}"
+    return RateComparison(named, constant, loss_based, runs[1].passes, margins[0], margins[1])

@@ -7,6 +7,7 @@ from featavg.experiments.paper.clean_errors import CleanError as CleanError
 from featavg.experiments.paper.clean_errors import clean_error as clean_error
 from featavg.experiments.paper.dead_neurons import DeadNeurons as DeadNeurons
 from featavg.experiments.paper.dead_neurons import dead_neurons_study as dead_neurons_study
+from featavg.experiments.paper.decoupling_proof import REGIME_CONSTANT as REGIME_CONSTANT
 from featavg.experiments.paper.decoupling_proof import DecouplingLemmas as DecouplingLemmas
 from featavg.experiments.paper.decoupling_proof import decoupling_lemmas as decoupling_lemmas
 from featavg.experiments.paper.decoupling_proof import epsilon_exponent as epsilon_exponent

@@ -25,7 +25,7 @@ from featavg.figures.result import Result
 from featavg.measures.power_law import power_law_exponent
 from featavg.progress import Progress, silent
 
-CONSTANT = 100
+REGIME_CONSTANT = 100
 # The bounds are a third of themselves or more away: an error of 0.4% in lambda is nothing to them.
 TOLERANCE = 1e-3
 # A fresh noise vector passes |<w, xi>| <= 4.9 |w| all but once in a million.
@@ -116,7 +116,7 @@ class DecouplingLemmas(Result):
             "lemmas",
             "Measured over allowed",
             "Each quantity of Lemmas 6 to 11 and of the proof of Theorem 5 over its bound, worst seed; "
-            f"d = {CONSTANT} k¹⁰, n = k⁷, ηT = k⁸. Below 1 a lemma holds.",
+            f"d = {REGIME_CONSTANT} k¹⁰, n = k⁷, ηT = k⁸. Below 1 a lemma holds.",
             (
                 Lines(
                     Axis("clusters k", ticks=self.clusters, tick_labels=ticks),
@@ -154,6 +154,8 @@ def decoupling_lemmas(
     for i, k in enumerate(clusters):
         progress(i / len(clusters), f"k = {k}")
         rows.append(
-            tuple(theorem_run("fine", k, seed, CONSTANT, tolerance=TOLERANCE) for seed in seeds)
+            tuple(
+                theorem_run("fine", k, seed, REGIME_CONSTANT, tolerance=TOLERANCE) for seed in seeds
+            )
         )
     return DecouplingLemmas(clusters, tuple(rows))
