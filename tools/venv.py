@@ -27,7 +27,10 @@ ORDER = ("core", "docs", "dev")
 # What is installed, and what a person who waits is told.
 LEVELS = {
     "core": (".", "Installing featavg into .venv (usually under a minute) ..."),
-    "docs": (".[docs]", "Adding the tools of the documentation to .venv (usually under a minute) ..."),
+    "docs": (
+        ".[docs]",
+        "Adding the tools of the documentation to .venv (usually under a minute) ...",
+    ),
     "dev": (
         ".[dev,torch]",
         "Installing featavg, PyTorch and the tests' tools into .venv (usually 1-3 minutes) ...",
