@@ -9,7 +9,7 @@ ARGS   ?=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint format bench mutants docs package test-all test-lowest clean distclean venv-core venv-dev python
+.PHONY: help reproduce test lint format bench mutants site docs package test-all test-lowest clean distclean venv-core venv-docs venv-dev python
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -33,7 +33,10 @@ format: venv-dev ## Put the code into the common format
 bench: venv-dev ## Measure speed and memory against PyTorch, side by side
 	@$(BIN)/python bench/run.py $(ARGS)
 
-docs: venv-dev ## Build the documentation into out/docs, warnings are errors
+site: venv-docs ## Build the documentation to read it (out/docs), with its examples run; no PyTorch needed
+	@$(BIN)/python tools/docs.py --site $(ARGS)
+
+docs: venv-dev ## The same with everything run that the tests leave out; warnings are errors in both
 	@$(BIN)/python tools/docs.py $(ARGS)
 
 test-all: python ## Run the fast tests on every Python from 3.10 to 3.13 that is here
@@ -62,6 +65,9 @@ python:
 
 venv-core: python
 	@$(PYTHON) tools/venv.py core
+
+venv-docs: python
+	@$(PYTHON) tools/venv.py docs
 
 venv-dev: python
 	@$(PYTHON) tools/venv.py dev

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import featavg
+from featavg.figures.palette import DARK, LIGHT
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -25,3 +26,20 @@ html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_extra_path = ["playground.html"]
 html_show_sphinx = False
+html_copy_source = False
+
+
+def _colours(palette):
+    """The palette of the report and the playground, and the theme's own names for some of it."""
+    own = {
+        "color-brand-primary": palette["decoupled"],
+        "color-brand-content": palette["decoupled"],
+        "color-foreground-primary": palette["ink"],
+        "color-background-primary": palette["paper"],
+        "color-background-secondary": palette["raised"],
+        "color-background-border": palette["line"],
+    }
+    return palette | own
+
+
+html_theme_options = {"light_css_variables": _colours(LIGHT), "dark_css_variables": _colours(DARK)}

@@ -1,91 +1,129 @@
-"""Build the documentation: generated pages first, then Sphinx with warnings as errors, then the links.
+"""Build the documentation: generated pages, then Sphinx with warnings as errors, then the links.
 
-    python tools/docs.py [--out out/docs] [--quick]
+    python tools/docs.py [--out out/docs] [--site | --quick]
 
 Verdicts, statements, the API, the gallery and the notebooks are written from the package itself,
-never by hand. `--quick` runs no example and no notebook.
+never by hand. What a page shows is executed first, on all cores; the site is there as soon as its
+pages are, and what no page shows (long examples, long blocks of code) is executed behind it.
+`--site` leaves that to CI, and does without PyTorch; `--quick` runs no example and no notebook.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from html.parser import HTMLParser
+from multiprocessing import get_context
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools import api_pages, code_blocks, notebooks, verdict_pages  # noqa: E402
-from tools.gallery import gallery  # noqa: E402
+from tools import api_pages, code_blocks, gallery, notebooks, verdict_pages  # noqa: E402
+
+started = time.perf_counter()
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "out" / "docs")
+    options.add_argument("--site", action="store_true", help="run only what the pages show")
     options.add_argument("--quick", action="store_true", help="run no example and no notebook")
     given = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with workers() as pool, tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder) / "docs", Path(folder) / "html"
         shutil.copytree(ROOT / "docs", source)
-        write_pages(source, run=not given.quick)
-        with timed("Sphinx"):
-            if not sphinx(source, built):
+        shown = {} if given.quick else {page: pool.submit(*job) for page, job in on_pages().items()}
+        checked = {} if given.quick or given.site else behind(pool)
+        try:
+            write_pages(source, shown)
+            said("pages")
+            if not sphinx(source, built) or not whole(built):
                 return 1
-        broken = links(built)
-        for line in broken:
-            print(f"broken link: {line}", file=sys.stderr)
-        if broken:
-            return 1
-        shutil.rmtree(given.out, ignore_errors=True)
-        shutil.copytree(built, given.out, ignore=shutil.ignore_patterns(".doctrees", ".buildinfo"))
-    print(f"Documentation: {given.out / 'index.html'}")
+            publish(built, given.out)
+            for name, job in checked.items():
+                job.result()
+                said(name)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     return 0
 
 
-def write_pages(source: Path, run: bool) -> None:
-    """Everything that is made and not written."""
+def workers() -> ProcessPoolExecutor:
+    """One process a core, each with one BLAS thread and a fresh interpreter."""
+    from featavg.cores import cores
+
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    return ProcessPoolExecutor(max(cores(), 1), mp_context=get_context("spawn"))
+
+
+def on_pages() -> dict[Path, tuple[object, ...]]:
+    """What has to run before the pages can be written, the longest first: a call for each script."""
+    tutorials = [script for script in notebooks.scripts() if not notebooks.lacks(script)]
+    calls: dict[Path, tuple[object, ...]] = {
+        script: (notebooks.executed, script) for script in tutorials
+    }
+    return calls | {script: (gallery.drawn, script) for script in gallery.scripts()}
+
+
+def behind(pool: Executor) -> dict[str, Future[None]]:
+    """What no page shows and the tests leave out."""
+    jobs: dict[str, Future[None]] = {}
+    for name in api_pages.names():
+        if api_pages.left_out(name):
+            jobs[f"example of {name}"] = pool.submit(api_pages.run_left_out, name)
+    for page in code_blocks.pages():
+        if any(block.mark == "long" for block in code_blocks.blocks(page)):
+            jobs[f"long blocks of {page.name}"] = pool.submit(code_blocks.run, page, True)
+    return jobs
+
+
+def write_pages(source: Path, shown: dict[Path, Future[object]]) -> None:
+    """Everything that is made and not written; `shown` is what scripts gave."""
     import featavg as fa
 
     fa.playground(source / "playground.html")
     verdict_pages.write(source)
-    with timed("API, with the examples that the tests leave out"):
-        api_pages.write(source / "api", run=run)
-    with timed("gallery"):
-        gallery(source / "gallery", run=run)
-    with timed("notebooks"):
-        for script in notebooks.scripts():
-            made = notebooks.executed(script) if run else notebooks.unexecuted(script)
-            page = notebooks.page(made, source / "notebooks", script.stem)
-            (source / "notebooks" / f"{script.stem}.md").write_text(page, encoding="utf-8")
-    if run:
-        with timed("blocks of code that the tests leave out"):
-            for page in code_blocks.pages():
-                if any(block.mark == "long" for block in code_blocks.blocks(page)):
-                    code_blocks.run(page, long=True)
+    with api_pages.without_torch():
+        api_pages.write(source / "api")
+    gallery.write(source / "gallery", shown)
+    for script in notebooks.scripts():
+        made = shown[script].result() if script in shown else notebooks.unexecuted(script)
+        page = notebooks.page(made, source / "notebooks", script.stem)
+        (source / "notebooks" / f"{script.stem}.md").write_text(page, encoding="utf-8")
 
 
 def sphinx(source: Path, built: Path) -> bool:
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    return not subprocess.run([*command, str(source), str(built)], check=False).returncode
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-j", "auto"]
+    done = subprocess.run([*command, "-b", "html", str(source), str(built)], check=False)
+    said("Sphinx")
+    return not done.returncode
 
 
-class timed:  # noqa: N801 (reads as a sentence)
-    """Says how long a part took."""
+def whole(built: Path) -> bool:
+    """No link leads nowhere."""
+    broken = links(built)
+    for line in broken:
+        print(f"broken link: {line}", file=sys.stderr)
+    return not broken
 
-    def __init__(self, part: str) -> None:
-        self.part = part
 
-    def __enter__(self) -> None:
-        self.started = time.perf_counter()
+def publish(built: Path, out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(built, out, ignore=shutil.ignore_patterns(".doctrees", ".buildinfo"))
+    print(f"Documentation: {out / 'index.html'}", flush=True)
 
-    def __exit__(self, *_: object) -> None:
-        print(f"{time.perf_counter() - self.started:6.1f} s  {self.part}", flush=True)
+
+def said(part: str) -> None:
+    print(f"{time.perf_counter() - started:6.1f} s  {part}", flush=True)
 
 
 class Anchors(HTMLParser):

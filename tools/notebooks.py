@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,22 @@ def executed(script: Path) -> Any:
     from nbclient import NotebookClient
 
     made = nbformat.reads(text_of(script), as_version=4)
-    NotebookClient(made, timeout=300, kernel_name="python3").execute()
+    client = NotebookClient(made, timeout=300, kernel_name="python3")
+    client.config.KernelManager.transport = (
+        "ipc"  # a socket of this user's, not a port of the machine
+    )
+    client.execute()
     return made
 
 
+def lacks(script: Path) -> str:
+    """What a notebook needs and is not here: nothing, or PyTorch."""
+    needs = "import torch" in script.read_text(encoding="utf-8")
+    return "PyTorch" if needs and find_spec("torch") is None else ""
+
+
 def unexecuted(script: Path) -> Any:
-    """The notebook as it is, for a quick look at the pages."""
+    """The notebook as it is: no outputs."""
     import nbformat
 
     return nbformat.reads(text_of(script), as_version=4)
@@ -97,6 +108,10 @@ def page(made: Any, pictures: Path, name: str) -> str:
     link = (
         f"This page is a notebook: {{download}}`{name}.ipynb`, as a script {{download}}`{name}.py`."
     )
+    if not any(cell.get("outputs") for cell in made.cells):
+        why = lacks(FOLDER / f"{name}.py")
+        link += " It was not executed for this page" + (f", which takes {why}." if why else ".")
+        link += " `make docs` executes it."
     return "\n".join([parts[0], "", link, "", *parts[1:]]) + "\n"
 
 

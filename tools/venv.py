@@ -1,4 +1,4 @@
-"""Fill the project's own virtual environment: `python3 tools/venv.py core` or `... dev`.
+"""Fill the project's own virtual environment: `python3 tools/venv.py core`, `... docs` or `... dev`.
 
 The Makefile calls this before every command, so the usual case, all there, must be quick: it
 compares one stamp and returns. The stamp is written after pip has succeeded, and a mark stands from
@@ -22,9 +22,15 @@ MARK = os.path.join(ROOT, ".venv.installing")
 LOCK = os.path.join(ROOT, ".venv.lock")
 
 OLDEST = (3, 10)
+# Each level has all of those before it.
+ORDER = ("core", "docs", "dev")
 # What is installed, and what a person who waits is told.
 LEVELS = {
     "core": (".", "Installing featavg into .venv (usually under a minute) ..."),
+    "docs": (
+        ".[docs]",
+        "Adding the tools of the documentation to .venv (usually under a minute) ...",
+    ),
     "dev": (
         ".[dev,torch]",
         "Installing featavg, PyTorch and the tests' tools into .venv (usually 1-3 minutes) ...",
@@ -50,11 +56,11 @@ def main():
 
 
 def is_filled(level):
-    """All of dev is more than core, so a dev environment does for both."""
+    """A later level has all of an earlier one, and does for it."""
     if os.path.exists(MARK) or not os.path.exists(VENV_PYTHON):
         return False
     wanted = fingerprint()
-    return any(read(stamp(each)) == wanted for each in {level, "dev"})
+    return any(read(stamp(each)) == wanted for each in ORDER[ORDER.index(level) :])
 
 
 def fill(level, lock):

@@ -1,25 +1,39 @@
 """Pages about verdicts, from what `tools/record_verdicts.py` kept, and the marks on other pages.
 
 In a page, `[[theorem-1-averaging]]` becomes the verdict of that claim with a link to its row, and
-`{findings: a b}` a table of what these claims found.
+`{findings: a b}` a table of what these claims found. `docs/explained.toml` says in plain words what
+a verdict other than "holds" means.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from html import escape
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+# What a reader wants to know first.
+ORDER = ("fails", "holds in part", "undecided", "not run", "holds")
+HEADINGS = {
+    "fails": "What fails",
+    "holds in part": "What holds in part",
+    "undecided": "What is undecided",
+    "not run": "What was not run",
+}
 
 
 def write(folder: Path) -> None:
     """Write the two tables and fill in the marks of the other pages."""
     recorded = json.loads((DOCS / "verdicts.json").read_text(encoding="utf-8"))
     claims = {claim["id"]: claim for claim in recorded["claims"]}
+    explain(claims)
     (folder / "verdicts.md").write_text(_verdicts(recorded), encoding="utf-8")
-    (folder / "statements.md").write_text(_statements(recorded["statements"]), encoding="utf-8")
+    (folder / "statements.md").write_text(
+        _statements(recorded["statements"], claims), encoding="utf-8"
+    )
     for page in folder.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         up = "../" * (len(page.relative_to(folder).parts) - 1)
@@ -28,53 +42,111 @@ def write(folder: Path) -> None:
             page.write_text(filled, encoding="utf-8")
 
 
+def explain(claims: dict[str, dict[str, Any]]) -> None:
+    """Give every claim its sentence in plain words: `why`, empty where there is none for its verdict."""
+    from featavg.storage.reading import read_toml
+
+    sentences = read_toml(DOCS / "explained.toml")
+    for name, claim in claims.items():
+        claim["why"] = sentences.get(name, {}).get(claim["verdict"], "")
+        if not claim["why"] and claim["verdict"] not in ("holds", "not run"):
+            print(f'docs/explained.toml has no sentence for {name}, "{claim["verdict"]}"')
+
+
 def marked(text: str, claims: dict[str, dict[str, Any]], up: str = "") -> str:
     """`text` with its marks filled in; an id that no claim has is an error."""
-
-    def verdict(match: re.Match[str]) -> str:
-        claim = claims[match[1]]
-        words = f"{claim['symbol']} {claim['verdict']}"
-        return f'<a class="verdict" href="{up}verdicts.html#{claim["id"]}" title="{claim["id"]}">{words}</a>'
 
     def findings(match: re.Match[str]) -> str:
         rows = ["| claim | verdict | what was found |", "|---|---|---|"]
         for name in match[1].split():
             claim = claims[name]
             finding = cell(claim["finding"] or claim["decided"])
-            rows.append(f"| `{name}` | {claim['symbol']} {claim['verdict']} | {finding} |")
+            rows.append(f"| {cell(claim['title'])} {code(name)} | {chip(claim, up)} | {finding} |")
         return "\n".join(rows)
 
-    text = re.sub(r"\[\[([a-z0-9.-]+)\]\]", verdict, text)
+    text = re.sub(r"\[\[([a-z0-9.-]+)\]\]", lambda match: chip(claims[match[1]], up), text)
     return re.sub(r"^\{findings: ([^}]+)\}$", findings, text, flags=re.M)
 
 
+def chip(claim: dict[str, Any], up: str = "", place: str = "", words: str = "") -> str:
+    """A verdict as a small coloured mark that leads to the claim's row; its title says more."""
+    told = f"{claim['verdict']}: {claim['title']}. {claim.get('why', '')}"
+    title = escape(re.sub(r"<[^>]+>", "", told).strip(), quote=True)
+    look = claim["verdict"].replace("holds in part", "in part").replace(" ", "-")
+    words = f"{claim['symbol']}&nbsp;{words or claim['verdict'].replace(' ', '&nbsp;')}"
+    aim = place or f"{up}verdicts.html#{claim['id']}"
+    return f'<a class="verdict v-{look}" href="{aim}" title="{title}">{words}</a>'
+
+
 def _verdicts(recorded: dict[str, Any]) -> str:
+    claims = recorded["claims"]
     lines = [
         "# What holds and what does not",
         "",
-        f"{len(recorded['claims'])} claims, as they came out with featavg {recorded['version']}. "
-        "Each is a program: `featavg reproduce --only ID` repeats it. A claim that fails is a "
-        "finding, and stands here like one that holds.",
+        f"{len(claims)} claims, as they came out with featavg {recorded['version']}. Each is a "
+        "program: `featavg reproduce --only ID` repeats it. A claim that fails is a finding, and "
+        "stands here like one that holds. [Every statement](statements.md) of the documents has "
+        "its claims beside it.",
         "",
-        *_rule(),
+        *_counts(claims),
     ]
+    for verdict in ORDER[:-1]:
+        lines += _in_words(verdict, [one for one in claims if one["verdict"] == verdict])
+    lines += _rule()
     themes: dict[str, list[dict[str, str]]] = {}
-    for claim in recorded["claims"]:
+    for claim in claims:
         themes.setdefault(claim["theme"], []).append(claim)
-    for theme, claims in themes.items():
-        lines += [f"## {theme}", "", "| verdict | claim | what decided | tolerance |"]
+    lines += ["## All claims", ""]
+    for theme, listed in themes.items():
+        lines += [f"### {theme}", "", "| verdict | claim | what decided | tolerance |"]
         lines.append("|---|---|---|---|")
-        for claim in claims:
+        for claim in listed:
+            told = f"#why-{claim['id']}" if claim["verdict"] != "holds" else f"#{claim['id']}"
             lines.append(
-                f"| {claim['symbol']} {claim['verdict']} "
-                f'| <a id="{claim["id"]}"></a>`{claim["id"]}`: {cell(claim["title"])} '
+                f"| {chip(claim, place=told)} "
+                f'| <a id="{claim["id"]}"></a>{cell(claim["title"])} {code(claim["id"])} '
                 f"| {cell(claim['decided'])} | {cell(claim['tolerance'])} |"
             )
         lines.append("")
-        for claim in claims:
-            if claim["verdict"] not in ("holds", "not run") and claim["finding"]:
-                lines += [f"**{claim['id']}**: {plain_tags(claim['finding'])}", ""]
     return "\n".join(lines)
+
+
+def _counts(claims: list[dict[str, Any]]) -> list[str]:
+    """How many of each verdict, as links to where these are told."""
+    counts = Counter((claim["verdict"], claim["symbol"]) for claim in claims)
+    tiles = []
+    for (verdict, symbol), count in sorted(counts.items(), key=lambda item: -item[1]):
+        look = verdict.replace("holds in part", "in part").replace(" ", "-")
+        aim = HEADINGS.get(verdict, "All claims").lower().replace(" ", "-")
+        tiles.append(
+            f'<a class="tile v-{look}" href="#{aim}"><b>{count}</b><span>{symbol} {verdict}</span></a>'
+        )
+    return ["```{raw} html", f'<p class="tiles">{"".join(tiles)}</p>', "```", ""]
+
+
+def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
+    """Claims of one verdict: what it means in plain words, and behind a click what was found."""
+    if not claims:
+        return []
+    lines = [f"## {HEADINGS[verdict]}", ""]
+    for claim in claims:
+        found = claim["finding"]
+        lines += [
+            ":::{container} told",
+            f'<a id="why-{claim["id"]}"></a>{chip(claim)} **{cell(claim["title"])}** '
+            f"{code(claim['id'])}",
+            "",
+            cell(claim["why"] or (claim["decided"] if verdict == "not run" else found)),
+        ]
+        if claim["why"] and found:
+            lines += [
+                "",
+                "<details><summary>In numbers</summary>"
+                f"<p>{cell(claim['decided'])} (tolerance {cell(claim['tolerance'])}). "
+                f"{cell(found)}</p></details>",
+            ]
+        lines += [":::", ""]
+    return lines
 
 
 def _rule() -> list[str]:
@@ -93,16 +165,20 @@ def _rule() -> list[str]:
         "| verdict | when |",
         "|---|---|",
     ]
-    lines += [f"| {verdict.symbol} {verdict.value} | {verdict.sentence} |" for verdict in Verdict]
+    for verdict in Verdict:
+        look = verdict.value.replace("holds in part", "in part").replace(" ", "-")
+        words = f"{verdict.symbol}&nbsp;{verdict.value.replace(' ', '&nbsp;')}"
+        lines.append(f'| <span class="verdict v-{look}">{words}</span> | {verdict.sentence} |')
     return [*lines, ""]
 
 
-def _statements(statements: list[dict[str, Any]]) -> str:
+def _statements(statements: list[dict[str, Any]], claims: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Every statement and its claim",
         "",
         "Each numbered statement of the documents in our words, the claims that check it, and their "
-        "verdicts; where there is no claim, the reason.",
+        "verdicts: ✓ holds, ◐ holds in part, ? undecided, ✗ fails, – not run. Where there is no "
+        "claim, the reason. [What the verdicts mean](verdicts.md).",
         "",
     ]
     documents: dict[str, list[dict[str, Any]]] = {}
@@ -112,21 +188,21 @@ def _statements(statements: list[dict[str, Any]]) -> str:
         lines += [f"## {document}", "", "| place | in our words | claims and verdicts |"]
         lines.append("|---|---|---|")
         for row in rows:
-            pairs = zip(row["claims"], row["verdicts"], strict=True)
-            links = (
-                f'<a href="verdicts.html#{name}"><code>{name}</code></a>: {verdict}'
-                for name, verdict in pairs
-            )
-            checked = "; ".join(links) or cell(row["reason"])
+            links = (chip(claims[name], words=name) for name in row["claims"])
+            checked = "<br>".join(links) or cell(row["reason"])
             lines.append(f"| {cell(row['place'])} | {cell(row['words'])} | {checked} |")
         lines.append("")
     return "\n".join(lines) + "\n"
 
 
+def code(name: str) -> str:
+    return f'<small class="id">{name}</small>'
+
+
 def cell(text: str) -> str:
+    """For a cell of a table: our texts use <sub>, <sup>, <i>, <b>, which Markdown lets through."""
     return plain_tags(text).replace("|", "\\|").replace("\n", " ")
 
 
 def plain_tags(text: str) -> str:
-    """Our texts use <sub>, <sup>, <i>, <b>, which Markdown lets through."""
-    return text.replace("*", "\\*").replace("$", "\\$")
+    return text.replace("*", "\\*").replace("$", "\\$").replace("_", "\\_")

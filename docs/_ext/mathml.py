@@ -1,12 +1,17 @@
 """Mathematics as MathML, which every current browser sets itself: no script, no font, no network."""
 
+import re
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+
+FENCE = re.compile("<mo>([‖⟨⟩])</mo>")
 
 
 def _element(node, display):
     text = node.astext().strip()
-    return tex2mathml(text, as_block=display)
+    # Browsers stretch fences to the height of what they stand beside; around letters they should not.
+    return FENCE.sub(r'<mo stretchy="false">\1</mo>', tex2mathml(text, as_block=display))
 
 
 def visit_inline(writer, node):

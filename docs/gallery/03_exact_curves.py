@@ -16,7 +16,10 @@ for labels, readout, role in (("coarse", "sum", "averaged"), ("fine", "max", "de
     net = fa.train(task, labels=labels, n=500, seed=0).net
     low, high = fa.radii(net, test, readout=readout).robust_accuracy(grid)
     series.append(Series(f"{labels} labels", grid, low, role))
-rules = (Rule(np.sqrt(task.d / task.k), "x", "√(d/k)"), Rule(np.sqrt(task.d / 2), "x", "√(d/2)"))
+rules = (
+    Rule(np.sqrt(task.d / task.k), "x", "√(d/k)", "averaged"),
+    Rule(np.sqrt(task.d / 2), "x", "√(d/2)", "decoupled"),
+)
 figure = Figure(
     "curves",
     "What an average costs",

@@ -22,8 +22,8 @@ figure = Figure(
     (
         Lines(
             Axis("dimension d", log=True),
-            Axis("median radius / √(d/k)"),
-            (Series("averaged", dimensions, values, "averaged"),),
+            Axis("median radius / √(d/k)", range=(0, 1.25)),
+            (Series("averaged", dimensions, values, "averaged", "line+markers"),),
             rules=(Rule(1.0),),
         ),
     ),

@@ -1,6 +1,7 @@
 """One vector fools all.
 
-The direction that undoes the average undoes it for every point at once.
+The direction that undoes the average undoes it for every point at once; to decoupled features the
+same vector does nothing.
 """
 
 import numpy as np
@@ -9,15 +10,22 @@ import featavg as fa
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 
 task = fa.MultiCluster(k=10, d=3072)
-net = fa.train(task, labels="coarse", n=500, seed=0).net
 test = task.sample(200, seed=1)
-x, y = test.coordinates(net.dimension), test.y
-features = task.features_in(net.dimension)
-signs = task.cluster_labels
-direction = -(signs[:, None] * features).sum(axis=0)
-direction /= np.linalg.norm(direction)
-lengths = np.linspace(0, 40, 81)
-rates = [np.mean(np.sign(net(x + t * y[:, None] * direction)[:, 0]) == y) for t in lengths]
+lengths = np.linspace(0, 60, 61)
+series = []
+for labels, role in (("coarse", "averaged"), ("fine", "decoupled")):
+    net = fa.train(task, labels=labels, n=500, seed=0).net
+    x, y = test.coordinates(net.dimension), test.y
+    direction = -(task.cluster_labels[:, None] * task.features_in(net.dimension)).sum(axis=0)
+    step = y[:, None] * direction / np.linalg.norm(direction)
+    right = []
+    for length in lengths:
+        outputs = net(x + length * step)
+        if labels == "fine":  # the best output of each side
+            positive = task.cluster_labels > 0
+            outputs = outputs[:, positive].max(1) - outputs[:, ~positive].max(1)
+        right.append(np.mean(np.sign(outputs.reshape(-1)) == y))
+    series.append(Series(f"{labels} labels", lengths, right, role))
 figure = Figure(
     "universal",
     "One vector for every point",
@@ -26,7 +34,7 @@ figure = Figure(
         Lines(
             Axis("length", "l2"),
             Axis("accuracy"),
-            (Series("averaged", lengths, rates, "averaged"),),
+            tuple(series),
             rules=(Rule(np.sqrt(task.d / task.k), "x", "√(d/k)"),),
         ),
     ),

@@ -21,7 +21,7 @@ figure = Figure(
     "Certified and attack ends meet at every point.",
     (
         Lines(
-            Axis("point"),
+            Axis("points, nearest to the boundary first"),
             Axis("radius", "l2"),
             (
                 Series("certified", range(20), ends.certified[order], "decoupled"),

@@ -12,7 +12,7 @@ rng = np.random.default_rng(0)
 net = fa.Deep((rng.standard_normal((30, 8)), rng.standard_normal((3, 30))))
 x = rng.standard_normal((30, 8))
 y = net(x).argmax(axis=1)
-radii = [0.05, 0.1, 0.2, 0.4, 0.8]
+radii = [0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8]
 errors = np.array(
     [fa.certify(net, x, y, r, budget=fa.Budget(nodes=200)).robust_error for r in radii]
 )
@@ -23,9 +23,9 @@ figure = Figure(
     (
         Lines(
             Axis("radius", "l2"),
-            Axis("robust error"),
+            Axis("robust error", range=(0, 1)),
             (
-                Series("attacked", radii, errors[:, 0], "averaged"),
+                Series("attacked", radii, errors[:, 0], "averaged", "line+markers"),
                 Series("not verified", radii, errors[:, 1], "decoupled", "dashed"),
             ),
         ),

@@ -1,29 +1,30 @@
-"""The averaging index and its null.
+"""Averaging needs a small start.
 
-From a large start the network stays near where it began.
+From large initial weights the network stays near where it began, and no average comes.
 """
+
+import numpy as np
 
 import featavg as fa
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 
 task = fa.MultiCluster(k=10, d=3072)
-starts = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2]
+starts = np.logspace(-6, -2, 9)
 values = []
 for sigma in starts:
-    net = fa.train(
-        task, fa.Recipe(sigma_w=sigma, sigma_b=sigma), labels="coarse", n=300, seed=0
-    ).net
+    recipe = fa.Recipe(sigma_w=sigma, sigma_b=sigma)
+    net = fa.train(task, recipe, labels="coarse", n=300, seed=0).net
     values.append(float(fa.averaging_index(net, task)))
 figure = Figure(
     "index",
     "Averaging needs a small start",
-    "Averaging index after 100 steps.",
+    "Averaging index after 100 steps: 1 is a perfect average, 0 a single feature.",
     (
         Lines(
-            Axis("size of the start", log=True),
-            Axis("averaging index"),
-            (Series("class labels", starts, values, "averaged"),),
-            rules=(Rule(1.0), Rule(0.0)),
+            Axis("size of the first weights σ", log=True),
+            Axis("averaging index", range=(-0.05, 1.1)),
+            (Series("class labels", starts, values, "averaged", "line+markers"),),
+            rules=(Rule(1.0, label="perfect average"), Rule(0.0)),
         ),
     ),
 )

@@ -10,16 +10,14 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from featavg.claims.store import recorded_result  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.audit import hidden_study, label_cell  # noqa: E402
+from featavg.experiments.audit import hidden_study, label_cell, label_protocol  # noqa: E402
 from featavg.experiments.audit.hidden_study import HiddenStudy, undersampled  # noqa: E402
-from featavg.experiments.audit.label_cell import (  # noqa: E402
-    CellProtocol,
-    CellResult,
-    LabelCell,
-    trained_cell,
-)
+from featavg.experiments.audit.label_cell import CellResult, cell_key, trained_cell  # noqa: E402
+from featavg.experiments.audit.label_protocol import CellProtocol, LabelCell  # noqa: E402
+from featavg.experiments.audit.label_record import restore_cells  # noqa: E402
 from featavg.experiments.audit.label_study import LabelRow, LabelTable, label_table  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
@@ -38,7 +36,7 @@ TINY = CellProtocol(600, 200, 20, 4, 64, 0.05, 0, 0.4, 0.3, 0.5)
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setitem(label_cell.PROTOCOLS, "digits", TINY)
+    monkeypatch.setitem(label_protocol.PROTOCOLS, "digits", TINY)
     monkeypatch.setattr(label_cell, "LOOKED_INTO", 150)
 
 
@@ -78,11 +76,11 @@ def test_adversarial_points_are_inside_the_ball_and_the_box_and_worse():
     assert net.training
 
 
-def test_a_lipschitz_network_stretches_no_distance():
+def test_a_lipschitz_network_stretches_no_distance(monkeypatch):
+    monkeypatch.setitem(label_protocol.PROTOCOLS, "digits", replace(TINY, epochs=2))
     task = load_images("digits")
-    protocol = replace(TINY, epochs=2)
     for network in ("two-layer", "narrow CNN"):
-        net = trained_cell(LabelCell("digits", network, "1-Lipschitz", "fine", 0), task, protocol)
+        net, _ = trained_cell(LabelCell("digits", network, "1-Lipschitz", "fine", 0), task)
         *inner, last = layer_norms(net)
         assert inner == pytest.approx([1.0] * len(inner), abs=0.02)
         assert last == pytest.approx(10.0, rel=0.02)
@@ -152,9 +150,78 @@ def test_a_table_is_kept_cell_by_cell(tmp_path, monkeypatch):
     assert again.to_json()["rows"][0]["gains"] == first.to_json()["rows"][0]["gains"]
 
 
+@pytest.mark.usefixtures("tiny")
+def test_recorded_cells_are_taken_over_by_their_key_and_say_their_commit(tmp_path, monkeypatch):
+    arguments = {"networks": ["two-layer"], "trainings": ["cross-entropy"]}
+    first = label_table(["digits"], seeds={"digits": 1}, **arguments)
+    numbers = json.loads(json.dumps(first.to_json()))
+    fine = numbers["rows"][0]["fine"]
+    fine["commit"] = ["", *fine["commit"][1:]]
+    assert restore_cells(numbers, "abc", tmp_path) == 2
+    assert restore_cells(numbers, "abc", tmp_path) == 0  # what is there is left alone
+    real, calls = label_cell._measured, []
+    monkeypatch.setattr(label_cell, "_measured", lambda *given: (calls.append(1), real(*given))[1])
+    again = label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    assert calls == []
+    assert again.rows[0].fine[0].radii is None
+    assert again.rows[0].gain == pytest.approx(first.rows[0].gain, rel=1e-4)
+    assert again.to_json()["rows"][0]["fine"]["commit"] == ["abc"]
+    fine["key"] = ["another"]  # of another protocol: computed anew
+    for path in tmp_path.glob("*fine*.json"):
+        path.unlink()
+    restore_cells(numbers, "abc", tmp_path)
+    label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    assert calls == [1]
+
+
+def test_the_record_of_the_package_has_the_keys_that_a_table_asks_for(tmp_path):
+    kept = recorded_result("finer-labels-border")
+    assert restore_cells(kept.evidence.numbers, kept.commit, tmp_path) >= 204
+    task = load_images("digits")
+    for row in kept.evidence.numbers["rows"]:
+        if row["data"] == "digits":
+            cells = [
+                LabelCell(row["data"], row["network"], row["training"], "fine", s) for s in (0, 1)
+            ]
+            assert [cell_key(cell, task) for cell in cells] == row["fine"]["key"][:2]
+
+
+def test_a_preset_trains_the_network_beside_the_table(tmp_path, monkeypatch):
+    from featavg.training.torch import recipe
+
+    kind = ("digits", "narrow ResNet-18", "cross-entropy")
+    monkeypatch.setitem(label_protocol.BY_PRESET, kind, "digits")
+    monkeypatch.setattr(label_protocol, "PRESET_ATTACKED", 5)
+    monkeypatch.setattr(label_cell, "LOOKED_INTO", 150)
+    quick = replace(recipe.image_preset("digits"), recipe=recipe.ImageRecipe(epochs=1, batch=64))
+    monkeypatch.setattr(recipe, "image_preset", lambda _: quick)
+    monkeypatch.setattr("featavg.training.torch.image_network.image_preset", lambda _: quick)
+    table = label_table(
+        ["digits"], [kind[1]], [kind[2]], {"digits": 1}, folder=tmp_path / "label-table"
+    )
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
+        *("label-table", "digits-coarse", "digits-fine"),
+    }
+    assert len(table.rows[0].fine[0].radii) == 5
+    assert table.rows[0].protocol.epochs == 1
+
+
+def test_no_valid_layer_is_said_and_drawn_nowhere():
+    from featavg.experiments.audit import SharingStudy
+
+    row = made_up("mnist", "narrow CNN", "cross-entropy", 1.2, 0.5)
+    silent = replace(row, fine=(replace(row.fine[0], shared=np.nan, null=np.nan), *row.fine[1:]))
+    study = SharingStudy((row.sharing(), replace(silent, data="digits").sharing()))
+    assert not study.rows[1].told
+    assert np.isnan(study.rows[1].gap)
+    assert [panel.title for panel in study.figure().panels] == ["mnist"]
+    assert json.dumps(study.to_json(), allow_nan=False)
+
+
 @pytest.mark.parametrize(
     "given",
     [
+        {"networks": ["narrow ResNet-18"]},
         {"data": ["imagenet"]},
         {"data": []},
         {"networks": ["transformer"]},
@@ -184,7 +251,7 @@ def made_up(data, network, training, gain, cosine, shared=(0.8, 0.2), seeds=3):
 
 
 def test_explanations_are_ranked_and_chance_is_told():
-    names = [(n, t) for n in label_cell.NETWORKS for t in label_cell.TRAININGS]
+    names = [(n, t) for n in label_protocol.NETWORKS for t in label_protocol.TRAININGS]
     rows = tuple(made_up("digits", n, t, 1 + 0.1 * i, 0.05 * i) for i, (n, t) in enumerate(names))
     collapse, nc1, *_ = LabelTable(rows).explanations()
     assert collapse.correlation == pytest.approx(1.0)
@@ -224,8 +291,8 @@ def test_the_claims_on_the_table_can_fail(monkeypatch):
             tuple(
                 made_up(d, n, t, gains.get(t, controlled), 0.5 + 0.1 * len(n), shared)
                 for d in ("digits", "mnist", "cifar10")
-                for n in label_cell.NETWORKS
-                for t in label_cell.TRAININGS
+                for n in label_protocol.NETWORKS
+                for t in label_protocol.TRAININGS
             )
         )
 

@@ -19,7 +19,8 @@ from featavg.experiments.audit import METHODS, NETWORKS, TRAININGS, LabelRow, La
 from featavg.experiments.audit.gain import FeatureGain
 from featavg.experiments.audit.gain_study import GainRow, GainStudy
 from featavg.experiments.audit.hidden_study import HiddenRow, HiddenStudy
-from featavg.experiments.audit.label_cell import CellResult, LabelCell
+from featavg.experiments.audit.label_cell import CellResult
+from featavg.experiments.audit.label_protocol import LabelCell
 from featavg.experiments.images import (
     ADAPTIVE,
     OWN_LOSS,

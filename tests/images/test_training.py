@@ -1,6 +1,7 @@
 """Mini-batch training: the same bits after a kill, and what is refused."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ torch = pytest.importorskip("torch")
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
+from featavg.nets.torch.image_nets import Block  # noqa: E402
 from featavg.nets.torch.inference import frozen  # noqa: E402
 from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors  # noqa: E402
 from featavg.training.checkpoint import Checkpoint  # noqa: E402
+from featavg.training.torch import precision  # noqa: E402
 from featavg.training.torch.batches import Batches  # noqa: E402
 from featavg.training.torch.image_network import load_trained, train_images  # noqa: E402
 from featavg.training.torch.module import arrays_of, train_module  # noqa: E402
@@ -123,6 +126,45 @@ def test_a_size_that_the_network_cannot_take_is_refused(task):
 def test_bad_recipes_are_refused(change):
     with pytest.raises(InputError):
         ImageRecipe(**change)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "used"),
+    [({}, "bfloat16"), ({"avx2": True}, "float32"), ({"avx512_bf16": True}, "bfloat16")],
+    ids=["unknown", "without", "with"],
+)
+def test_a_cpu_without_bfloat16_trains_in_float32_and_says_so(
+    task, monkeypatch, caplog, capabilities, used
+):
+    monkeypatch.setattr(precision, "_capabilities", lambda: capabilities)
+    recipe = ImageRecipe(epochs=1, batch=64, precision="bfloat16")
+    trained = train_module(network(task), task, "fine", recipe, stop_after=1)
+    assert trained.precision == used
+    assert ("no instructions for bfloat16" in caplog.text) == (used == "float32")
+    plain = train_module(
+        network(task), task, "fine", replace(recipe, precision="float32"), stop_after=1
+    )
+    same = [
+        np.array_equal(a, b)
+        for a, b in zip(*(arrays_of(t.net).values() for t in (trained, plain)), strict=True)
+    ]
+    assert all(same) == (used == "float32")
+    assert precision.used_precision("bfloat16", "cuda") == "bfloat16"
+
+
+def test_narrow_shortcuts_leave_pixels_out_and_agree_with_the_plain_convolution():
+    """As one convolution with a stride their backward pass corrupted memory on CPUs with AVX2."""
+    torch.manual_seed(0)
+    block = Block(4, 8, 2, option_a=False).eval()
+    conv = block.shortcut[0]
+    x = torch.rand(3, 4, 8, 8)
+    plain = torch.nn.functional.conv2d(x, conv.weight, stride=2)
+    assert conv.stride == (1, 1)
+    assert torch.allclose(conv(x[:, :, ::2, ::2]), plain, atol=1e-6)
+    main = block.bn2(block.conv2(torch.relu(block.bn1(block.conv1(x)))))
+    expected = torch.relu(main + block.shortcut[1](plain))
+    assert torch.allclose(block(x), expected, atol=1e-6)
+    assert Block(16, 32, 2, option_a=False).shortcut[0].stride == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "convnet", "resnet20"])

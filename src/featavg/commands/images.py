@@ -242,19 +242,28 @@ def _table(
         int | None, typer.Option(min=1, max=MOST_SEEDS, help="How many, counted from 0.")
     ] = None,
     out: Out = RUNS / "label-table",
+    recorded: Annotated[
+        bool,
+        typer.Option("--recorded", help="Take over the cells that were recorded with the package."),
+    ] = False,
     threads: Threads = 0,
     data_dir: Dir = None,
     json: Json = None,
 ) -> None:
     """Where finer labels pay: data x network x training x labels; after a kill it goes on."""
+    from featavg.claims.store import recorded_result
     from featavg.progress import ProgressBar
 
     use_torch(threads)
-    from featavg.experiments.audit import NETWORKS, TRAININGS, label_table
+    from featavg.experiments.audit import NETWORKS, TRAININGS, label_table, restore_cells
     from featavg.figures.matplotlib_figure import save
     from featavg.storage.files import usable_folder
 
     usable_folder(out)
+    kept = recorded_result("finer-labels-border") if recorded else None
+    if kept is not None and kept.evidence is not None:
+        count = restore_cells(kept.evidence.numbers, kept.commit, out)
+        typer.echo(f"{count} cells of the record (commit {kept.commit}) put into {out}.")
     names = data.split(",")
     with ProgressBar() as progress:
         result = label_table(

@@ -98,8 +98,10 @@ def draw(figure: Drawable) -> Drawing:
     return drawing
 
 
-def render(figure: Drawable) -> dict[str, bytes]:
-    """The figure in every format, by extension."""
+def render(
+    figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv")
+) -> dict[str, bytes]:
+    """The figure in every format, or in those that are asked for, by extension."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -117,11 +119,14 @@ def render(figure: Drawable) -> dict[str, bytes]:
             "pdf": FigureCanvasPdf(drawing).print_pdf,
             "svg": FigureCanvasSVG(drawing).print_svg,
         }
-        for extension, write in printers.items():
+        for extension in formats:
+            if extension not in printers:
+                continue
             buffer = io.BytesIO()
-            write(buffer, metadata=_METADATA[extension])
+            printers[extension](buffer, metadata=_METADATA[extension])
             rendered[extension] = buffer.getvalue()
-    rendered["csv"] = figure.csv().encode()
+    if "csv" in formats:
+        rendered["csv"] = figure.csv().encode()
     return rendered
 
 

@@ -216,7 +216,16 @@ def _finding(
 
 
 def _training(about: dict[str, Any]) -> dict[str, Any]:
-    names = ("architecture", "recipe", "seconds", "history", "torch", "threads", "task")
+    names = (
+        "architecture",
+        "recipe",
+        "precision",
+        "seconds",
+        "history",
+        "torch",
+        "threads",
+        "task",
+    )
     return {name: about[name] for name in names if name in about}
 
 

@@ -16,9 +16,12 @@ from featavg.experiments.audit.verdict import AuditVerdict as AuditVerdict
 from featavg.experiments.audit.hidden_study import METHODS as METHODS
 from featavg.experiments.audit.hidden_study import PUBLISHED as PUBLISHED
 from featavg.experiments.audit.hidden_study import hidden_subclasses as hidden_subclasses
-from featavg.experiments.audit.label_cell import NETWORKS as NETWORKS
-from featavg.experiments.audit.label_cell import PROTOCOLS as PROTOCOLS
-from featavg.experiments.audit.label_cell import TRAININGS as TRAININGS
+from featavg.experiments.audit.label_protocol import NETWORKS as NETWORKS
+from featavg.experiments.audit.label_protocol import PROTOCOLS as PROTOCOLS
+from featavg.experiments.audit.label_protocol import TRAININGS as TRAININGS
+from featavg.experiments.audit.label_protocol import PRESET_ATTACKED as PRESET_ATTACKED
+from featavg.experiments.audit.label_protocol import PRESET_TRAINED as PRESET_TRAINED
+from featavg.experiments.audit.label_record import restore_cells as restore_cells
 from featavg.experiments.audit.label_study import GUESSING as GUESSING
 from featavg.experiments.audit.label_study import LabelRow as LabelRow
 from featavg.experiments.audit.label_study import LabelTable as LabelTable

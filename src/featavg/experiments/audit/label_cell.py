@@ -1,4 +1,4 @@
-"""One cell of the table of labels: a small network trained, attacked and looked into (torch)."""
+"""One cell of the table of labels: a network trained, attacked and looked into (torch)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.images import ImageTask
-from featavg.errors import one_of
+from featavg.experiments.audit.label_protocol import KINDS, CellProtocol, LabelCell
 from featavg.measures.accuracy import robust_share
 from featavg.measures.collapse import subclass_collapse
 from featavg.measures.shared_gradient import gradient_noise
+from featavg.progress import Progress
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
+from featavg.storage.provenance import commit
 from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
@@ -25,75 +27,10 @@ if TYPE_CHECKING:
 
     from featavg.training.torch.objectives import Objective
 
-# By name: architecture, and its width (hidden neurons, or channels of the first convolution).
-NETWORKS = {
-    "two-layer": ("two-layer", 64),
-    "narrow CNN": ("convnet", 4),
-    "wide CNN": ("convnet", 16),
-}
-TRAININGS = ("cross-entropy", "gradient penalty", "1-Lipschitz", "adversarial")
-LABELS = ("coarse", "fine")
 # Gradients per attacked image, and images for the shared gradient and collapse.
 BUDGET, LOOKED_INTO = 60, 400
 # What is kept on disk under another number is computed anew.
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class CellProtocol:
-    """What is the same for every cell on one data set, whatever its labels.
-
-    Attributes:
-        train, test: at most so many images, the first ones.
-        attacked: test images whose radius is looked for.
-        epochs, batch, rate, crop: of `ImageRecipe`.
-        radius: where robust accuracy is read, l2 in pixels in [0, 1].
-        penalty: the strength of the gradient penalty.
-        ball: the radius of adversarial training.
-    """
-
-    train: int
-    test: int
-    attacked: int
-    epochs: int
-    batch: int
-    rate: float
-    crop: int
-    radius: float
-    penalty: float
-    ball: float
-
-
-# Fixed after one look at coarse labels alone (seed 99, not among those reported): penalty and ball cost
-# a few points of accuracy at most, and a cell costs seconds to half a minute of one core.
-PROTOCOLS = {
-    "digits": CellProtocol(1437, 360, 150, 20, 64, 0.05, 0, 0.4, 0.3, 0.5),
-    "mnist": CellProtocol(2000, 1000, 100, 6, 64, 0.05, 0, 0.75, 0.3, 1.0),
-    "cifar10": CellProtocol(3000, 1000, 100, 6, 64, 0.05, 2, 0.2, 0.03, 0.25),
-}
-
-
-@dataclass(frozen=True)
-class LabelCell:
-    """Which cell: data, network, training, labels and seed."""
-
-    data: str
-    network: str
-    training: str
-    labels: str
-    seed: int
-
-    def __post_init__(self) -> None:
-        one_of("data", self.data, PROTOCOLS)
-        one_of("network", self.network, NETWORKS)
-        one_of("training", self.training, TRAININGS)
-        one_of("labels", self.labels, LABELS)
-
-    @property
-    def file(self) -> str:
-        """Where it is kept."""
-        words = (self.data, self.network, self.training, self.labels, f"seed{self.seed}")
-        return "-".join(words).lower().replace(" ", "-") + ".json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +48,14 @@ class CellResult:
         nc1: within- over between-variability of the sub-classes' features.
         same_class_cosine: of the sub-classes' mean features.
         train_seconds, attack_seconds: on one core, whenever it was run.
+        recorded_median: of a cell that comes from a record, which has no radii image by image.
+        key: the fingerprint of all that it depends on.
+        commit: of the package that measured it.
     """
 
     cell: LabelCell
     accuracy: float
-    radii: Float[ndarray, " n"]
+    radii: Float[ndarray, " n"] | None
     robust_accuracy: float
     shared: float
     layer: str
@@ -125,66 +65,93 @@ class CellResult:
     same_class_cosine: float
     train_seconds: float
     attack_seconds: float
+    recorded_median: float = float("nan")
+    key: str = ""
+    commit: str = ""
 
     @property
     def median(self) -> float:
         """The median radius."""
-        return float(np.median(self.radii))
+        return self.recorded_median if self.radii is None else float(np.median(self.radii))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; None stands for what was not found."""
         described = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        described |= {"cell": asdict(self.cell), "radii": [_plain(r) for r in self.radii.tolist()]}
+        radii = None if self.radii is None else [_plain(r) for r in self.radii.tolist()]
+        described |= {"cell": asdict(self.cell), "radii": radii}
         return {n: _plain(v) if isinstance(v, float) else v for n, v in described.items()}
 
     @classmethod
     def from_json(cls, described: dict[str, Any]) -> CellResult:
         """The inverse of `to_json`."""
-        radii = np.array([np.inf if r is None else r for r in described["radii"]])
         rest: dict[str, Any] = {n: float("nan") if v is None else v for n, v in described.items()}
+        radii = None
+        if described["radii"] is not None:
+            radii = np.array([np.inf if r is None else r for r in described["radii"]])
         return cls(**(rest | {"cell": LabelCell(**described["cell"]), "radii": radii}))
 
 
-def label_cell(cell: LabelCell, task: ImageTask, folder: Path | None = None) -> CellResult:
+def label_cell(
+    cell: LabelCell,
+    task: ImageTask,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> CellResult:
     """Train, attack and look into one cell, or take it from `folder` if it is there."""
-    from featavg.experiments.images import ATTACK
-
-    protocol = PROTOCOLS[cell.data]
-    words = (asdict(cell), asdict(protocol), NETWORKS[cell.network], repr(ATTACK), BUDGET, VERSION)
-    key = fingerprint([task.train.fine, task.test.fine, task.groups], *words)
     path = None if folder is None else folder / cell.file
+    key = cell_key(cell, task)
 
     def measured() -> dict[str, Any]:
-        return _measured(cell, small_task(task, protocol), protocol).to_json()
+        # A network that a preset trains lies beside the table, where other experiments find it too.
+        beside = None if folder is None else folder.parent
+        return replace(_measured(cell, task, beside, progress), commit=commit()).to_json()
 
-    return CellResult.from_json(kept_values(path, key, measured))
-
-
-def small_task(task: ImageTask, protocol: CellProtocol) -> ImageTask:
-    """The first images of a task, as many as the protocol takes."""
-    return replace(
-        task,
-        train=task.train[slice(0, protocol.train)],
-        test=task.test[slice(0, protocol.test)],
-    )
+    return replace(CellResult.from_json(kept_values(path, key, measured)), key=key)
 
 
-def trained_cell(cell: LabelCell, task: ImageTask, protocol: CellProtocol) -> nn.Module:
-    """The trained network of a cell."""
+def cell_key(cell: LabelCell, task: ImageTask) -> str:
+    """A fingerprint of all that a cell depends on."""
+    from featavg.experiments.images import ATTACK
+
+    network = KINDS[cell.network]
+    words = [asdict(cell), asdict(cell.protocol), network, repr(ATTACK), BUDGET, VERSION]
+    if cell.preset is not None:
+        words.append(asdict(cell.recipe))
+    return fingerprint([task.train.fine, task.test.fine, task.groups], *words)
+
+
+def trained_cell(
+    cell: LabelCell,
+    task: ImageTask,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[nn.Module, float]:
+    """The trained network of a cell, and the seconds that its training took.
+
+    Args:
+        task: the whole of it.
+        folder: where a network that a preset trains is kept, or found done.
+    """
     from featavg.nets.torch.architecture import architecture
     from featavg.nets.torch.lipschitz import lipschitz, settle
+    from featavg.training.torch.image_network import train_images
     from featavg.training.torch.module import train_module
-    from featavg.training.torch.recipe import ImageRecipe
 
-    name, width = NETWORKS[cell.network]
+    if cell.preset is not None:
+        mark = f"-seed{cell.seed}" if cell.seed else ""
+        path = None if folder is None else folder / f"{cell.preset}-{cell.labels}{mark}"
+        made = train_images(
+            task, cell.labels, path, None, None, cell.recipe, progress, preset=cell.preset
+        )
+        return made.net, float(made.about["seconds"])
+    name, width = KINDS[cell.network]
+    task = cell.protocol.some_of(task)
     net = architecture(name, task, cell.labels, width).build(cell.seed)
     if cell.training == "1-Lipschitz":
         net = lipschitz(net, task.shape)
-    recipe = ImageRecipe(
-        protocol.epochs, protocol.batch, protocol.rate, crop=protocol.crop, seed=cell.seed
-    )
-    objective = _objective(cell.training, protocol)
-    return settle(train_module(net, task, cell.labels, recipe, objective=objective).net)
+    objective = _objective(cell.training, cell.protocol)
+    trained = train_module(net, task, cell.labels, cell.recipe, objective=objective)
+    return settle(trained.net), trained.seconds
 
 
 def _objective(training: str, protocol: CellProtocol) -> Objective:
@@ -195,12 +162,15 @@ def _objective(training: str, protocol: CellProtocol) -> Objective:
     return Adversarial(protocol.ball) if training == "adversarial" else CrossEntropy()
 
 
-def _measured(cell: LabelCell, task: ImageTask, protocol: CellProtocol) -> CellResult:
+def _measured(
+    cell: LabelCell, task: ImageTask, folder: Path | None, progress: Progress | None
+) -> CellResult:
     from featavg.experiments.images import attacked_images, coarse_model, minimal_radii
 
+    protocol = cell.protocol
+    net, trained = trained_cell(cell, task, folder, progress)
+    task = protocol.some_of(task)
     started = perf_counter()
-    net = trained_cell(cell, task, protocol)
-    trained = perf_counter()
     coarse = task.targets(task.test, "coarse")
     rows = attacked_images(task, protocol.attacked, seed=0)
     pixels = task.test.unit
@@ -214,8 +184,8 @@ def _measured(cell: LabelCell, task: ImageTask, protocol: CellProtocol) -> CellR
         radii=np.array([float(f"{radius:.5g}") for radius in radii]),
         robust_accuracy=float(robust_share(radii, [protocol.radius])[0]),
         **_looked_into(net, task, cell.labels),
-        train_seconds=trained - started,
-        attack_seconds=attacked - trained,
+        train_seconds=trained,
+        attack_seconds=attacked - started,
     )
 
 

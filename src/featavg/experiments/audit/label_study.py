@@ -11,20 +11,21 @@ import numpy as np
 
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
-from featavg.experiments.audit.label_cell import (
+from featavg.experiments.audit.label_cell import CellResult, label_cell
+from featavg.experiments.audit.label_protocol import (
+    KINDS,
     LABELS,
     NETWORKS,
     PROTOCOLS,
     TRAININGS,
-    CellResult,
+    CellProtocol,
     LabelCell,
-    label_cell,
 )
 from featavg.experiments.audit.sharing import SharingRow
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
-from featavg.progress import Progress
+from featavg.progress import Progress, part
 
 # How many seeds a data set gets unless told otherwise.
 SEEDS = {"digits": 5, "mnist": 3, "cifar10": 3}
@@ -56,6 +57,11 @@ class LabelRow:
     def name(self) -> str:
         """For tables."""
         return f"{self.data}, {self.network}, {self.training}"
+
+    @property
+    def protocol(self) -> CellProtocol:
+        """How its networks were trained and attacked."""
+        return self.coarse[0].cell.protocol
 
     @property
     def learnt(self) -> tuple[tuple[CellResult, CellResult], ...]:
@@ -163,10 +169,11 @@ class LabelTable(Result):
         )
 
     def contrasts(self) -> tuple[Contrast, ...]:
-        """Depth (two layers against a CNN) and width (narrow against wide)."""
+        """Depth (two layers, a CNN, a ResNet) and width (narrow against wide)."""
         pairs = {
             "depth": ("two-layer", "narrow CNN"),
             "width": ("narrow CNN", "wide CNN"),
+            "residual depth": ("wide CNN", "narrow ResNet-18"),
         }
         return tuple(
             contrast
@@ -179,6 +186,7 @@ class LabelTable(Result):
             other[0].gain / row.gain
             for row in self.pick(network=first)
             if (other := self.pick(row.data, second, row.training))
+            and other[0].protocol == row.protocol  # not more images for one of them
             and np.isfinite(other[0].gain / row.gain)
         ]
         if not ratios:
@@ -246,7 +254,7 @@ class LabelTable(Result):
         """Plain values; radii image by image stay in the cells' own files."""
         return {
             "protocols": {d: asdict(PROTOCOLS[d]) for d in {row.data for row in self.rows}},
-            "networks": {name: list(about) for name, about in NETWORKS.items()},
+            "networks": {name: list(about) for name, about in KINDS.items()},
             "rows": [_plain_row(row) for row in self.rows],
             "explanations": [_plain_values(asdict(each)) for each in self.explanations()],
             "contrasts": [_plain_values(asdict(each)) for each in self.contrasts()],
@@ -283,7 +291,8 @@ def label_table(
 
     Args:
         data: names of `PROTOCOLS`: digits, mnist, cifar10.
-        networks: names of `NETWORKS`.
+        networks: names of `NETWORKS`, or `narrow ResNet-18`, which on CIFAR-10 a preset trains on
+            all images when the training is cross-entropy: its networks lie beside `folder`.
         trainings: names of `TRAININGS`.
         seeds: how many per data set, counted from 0; see `SEEDS`.
         folder: one small JSON file per cell.
@@ -296,13 +305,15 @@ def label_table(
 
     counts = SEEDS | dict(seeds or {})
     names = [one_of("data", name, PROTOCOLS) for name in data]
-    networks = [one_of("networks", name, NETWORKS) for name in networks]
+    networks = [one_of("networks", name, KINDS) for name in networks]
     trainings = [one_of("trainings", name, TRAININGS) for name in trainings]
     if not names or not networks or not trainings:
         raise InputError("data", "or networks or trainings are none", "name at least one of each")
     if min(counts[name] for name in names) < 1:
         raise InputError("seeds", "are none", "give at least one")
     kinds = [(n, network, t) for n in names for network in networks for t in trainings]
+    for kind in kinds:  # refuse what cannot be trained before hours are spent on the rest
+        LabelCell(*kind, "coarse", 0)
     total = sum(2 * counts[name] for name, _, _ in kinds)
     tasks = {
         name: load_images(name, data_dir=None if data_dir is None else Path(data_dir))
@@ -318,7 +329,8 @@ def label_table(
                 cell = LabelCell(name, network, training, labels, seed)
                 if progress is not None:
                     progress(done / total, cell.file.removesuffix(".json"))
-                results[labels].append(label_cell(cell, tasks[name], kept_in))
+                told = part(progress, done / total, (done + 1) / total)
+                results[labels].append(label_cell(cell, tasks[name], kept_in, told))
                 done += 1
         rows.append(
             LabelRow(name, network, training, tuple(results["coarse"]), tuple(results["fine"]))
@@ -355,7 +367,10 @@ def _plain_row(row: LabelRow) -> dict[str, Any]:
     about["pairs_left_out"] = row.left_out
     for labels in LABELS:
         cells: tuple[CellResult, ...] = getattr(row, labels)
-        about[labels] = {f: [_number(getattr(cell, f)) for cell in cells] for f in fields}
+        values: dict[str, Any] = {f: [_number(getattr(c, f)) for c in cells] for f in fields}
+        # By these a recorded cell is known again, see `restore_cells`.
+        values |= {f: [getattr(c, f) for c in cells] for f in ("layer", "key", "commit")}
+        about[labels] = values
     return about
 
 

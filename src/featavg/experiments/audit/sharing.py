@@ -34,19 +34,27 @@ class SharingRow:
     tick: str = ""
 
     @property
+    def told(self) -> bool:
+        """Whether every network had a layer where A is well defined."""
+        return bool(np.isfinite([*self.coarse, *self.fine, *self.nulls]).all())
+
+    @property
     def gap(self) -> float:
-        """The smallest with coarse labels minus the largest with fine ones; positive: no overlap."""
-        return min(self.coarse) - max(self.fine)
+        """The smallest with coarse labels minus the largest with fine ones; positive: no overlap.
+
+        NaN where the statistic cannot tell.
+        """
+        return min(self.coarse) - max(self.fine) if self.told else float("nan")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values; None where no layer has a valid null."""
         return {
             "name": self.name,
-            "coarse": list(self.coarse),
-            "fine": list(self.fine),
-            "nulls": list(self.nulls),
+            "coarse": [_number(value) for value in self.coarse],
+            "fine": [_number(value) for value in self.fine],
+            "nulls": [_number(value) for value in self.nulls],
             "layer": self.layer,
-            "gap": self.gap,
+            "gap": _number(self.gap),
         }
 
 
@@ -66,8 +74,11 @@ class SharingStudy(Result):
                 title, means, role, [min(each) for each in values], [max(each) for each in values]
             )
 
+        # A bar of a network that has no valid layer would read as decoupled.
+        told = [row for row in self.rows if row.told]
+
         def bars(name: str) -> Bars:
-            rows = [row for row in self.rows if row.panel == name]
+            rows = [row for row in told if row.panel == name]
             both = (
                 bar(rows, "coarse", "averaged", "coarse labels"),
                 bar(rows, "fine", "decoupled", "fine labels"),
@@ -80,7 +91,7 @@ class SharingStudy(Result):
             "The shared gradient tells averaged from decoupled networks",
             "Shared gradient A of the coarse decision, mean and range over seeds, of networks trained with "
             "coarse and with fine labels. 1 is one sensitive direction for a whole class.",
-            tuple(bars(name) for name in dict.fromkeys(row.panel for row in self.rows)),
+            tuple(bars(name) for name in dict.fromkeys(row.panel for row in told)),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -126,3 +137,7 @@ def network_sharing(
     right = margin > 0
     groups = task.positive_clusters.astype(int)
     return shared_gradient(gradient[right], points.clusters[right], groups, 20, 20, seed)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

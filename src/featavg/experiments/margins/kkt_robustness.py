@@ -118,7 +118,7 @@ def kkt_radius(
     >>> fa.kkt_radius(clusters=(4,))
     first layers, small start: median radii ...
     """
-    near, far, right = [], [], []
+    columns: tuple[list[tuple[float, ...]], ...] = ([], [], [])
     for i, k in enumerate(clusters):
         rows = []
         for seed in seeds if k == clusters[-1] else seeds[:2]:
@@ -130,9 +130,9 @@ def kkt_radius(
             median = float(np.median(exact.certified))
             share = accuracy(net, run.task.sample(FRESH_POINTS, seed)).value
             rows.append((median / math.sqrt(D / k), length / math.sqrt(4 * D / k), share))
-        for column, values in zip((near, far, right), zip(*rows, strict=True), strict=True):
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
             column.append(values)
-    return KKTRadius(layers, start, tuple(clusters), tuple(near), tuple(far), tuple(right))
+    return KKTRadius(layers, start, tuple(clusters), *map(tuple, columns))
 
 
 def universal_length(net: TwoLayer, task: MultiCluster, seed: int) -> float:

@@ -41,8 +41,9 @@ class ImageNetwork:
     Attributes:
         net: takes pixels in [0, 1] and returns a logit for each class.
         labels: "coarse" or "fine".
-        about: architecture, recipe, task, test accuracy, history of the training, seconds, and the
-            version and threads of torch, on which the last bits depend.
+        about: architecture, recipe, task, test accuracy, history of the training, seconds, the
+            precision that was really used, and the version and threads of torch, on which the last
+            bits depend.
     """
 
     net: nn.Module
@@ -139,6 +140,7 @@ def _train_new(
         "test_accuracy": accuracy(logits, task, labels),
         "history": trained.history,
         "seconds": round(trained.seconds, 1),
+        "precision": trained.precision,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
     }

@@ -26,16 +26,18 @@ from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
 from featavg.training.torch.objectives import CrossEntropy, Objective
+from featavg.training.torch.precision import used_precision
 from featavg.training.torch.recipe import ImageRecipe
 
 
 @dataclass(frozen=True)
 class TrainedModule:
-    """A trained network and what is known about its training."""
+    """A trained network and what is known about its training; `precision` is what was really used."""
 
     net: nn.Module
     history: list[dict[str, float]] = field(default_factory=list)
     seconds: float = 0.0
+    precision: str = "float32"
 
 
 def train_module(
@@ -75,14 +77,14 @@ def train_module(
                 if checkpoint is not None and checkpoint.due():
                     run.save(checkpoint)
                 if stop_after is not None and run.step >= stop_after:
-                    return TrainedModule(net, run.history, run.seconds)
+                    return TrainedModule(net, run.history, run.seconds, run.precision)
             run.close_epoch()
     if checkpoint is not None:
         run.save(checkpoint)
     if progress is not None:
         progress(1.0, run.line())
     net.eval()
-    return TrainedModule(net, run.history, run.seconds)
+    return TrainedModule(net, run.history, run.seconds, run.precision)
 
 
 def check_device(device: str) -> None:
@@ -129,11 +131,14 @@ class _Run:
         _check_width(net, task, labels)
         if recipe.small:
             _check_small(net, task.shape[0], recipe.small)
+        self.precision = used_precision(recipe.precision, device)
         self.name = fingerprint(
             [task.train.pixels[:64], targets, *arrays_of(net).values()],
             labels,
             asdict(recipe),
             flips,
+            # Begun on a CPU with bfloat16 and resumed on one without, a run would mix the two.
+            *([] if self.precision == recipe.precision else [self.precision]),
             *([] if objective == CrossEntropy() else [repr(objective)]),
         )
         self.net = net.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -165,7 +170,7 @@ class _Run:
         if self.recipe.small and self.share < self.recipe.small_share:
             x = functional.interpolate(x, size=self.recipe.small, mode="area")
             x = x.contiguous(memory_format=torch.channels_last)
-        mixed = self.recipe.precision == "bfloat16"
+        mixed = self.precision == "bfloat16"
         with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=mixed):
             loss, logits = self.objective(self.net, x, y)
         self.optimizer.zero_grad(set_to_none=True)

@@ -25,7 +25,8 @@ class ImageRecipe:
         crop: shifts of up to so many pixels.
         small: if not 0, the first `small_share` of all steps sees images scaled to so many pixels:
             twice the speed at 20 instead of 32, for next to no accuracy.
-        precision: bfloat16 is autocast, about twice as fast on CPUs that have it.
+        precision: bfloat16 is autocast, about twice as fast on CPUs that have it; on others float32 is
+            used instead, and said.
 
     >>> import featavg as fa
     >>> fa.ImageRecipe(epochs=2).batch
