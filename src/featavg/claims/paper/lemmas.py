@@ -60,8 +60,8 @@ def activity(settings: ClaimSettings) -> Evidence:
         finding=(
             f"Not from the first step on: a random neuron is active on {own[0].mean():.0%} of its "
             f"class at first and on {own[1].mean():.1%} after one step of the paper. From step "
-            f"{int(settled.max())} on (worst seed) every neuron is active on all of it; in the "
-            "theorem's regime it is so at all times from 1/η on."
+            f"{int(settled.max())} on (worst seed) every neuron is active on all of it. In the theorem's "
+            f"regime the smallest share at any time from 1/η on is {min(whole):.1%}."
         ),
     )
 

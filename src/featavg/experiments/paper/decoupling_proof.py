@@ -79,6 +79,11 @@ class DecouplingLemmas(Result):
         """The ratio called `name` for each k and seed."""
         return np.array([[self.ratios(run)[name] for run in row] for row in self.runs])
 
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """Lemma 12's epsilon for each k."""
+        return tuple(epsilon(row[0].k, row[0].n, row[0].d) for row in self.runs)
+
     @staticmethod
     def ratios(run: TheoremRun) -> dict[str, float]:
         """Measured over allowed, for one run."""
@@ -130,8 +135,7 @@ class DecouplingLemmas(Result):
         """Every ratio, and epsilon."""
         names = self.ratios(self.runs[0][0])
         plain: dict[str, Any] = {name: self.table(name).tolist() for name in names}
-        small = [epsilon(row[0].k, row[0].n, row[0].d) for row in self.runs]
-        return plain | {"clusters": list(self.clusters), "epsilon": small}
+        return plain | {"clusters": list(self.clusters), "epsilon": list(self.epsilons)}
 
     def summary(self) -> str:
         """The worst ratio of each lemma."""
