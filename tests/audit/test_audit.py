@@ -207,6 +207,7 @@ def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
         result.verdict.value,
         "What would help",
         "NC1",
+        "twin with fine labels</th>",
         "radii-by-subclass",
         "permutation",
     ):
@@ -221,6 +222,7 @@ def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
     assert any("was not measured" in line for line in alone.remedies)
     alone_page = fa.write_audit(alone, tmp_path / "alone").read_text()
     assert "<code>fa.retrain</code>" in alone_page
+    assert "twin with fine labels</th>" not in alone_page
 
 
 @pytest.mark.usefixtures("without_gains")

@@ -10,8 +10,11 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.experiments.audit.classifier import classifier  # noqa: E402
 from featavg.experiments.audit.run import audit  # noqa: E402
+from featavg.nets.torch.inference import unchanged  # noqa: E402
+from featavg.nets.torch.randomness import devices_of, graphics  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402
 
 torch.set_num_threads(1)
@@ -327,3 +330,21 @@ def test_the_twin_of_a_two_layer_module_is_the_same_function(weights, digits):
     with torch.no_grad():
         expected = subject.module((torch.from_numpy(x[:9]) - 0.25) / 0.5).numpy()
     assert np.allclose(subject.exact(x[:9].reshape(9, -1).astype(float)), expected, atol=1e-4)
+
+
+def test_nothing_asks_a_network_on_another_device_with_tensors_of_the_cpu():
+    """Torch's device `meta` has shapes and no numbers; mixed with the CPU it raises as a GPU would."""
+    from featavg.experiments.audit.remedies import _replace_last
+    from featavg.training.torch.module import _check_small, _check_width
+
+    task = load_images("digits")
+    layers = (nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 2))
+    net = nn.Sequential(*layers).to("meta")
+    _replace_last(net, 10, task)
+    assert net[-1].weight.device.type == "meta"
+    _check_width(net, task, "fine")
+    _check_small(net, 1, 6)
+    assert devices_of(net) == [torch.device("meta")]
+    assert graphics([torch.device("cpu"), torch.device("cuda", 1)]) == [torch.device("cuda", 1)]
+    with unchanged(net):
+        assert not net.training

@@ -69,14 +69,14 @@ TEN = np.repeat([1, 0], 5)
 
 
 def small_heads(monkeypatch):
-    monkeypatch.setattr(heads, "resnet20_features", lambda settings: cluster_features(TEN))
+    for name in ("resnet20_features", "resnet18_features"):
+        monkeypatch.setattr(heads, name, lambda settings: cluster_features(TEN))
     monkeypatch.setattr(heads, "RADIUS_POINTS", 8)
 
 
 def heads_shuffled(monkeypatch):
-    monkeypatch.setattr(
-        heads, "resnet20_features", lambda settings: shuffled(cluster_features(TEN))
-    )
+    for name in ("resnet20_features", "resnet18_features"):
+        monkeypatch.setattr(heads, name, lambda settings: shuffled(cluster_features(TEN)))
 
 
 def superclasses_are(change):
@@ -259,6 +259,7 @@ TORCH = ("torch",)
 ROWS = (
     Sabotage("images-digits", DEALT_OUT, digits_shuffled, small_digits),
     Sabotage("figure-2-cifar10", DEALT_OUT, heads_shuffled, small_heads),
+    Sabotage("figure-2-cifar10-resnet18", DEALT_OUT, heads_shuffled, small_heads),
     Sabotage("figure-2-cifar10-radii", DEALT_OUT, heads_shuffled, small_heads),
     Sabotage(
         "cifar100-superclasses",

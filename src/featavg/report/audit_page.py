@@ -64,9 +64,7 @@ def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]
     return template.render(
         audit=audit,
         role=SYMBOLS[audit.verdict],
-        rows=[
-            row for row in audit.rows() if row[0] not in ("verdict", "why")
-        ],  # the title says them
+        rows=_rows(audit),
         collapse=_collapse_rows(audit),
         comparison=audit.comparison(),
         pictures=pictures,
@@ -74,6 +72,13 @@ def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]
         rule=RULE,
         **report.look(bool(pictures)),
     )
+
+
+def _rows(audit: Audit) -> list[tuple[str, str, str]]:
+    """Name, finding and what the twin has there; of a lone network the title says the verdict."""
+    other = {} if audit.twin is None else dict(audit.twin.rows())
+    said = ("why",) if other else ("verdict", "why")
+    return [(name, text, other.get(name, "–")) for name, text in audit.rows() if name not in said]
 
 
 def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ from featavg.experiments.audit.gain import FeatureGain, measured_gain
 from featavg.experiments.audit.labels import audit_data
 from featavg.nets.torch.inference import unchanged
 from featavg.nets.torch.outputs import unwrapped
-from featavg.nets.torch.spy import watch
+from featavg.nets.torch.randomness import own_randomness
+from featavg.nets.torch.spy import device_of, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.training.heads import HeadRecipe, lost_classes, train_head
@@ -127,7 +128,9 @@ def rehead(
     head = train_head(features, data.fine, data.groups, "fine", recipe or HeadRecipe(), seed)
     gain = measured_gain(features, data.fine, data.groups, seed, progress=part(progress, 0.6, 1.0))
     like = next((p for p in subject.module.parameters() if p.is_floating_point()), None)
-    layers = from_two_layer(head).to(torch.float32 if like is None else like.dtype)
+    layers = from_two_layer(head).to(
+        device_of(subject.module), torch.float32 if like is None else like.dtype
+    )
     module = Reheaded(copy.deepcopy(subject.module), layers)
     module.train(subject.module.training)
     return Rehead(module, head, data.groups, gain, lost_classes(head, features, data.fine))
@@ -235,16 +238,18 @@ def retrain(
     if not isinstance(model, nn.Module):
         raise InputError("model", f"is a {type(model).__name__}", "give a torch.nn.Module")
     fresh = copy.deepcopy(model)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    device = device_of(model)
+    with own_randomness(seed, device):
         _replace_last(fresh, task.outputs(labels), task)
         for layer in fresh.modules():
             reset = getattr(layer, "reset_parameters", None)
             if callable(reset):
                 reset()
-    net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh))
+    net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh)).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)
-    return train_module(net, task, labels, how, progress=progress, objective=objective).net
+    return train_module(
+        net, task, labels, how, progress=progress, device=str(device), objective=objective
+    ).net
 
 
 class _Shift(nn.Module):
@@ -279,7 +284,7 @@ class _FirstOutput(nn.Module):
 def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:
     """Give the last linear layer another number of outputs."""
     with unchanged(net):
-        _, seen = watch(net, torch.zeros(2, *task.shape).requires_grad_())
+        _, seen = watch(net, torch.zeros(2, *task.shape, device=device_of(net)).requires_grad_())
     for parent in net.modules():
         for name, layer in parent.named_children():
             if isinstance(layer, nn.Linear) and seen.weight is layer.weight:

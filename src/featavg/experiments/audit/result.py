@@ -144,6 +144,7 @@ class Audit(Result):
         rows = [
             ("verdict", self.verdict.value),
             ("why", self.judgement.reason),
+            ("shared gradient", self._shared_text()),
             ("accuracy", str(self.accuracy)),
             ("worst sub-class", f"{name}: {accuracy}"),
         ]
@@ -173,6 +174,12 @@ class Audit(Result):
             text = f"{self.discovery.method}, {self.discovery.clusters_per_class} per class ({how})"
             rows.append(("sub-classes", f"discovered in {self.discovery.where}: {text}"))
         return rows
+
+    def _shared_text(self) -> str:
+        if self.layer is None:
+            return "not defined at any layer"
+        a = self.layer.shared
+        return f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.layer.layer}, null {a.null:.2f}"
 
     def _radius_text(self) -> str:
         text = f"{_number(self.radii.median)} {self.radii.unit}, attack of {self.radii.gradients} gradients"

@@ -46,12 +46,10 @@ class Architecture:
 
     def build(self, seed: int = 0) -> nn.Module:
         """The network with the random weights of `seed`."""
-        import torch
-
         from featavg.nets.torch.image_nets import ConvNet, cifar_resnet, resnet18, two_layer_net
+        from featavg.nets.torch.randomness import own_randomness
 
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with own_randomness(seed):
             if self.name in ("resnet20", "resnet32"):
                 return cifar_resnet(int(self.name[-2:]))
             if self.name == "resnet18":

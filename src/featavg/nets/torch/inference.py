@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from featavg.nets.torch.randomness import devices_of, graphics
+
 _PAIRS = (("conv1", "bn1"), ("conv2", "bn2"))
 
 
@@ -66,7 +68,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def unchanged(module: nn.Module) -> Iterator[None]:
     """Evaluation mode inside; afterwards every mode and torch's random state are as before."""
     modes = [(part, part.training) for part in module.modules()]
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=graphics(devices_of(module))):
         module.eval()
         try:
             yield

@@ -17,6 +17,7 @@ from torch import nn
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.torch.randomness import own_randomness
 from featavg.progress import Progress, silent
 from featavg.storage.cache import kept_arrays
 from featavg.training.checkpoint import Checkpoint, fingerprint
@@ -127,8 +128,7 @@ def _start(task: ImageTask, recipe: DenseRecipe) -> nn.Sequential:
     """Flat images in, a logit for each fine class out."""
     layers: list[nn.Module] = [nn.Flatten()]
     sizes = (int(np.prod(task.shape)), *recipe.hidden, task.outputs("fine"))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
+    with own_randomness(recipe.seed):
         for inputs, neurons in pairwise(sizes):
             layer = nn.Linear(inputs, neurons)
             deviation = math.sqrt(2.0 / inputs)

@@ -22,6 +22,8 @@ from torch.nn import functional
 
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
+from featavg.nets.torch.randomness import own_randomness
+from featavg.nets.torch.spy import device_of
 from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
@@ -103,10 +105,9 @@ def check_device(device: str) -> None:
 @contextlib.contextmanager
 def _own_randomness(seed: int, run: _Run) -> Iterator[None]:
     """Dropout and the like draw from torch's one generator: lend it a seed, then give it back."""
-    with torch.random.fork_rng(devices=[]):
-        if run.generator is None:
-            torch.manual_seed(seed)
-        else:
+    with own_randomness(seed, run.device):
+        # A checkpoint holds the CPU's generator alone: on a GPU, a resumed run has other dropouts.
+        if run.generator is not None:
             torch.set_rng_state(run.generator)
         yield
 
@@ -275,7 +276,7 @@ def _groups(net: nn.Module, recipe: ImageRecipe) -> list[dict[str, Any]]:
 def _check_width(net: nn.Module, task: ImageTask, labels: str) -> None:
     net.eval()
     with torch.no_grad():
-        out = net(torch.zeros(1, *task.shape))
+        out = net(torch.zeros(1, *task.shape, device=device_of(net)))
     if out.shape != (1, task.outputs(labels)):
         raise InputError(
             "net",
@@ -287,7 +288,7 @@ def _check_width(net: nn.Module, task: ImageTask, labels: str) -> None:
 def _check_small(net: nn.Module, channels: int, size: int) -> None:
     try:
         with torch.no_grad():
-            net(torch.zeros(1, channels, size, size))
+            net(torch.zeros(1, channels, size, size, device=device_of(net)))
     except RuntimeError as error:
         raise InputError(
             "small",
