@@ -15,6 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 # Whose findings the README quotes: what averaging is, what it costs, and what became of it on images.
 QUOTED = ("figure-2a-averaged", "figure-2b-decoupled", "figure-3-left", "figure-3-cifar10")
+# Of several claims.
+PLURAL = {
+    "holds": "hold",
+    "holds in part": "hold in part",
+    "fails": "fail",
+    "undecided": "undecided",
+    "not run": "not run",
+}
 
 
 def blocks() -> dict[str, str]:
@@ -22,7 +30,7 @@ def blocks() -> dict[str, str]:
     recorded = json.loads((ROOT / "docs" / "verdicts.json").read_text(encoding="utf-8"))
     claims = {claim["id"]: claim for claim in recorded["claims"]}
     counts = Counter(claim["verdict"] for claim in claims.values())
-    listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    listed = ", ".join(f"{count} {PLURAL[verdict]}" for verdict, count in counts.most_common())
     failing = [f"`{name}`" for name, claim in claims.items() if claim["verdict"] == "fails"]
     first = f"**{len(claims)} claims: {listed}** (featavg {recorded['version']})."
     if failing:

@@ -188,7 +188,10 @@ def _statements(statements: list[dict[str, Any]], claims: dict[str, dict[str, An
         lines += [f"## {document}", "", "| place | in our words | claims and verdicts |"]
         lines.append("|---|---|---|")
         for row in rows:
-            links = (chip(claims[name], words=name) for name in row["claims"])
+            links = (
+                chip(claims[name], words=name) if name in claims else code(name)
+                for name in row["claims"]
+            )
             checked = "<br>".join(links) or cell(row["reason"])
             lines.append(f"| {cell(row['place'])} | {cell(row['words'])} | {checked} |")
         lines.append("")

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.claims.images import attacks, audit, curves, digits, heads, labels
+from featavg.claims.images import attacks, audit, curves, digits, heads, labels, protocols
 from featavg.data.clusters import MultiCluster
 from featavg.experiments import audit as audit_experiments
 from featavg.experiments import images as image_experiments
@@ -28,6 +28,7 @@ from featavg.experiments.images import (
     AttackComparison,
     FeatureSet,
     ImageCurves,
+    pgd_protocols,
     study_superclasses,
 )
 from featavg.experiments.images.decision_curve import DecisionCurve
@@ -137,6 +138,32 @@ def pairs_moved_by(shift: float):
     return patch
 
 
+def published_are_in(unit: str):
+    """Curves that agree with the published ones when radii are in `unit`, and else are far off."""
+
+    def row(protocol, each):
+        away = 0.0 if each == unit else -40.0
+        paper = PUBLISHED_CURVES["cifar10"]
+        percent = {
+            m: tuple(np.interp(pgd_protocols.RADII, paper["radii"], paper[m]) + away)
+            for m in ("coarse", "fine")
+        }
+        return pgd_protocols.ProtocolRow(protocol.name, each, 1.0, percent)
+
+    rows = tuple(row(p, each) for p in pgd_protocols.PROTOCOLS for each in p.units)
+    study = pgd_protocols.ProtocolStudy(rows, {"coarse": 97.0, "fine": 98.0}, 200)
+
+    def patch(monkeypatch):
+        from featavg.training.torch import image_network
+
+        monkeypatch.setattr(protocols, "data_needed", lambda *_: None)
+        monkeypatch.setattr(image_network, "train_images", lambda *_, **__: study)
+        monkeypatch.setattr(type(study), "net", None, raising=False)
+        monkeypatch.setattr(image_experiments, "published_protocols", lambda *_: study)
+
+    return patch
+
+
 def our_radii_times(factor: float):
     """An attack whose radii are `factor` times those of the best opponent."""
     best = np.linspace(0.5, 2.0, 200)
@@ -242,6 +269,13 @@ ROWS = (
     ),
     Sabotage("figure-3-mnist", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
     Sabotage("figure-3-cifar10", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
+    Sabotage(
+        "figure-3-cifar10-protocol",
+        "the published radii are pixels",
+        published_are_in("pixels"),
+        published_are_in("normalised by 0.2"),
+        needs=TORCH,
+    ),
     Sabotage(
         "image-attacks",
         "our radii are 5% too long",

@@ -12,7 +12,12 @@ from featavg.commands.data import register as register_data  # noqa: E402
 from featavg.commands.images import register as register_images  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.images import curves  # noqa: E402
+from featavg.experiments.images import (  # noqa: E402
+    USUAL_UNIT,
+    curves,
+    pgd_protocols,
+    published_protocols,
+)
 from featavg.experiments.images.curves import (  # noqa: E402
     CurveSettings,
     adaptive,
@@ -21,6 +26,8 @@ from featavg.experiments.images.curves import (  # noqa: E402
 )
 from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
 from featavg.experiments.images.foolbox_comparison import AttackComparison, compare_attacks  # noqa: E402
+from featavg.figures import matplotlib_figure  # noqa: E402
+from featavg.robustness.attacks.pgd import beginnings  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402
 from featavg.training.torch.recipe import ImageRecipe  # noqa: E402
 
@@ -204,3 +211,55 @@ def test_bad_input_is_one_sentence(words, tmp_path, capsys, monkeypatch):
     assert main(words) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_protocols_are_compared_with_the_published_curves_and_kept(trained, tmp_path, monkeypatch):
+    task, nets, _ = trained
+    study = published_protocols(nets, task, images=30, folder=tmp_path)
+    assert len(study.rows) == 8
+    plain = study.rows[0]
+    assert plain.residual("coarse")[0] == pytest.approx(plain.percent["coarse"][0] - 94.5)
+    # A radius in smaller units is a smaller ball: fewer images flip.
+    small = next(row for row in study.rows if row.unit == USUAL_UNIT)
+    assert all(
+        a >= b for a, b in zip(small.percent["coarse"], plain.percent["coarse"], strict=True)
+    )
+    # So are steps that do not reach the radius; both shrink the ball.
+    short = next(row for row in study.rows if "quarter" in row.protocol)
+    assert short.percent["coarse"][-1] >= plain.percent["coarse"][-1]
+    assert study.nearest(full_steps=True).protocol != short.protocol
+    assert study.nearest().distance == min(row.distance for row in study.rows)
+    monkeypatch.setattr(pgd_protocols, "_attacked", lambda *_: 1 / 0)
+    again = published_protocols(nets, task, images=30, folder=tmp_path)
+    assert again.to_json() == study.to_json()
+    matplotlib_figure.render(study.figure())
+    assert "points from the published curves" in repr(study)
+
+
+def test_the_coarse_label_is_attacked_as_its_cross_entropy_would_be(trained):
+    """With two classes the margin of `probability` and -log of its share have parallel gradients."""
+    task, nets, _ = trained
+    model = curves.coarse_model(nets["fine"], task, "fine", "probability").shaped(
+        task.test.unit[:5]
+    )
+    x = model.rows(task.test.unit[:5])
+    label = model.decision.labels(task.targets(task.test, "coarse")[:5])
+    _, _, margin = model.descend(x, label, np.full(5, -1))
+    pixels = torch.from_numpy(task.test.unit[:5]).requires_grad_()
+    groups = torch.from_numpy(task.groups)
+    shares = torch.stack(
+        [nets["fine"](pixels).softmax(1)[:, groups == g].sum(1) for g in (0, 1)], dim=1
+    )
+    truth = torch.from_numpy(task.targets(task.test, "coarse")[:5])
+    (loss,) = torch.autograd.grad(shares[torch.arange(5), truth].log().sum(), pixels)
+    loss = loss.reshape(5, -1).numpy()
+    cosine = (loss * margin).sum(1) / np.linalg.norm(loss, axis=1) / np.linalg.norm(margin, axis=1)
+    assert cosine == pytest.approx(np.ones(5), abs=1e-3)
+
+
+def test_a_random_start_is_not_the_point_itself():
+    x, radius = np.zeros((3, 8)), np.full(3, 2.0)
+    assert [float(np.abs(b).max()) for b in beginnings(x, radius, "l2", 1, (), 0)] == [0.0]
+    (begin,) = beginnings(x, radius, "l2", 1, (), 0, random_start=True)
+    lengths = np.linalg.norm(begin, axis=1)
+    assert np.all((lengths > 0.5) & (lengths <= 2.0))

@@ -298,7 +298,15 @@ SUPPORT = MarginSettings(
     network=WIDER,
     threads=1,
     batch=20,
-    support=SupportRule(share=0.05, least=10, spare=1.5, passes=6),
+    support=SupportRule(
+        step="gradient", share=0.05, least=10, spare=1.5, passes=6, first_share=0.01, first_passes=3
+    ),
+)
+IMPLICIT = replace(
+    SUPPORT,
+    support=SupportRule(
+        share=0.05, least=30, passes=4, heaviest=20, first_share=0.1, first_until=-1
+    ),
 )
 
 
@@ -331,9 +339,11 @@ def test_the_support_holds_the_loss() -> None:
     assert inside - losses[lightest] / losses.sum() < 1 - 1e-3, "one sample too many"
 
 
-@pytest.fixture(scope="module")
-def support_run(tmp_path_factory: pytest.TempPathFactory) -> MarginRun:
-    return fit(tmp_path_factory.mktemp("support"), SUPPORT, digits(100), epochs=60)
+@pytest.fixture(scope="module", params=[SUPPORT, IMPLICIT], ids=["gradient", "implicit"])
+def support_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> MarginRun:
+    return fit(tmp_path_factory.mktemp("support"), request.param, digits(100), epochs=60)
 
 
 def test_rounds_over_the_support_never_raise_the_loss_after_the_fit(support_run) -> None:
@@ -348,7 +358,9 @@ def test_rounds_over_the_support_never_raise_the_loss_after_the_fit(support_run)
 
 def test_a_round_that_forgets_others_is_undone(support_run) -> None:
     """The support is the one heaviest sample, and long steps for it alone cost the others."""
-    alone = replace(SUPPORT, support=SupportRule(share=0.9, spare=1.0, least=1, passes=6))
+    alone = replace(
+        SUPPORT, support=SupportRule(step="gradient", share=0.9, spare=1.0, least=1, passes=6)
+    )
     run = replace(support_run, settings=alone, rate=10.0)
     result = play_round(run, images_of(digits(100)))
     assert result.support < 5
@@ -363,8 +375,8 @@ def test_a_round_that_forgets_others_is_undone(support_run) -> None:
 
 
 def test_a_support_run_resumes_to_the_same_bits(support_run, tmp_path: Path) -> None:
-    fit(tmp_path, SUPPORT, digits(100), epochs=20)
-    parts = fit(tmp_path, SUPPORT, digits(100), epochs=60)
+    fit(tmp_path, support_run.settings, digits(100), epochs=20)
+    parts = fit(tmp_path, support_run.settings, digits(100), epochs=60)
     for name, array in support_run.params.items():
         assert array.tobytes() == parts.params[name].tobytes()
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from featavg.nets.torch.margin_cnn import MarginCNN  # noqa: E402
 from featavg.training.controllers.loss_based import LossBased  # noqa: E402
 from featavg.training.margin_network import attempt as attempts  # noqa: E402
-from featavg.training.margin_network import epoch, support  # noqa: E402
+from featavg.training.margin_network import epoch, support, support_steps  # noqa: E402
 from featavg.training.margin_network.epoch import ImageTensors, Measured  # noqa: E402
 from featavg.training.margin_network.network_pass import ROUND_OFF, PassActivations  # noqa: E402
 from featavg.training.margin_network.run import MarginRun  # noqa: E402
@@ -40,6 +40,7 @@ def plain_forward(params, x):
 @pytest.fixture
 def _plain(monkeypatch):
     monkeypatch.setattr(epoch, "forward", plain_forward)
+    monkeypatch.setattr(epoch, "outputs_of", lambda params, x: plain_forward(params, x).outputs)
 
 
 @pytest.mark.usefixtures("_plain")
@@ -93,10 +94,11 @@ def test_the_support_is_the_fewest_that_hold_the_loss():
 @pytest.mark.parametrize("rose", [True, False])
 def test_a_pass_over_the_support_is_undone_if_its_loss_rose(monkeypatch, rose: bool):
     rule = LossBased(0.1)
-    run = MarginRun(SETTINGS, {}, 0.0, None, rate=0.3)
     before, after = (Measured(np.array([v]), np.zeros(1)) for v in (-1.0, -2.0))
     params = {"w": torch.ones(1)}
-    trainer = support._Trainer(run, images([0.0]), params, 0.3, before=before)
+    trainer = support_steps.SupportSteps(
+        images([0.0]), params, 0.3, SupportRule(step="gradient"), batch=1, before=before
+    )
     monkeypatch.setattr(trainer, "_descend", lambda trial, *rest: trial["w"].add_(1.0) is not None)
     limits = []
 
@@ -104,26 +106,60 @@ def test_a_pass_over_the_support_is_undone_if_its_loss_rose(monkeypatch, rose: b
         limits.append(limit)
         return None if rose else after
 
-    monkeypatch.setattr(support, "measure", look)
-    trainer.loss_based(np.arange(1), rule)
+    monkeypatch.setattr(support_steps, "measure", look)
+    trainer.gradient(np.arange(1), rule)
     assert limits == [-1.0]
     assert trainer.rate == pytest.approx(0.3 / rule.shrink if rose else 0.3 * rule.grow)
     assert float(trainer.params["w"][0]) == (1.0 if rose else 2.0)
     assert trainer.before is (before if rose else after)
 
 
-@pytest.mark.parametrize("fitted", [True, False])
-def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(monkeypatch, fitted: bool):
-    run = MarginRun(SETTINGS, {}, -3.0, np.zeros(2), rate=0.3)
-    run.history.append({"errors": 0 if fitted else 1})
-    limits = []
-    monkeypatch.setattr(
-        support, "measure", lambda params, data, heaviest, limit: limits.append(limit)
+@pytest.mark.parametrize(("errors", "low"), [(0, True), (1, False)])
+@pytest.mark.parametrize("step", ["implicit", "gradient"])
+def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(
+    monkeypatch, errors: int, low: bool, step: str
+):
+    """A look at three samples, of which one was left out and holds the loss."""
+    rule = SupportRule(step=step, least=2, spare=1.0, first_until=-9.0)
+    run = MarginRun(
+        replace(SETTINGS, support=rule), {}, -3.0, np.array([0.0, -1.0, -30.0]), rate=0.3
     )
-    monkeypatch.setattr(support._Trainer, "loss_based", lambda self, order, rule: None)
-    monkeypatch.setattr(support._Trainer, "constant", lambda self, order, rate: True)
-    support.play_round(run, images([0.0, 0.0]))
-    assert limits == [-3.0 if fitted else math.inf]
+    run.history.append({"errors": errors})
+    for name in ("implicit", "gradient"):
+        monkeypatch.setattr(support_steps.SupportSteps, name, lambda self, *given: None)
+    monkeypatch.setattr(support_steps.SupportSteps, "constant", lambda self, *given: True)
+    after = {-2.9: not low, -3.1: True}
+    for log_loss, counts in after.items():
+        losses = np.array([-50.0, -50.0, log_loss + np.log(3.0)])
+        look = Measured(losses, np.zeros(3))
+        monkeypatch.setattr(support, "measure", lambda params, data, look=look: look)
+        result = support.play_round(run, images([0.0, 0.0, 0.0]))
+        assert (result.measured is look) is counts
+        assert result.support == 2
+        assert result.outside == pytest.approx(1.0)
+        assert result.watched is None if not low else result.watched.tolist() == [2]
+
+
+def test_the_constant_rate_ends_at_a_loss_or_when_the_data_is_fitted():
+    rule = SupportRule(first_until=-2.0)
+    cases = {(-1.9, 1): False, (-2.1, 1): True, (-1.9, 0): True}
+    for (log10_loss, errors), low in cases.items():
+        run = MarginRun(replace(SETTINGS, support=rule), {}, log10_loss * math.log(10), None, 0.1)
+        assert support.is_low(run) is False, "before any look"
+        run.history.append({"errors": errors})
+        assert support.is_low(run) is low
+
+
+def test_who_came_to_matter_is_in_the_next_support():
+    run = MarginRun(SETTINGS, {}, -3.0, np.linspace(0.0, -50.0, 20), rate=0.3)
+    run.history.append({"errors": 0})
+    run.watched = np.array([3, 17])
+    rule = SupportRule(share=0.5, spare=1.0, least=4)
+    members, passes = support._members(run, rule, 20, low=True)
+    assert members.tolist() == [0, 1, 2, 3, 17]
+    assert passes == rule.passes
+    run.attempt = 1
+    assert support._members(run, rule, 20, low=True)[1] == rule.passes // 2
 
 
 def test_attempts_ahead_have_smaller_rates_and_orders_of_their_own(monkeypatch):

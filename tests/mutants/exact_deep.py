@@ -5,6 +5,7 @@ from tests.mutants import mutants_of, tests_in
 DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
 DEEP_WITNESS = tests_in("robustness/test_deep_witness.py")
 DEEP_BALL = tests_in("robustness/test_deep_ball.py")
+DEEP_CHAIN = tests_in("robustness/test_deep_chain.py")
 
 MUTANTS = [
     *mutants_of(
@@ -59,24 +60,108 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ball_bound.py",
+        "robustness/exact/deep/parabolas.py",
         (
             "0.5 * (c_right + c_left + root),",
             "0.5 * (c_right + c_left),",
             "parabolas below the activation",
             DEEP_BALL("test_parabolas_are_above_the_absolute_value"),
         ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/ball_form.py",
         (
-            "constant -= float(form.weight @ self.z**2) + multiplier * radius**2",
-            "constant -= float(form.weight @ self.z**2)",
+            "direct[split.neuron] += split.side * price",
+            "direct[split.neuron] += price",
+            "imposed signs are priced on the wrong side",
+            DEEP_BALL("test_the_gradient_is_that_of_the_bound"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/ball_bound.py",
+        (
+            "constant -= float(made.weight @ z**2) + multiplier * radius**2",
+            "constant -= float(made.weight @ z**2)",
             "the ball costs nothing",
             DEEP_BALL("test_the_bound_is_the_least_value_of_its_form"),
         ),
         (
-            "slope = form.linear - 2.0 * form.weight * self.z",
-            "slope = form.linear",
+            "slope = made.linear - 2.0 * made.weight * z\n",
+            "slope = made.linear\n",
             "parabolas have no slope in the centre",
             DEEP_BALL("test_the_bound_is_the_least_value_of_its_form"),
+        ),
+        (
+            "if value is None or _factor(made.multiplier * (1.0 - CONVEX), scaled) is None:",
+            "if value is None:",
+            "what is hardly convex is believed",
+            DEEP_BALL("test_convexity_is_asked_with_a_margin"),
+        ),
+        (
+            "return lowest - spread - self._rounding(functional, made, length)",
+            "return lowest - spread",
+            "rounding errors are not charged",
+            DEEP_BALL("test_rounding_errors_are_charged"),
+        ),
+        (
+            "return lowest - spread - self._rounding(functional, made, length)",
+            "return lowest - self._rounding(functional, made, length)",
+            "a point that is not the least one is believed to be",
+            DEEP_BALL("test_a_point_that_is_not_the_least_proves_less"),
+        ),
+        (
+            "charged += price * float(ball.errors[0][split.neuron])",
+            "pass",
+            "the rounding of imposed signs is not charged",
+            DEEP_BALL("test_rounding_errors_are_charged"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/activation_forms.py",
+        (
+            "exact = np.maximum(np.maximum(value_left, value_right), 0.0)",
+            "exact = np.maximum(value_left, value_right)",
+            "the kink itself is left out of the largest value",
+            DEEP_CHAIN("test_the_largest_values_of_forms_over_their_pieces"),
+        ),
+        (
+            "bent = a < 0",
+            "bent = a != 0",
+            "a convex form is largest at its vertex",
+            DEEP_CHAIN("test_the_largest_values_of_forms_over_their_pieces"),
+        ),
+        (
+            "t = np.clip(vertex, np.minimum(end, 0.0), np.maximum(end, 0.0))",
+            "t = vertex",
+            "a form is largest beyond the bounds of its neuron",
+            DEEP_CHAIN("test_the_largest_values_of_forms_over_their_pieces"),
+        ),
+        (
+            "soft = exact + rounding * np.log(total)",
+            "soft = exact - rounding * np.log(total)",
+            "maxima are rounded off downwards",
+            DEEP_CHAIN("test_the_largest_values_of_forms_over_their_pieces"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/chain.py",
+        (
+            "slope = np.where(lo[number] >= 0, 1.0, net.leak)",
+            "slope = np.where(lo[number] >= 0, 1.0, 0.0)",
+            "a neuron that is off has no leak",
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
+        ),
+        (
+            "h, shift = h + below[0], shift + below[1]",
+            "pass",
+            "skips are left out",
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
+        ),
+        (
+            "ends = hi if split.side > 0 else lo",
+            "ends = lo if split.side > 0 else hi",
+            "the wrong sign is imposed",
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
         ),
         (
             "ends[split.layer][split.neuron] = 0.0",
@@ -84,35 +169,98 @@ MUTANTS = [
             "an imposed sign decides nothing",
             DEEP_BALL("test_a_child_begins_where_its_parent_was"),
         ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/chain_form.py",
         (
-            "imposed[split.layer][split.neuron] += split.side * price",
-            "imposed[split.layer][split.neuron] += price",
-            "imposed signs are priced on the wrong side",
+            "tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
+            "tops((k, e), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
+            "the leak of the last layer is left out",
+            DEEP_CHAIN("test_the_form_is_below_the_network_for_any_coefficients"),
+        ),
+        (
+            "bent = square[:a] + terms.own + terms.cross, line[:a] + terms.tilt",
+            "bent = square[:a] + terms.own, line[:a] + terms.tilt",
+            "products of a neuron with its activation cost nothing",
+            DEEP_CHAIN("test_the_form_is_below_the_network_for_any_coefficients"),
+        ),
+        (
+            "return float(forms + known) - terms.multiplier * self.ball.radius**2",
+            "return float(forms + known)",
+            "the ball of several layers costs nothing",
+            DEEP_CHAIN("test_the_value_is_the_least_of_the_form"),
+        ),
+        (
+            "slope = (2.0 * terms.square * self.offsets + terms.line) @ self.all_rows",
+            "slope = (terms.square * self.offsets + terms.line) @ self.all_rows",
+            "squares have half their slope",
+            DEEP_CHAIN("test_the_value_is_the_least_of_the_form"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/chain_bound.py",
+        (
+            "slope = self.ball.net.leak if split.side > 0 else 1.0",
+            "slope = 1.0 if split.side > 0 else self.ball.net.leak",
+            "a half starts with the other side's form",
+            DEEP_CHAIN("test_a_child_is_bounded_no_lower_than_its_parent"),
+        ),
+        (
+            "t[:a] * h - inner.square(net.leak),",
+            "t[:a] * h - inner.square(),",
+            "the gradient takes the neuron for its activation",
             DEEP_BALL("test_the_gradient_is_that_of_the_bound"),
         ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/chain_proof.py",
         (
-            "if value is None or _factor(form.multiplier * (1.0 - CONVEX), scaled) is None:",
-            "if value is None:",
-            "what is hardly convex is believed",
-            DEEP_BALL("test_convexity_is_asked_with_a_margin"),
+            "    if failed:\n        return -math.inf\n",
+            "",
+            "what is not convex is believed",
+            DEEP_CHAIN("test_what_is_not_convex_proves_nothing_for_several_layers"),
         ),
         (
-            "return lowest - spread - self._rounding(back, form, length)",
-            "return lowest - spread",
-            "rounding errors are not charged",
-            DEEP_BALL("test_rounding_errors_are_charged"),
+            "return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))",
+            "return lowest - spread - convexity",
+            "rounding errors of several layers are not charged",
+            DEEP_CHAIN("test_every_rounding_error_of_a_chain_is_charged"),
         ),
         (
-            "return lowest - spread - self._rounding(back, form, length)",
-            "return lowest - self._rounding(back, form, length)",
-            "a point that is not the least one is believed to be",
-            DEEP_BALL("test_a_point_that_is_not_the_least_proves_less"),
+            "return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))",
+            "return lowest - spread - _rounding(form, terms, np.maximum(np.abs(v), largest))",
+            "what is added for convexity is not charged",
+            DEEP_CHAIN("test_what_is_added_for_convexity_is_charged"),
         ),
         (
-            "charged += price * float(ball.errors[split.layer][split.neuron])",
+            "return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))",
+            "return lowest - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))",
+            "a point of several layers is believed to be the least",
+            DEEP_CHAIN("test_a_point_that_is_not_the_least_proves_less_of_a_chain"),
+        ),
+        (
+            "    charged = float(slopes @ off)\n",
+            "    charged = 0.0\n",
+            "the rounding of pre-activations is not charged",
+            DEEP_CHAIN("test_every_rounding_error_of_a_chain_is_charged"),
+        ),
+        (
+            "charged += float(terms.mixture @ (np.abs(form.rows) @ ball.errors[-1]))",
             "pass",
-            "the rounding of imposed signs is not charged",
-            DEEP_BALL("test_rounding_errors_are_charged"),
+            "the rounding of outputs behind several layers is not charged",
+            DEEP_CHAIN("test_every_rounding_error_of_a_chain_is_charged"),
+        ),
+        (
+            "sizes[r:] += np.abs(terms.own) + 0.5 * np.abs(terms.cross)",
+            "sizes[r:] += np.abs(terms.own)",
+            "sizes leave out the products of a neuron with its activation",
+            DEEP_CHAIN("test_sizes_bound_the_matrix"),
+        ),
+        (
+            "activation = np.maximum(inner.hi, -form.ball.net.leak * inner.lo)",
+            "activation = 0.0 * inner.hi",
+            "activations are taken for zero",
+            DEEP_CHAIN("test_every_rounding_error_of_a_chain_is_charged"),
         ),
     ),
     *mutants_of(
@@ -143,6 +291,12 @@ MUTANTS = [
             "        return True",
             "a part that was given up is certified",
             DEEP_BALL("test_a_part_that_loses_nothing_is_given_up"),
+        ),
+        (
+            "relaxation = ChainBound(ball, rows, shifts)",
+            "return False",
+            "several layers are never decided by the ball",
+            DEEP_CHAIN("test_a_chain_is_what_several_layers_use"),
         ),
         (
             "if relaxation.proven(theta) > 0.0:",

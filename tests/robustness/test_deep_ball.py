@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.robustness.ball_cases import FREE, KINDS, ONE, least_sampled, relaxed
 from tests.robustness.deep_soundness import check_decisions
 from tests.robustness.test_deep_radii import goals_at, random_network
 
@@ -21,60 +22,12 @@ from featavg.robustness.exact.deep.cuts import Cuts, Split
 from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.parabolas import parabolas
 from featavg.robustness.exact.deep.search import DeepSearch
-
-FREE = Clock(10_000, math.inf)
-KINDS = {
-    "one-hidden": {"hidden": 1},
-    "two-hidden": {"hidden": 2},
-    "leaky": {"hidden": 1, "leak": 0.2},
-    "residual": {"hidden": 3, "skip": True, "leak": 0.1},
-}
 
 
 def _decision(net):
     return DeepDecision(net, "argmax", np.ones(1, bool))
-
-
-def ball_of(net, radius, rng):
-    """A ball around a random point, with the bounds that lines give."""
-    search = BallSearch(net, [])
-    search.radius = radius
-    z = net.start(rng.standard_normal((1, net.first.shape[1])))[0]
-    return search._ball(z, reach=10.0)
-
-
-def relaxed(kind, seed, inequalities=1, splits=True, radius=1.0):
-    """A bound at random parameters, with the sign of two neurons imposed."""
-    rng = np.random.default_rng(seed)
-    net = random_network(rng, **KINDS[kind], outputs=3, dimension=4)
-    ball = ball_of(net, radius, rng)
-    rows, shifts = rng.standard_normal((inequalities, 3)), rng.standard_normal(inequalities)
-    undecided = [
-        (layer, int(neuron))
-        for layer in range(net.hidden)
-        for neuron in np.flatnonzero((ball.lo[layer] < 0) & (ball.hi[layer] > 0))
-    ]
-    chosen = {undecided[0]: 1.0, undecided[-1]: -1.0} if splits and len(undecided) > 2 else {}
-    imposed = [Split(*neuron, side, 0.0) for neuron, side in chosen.items()]
-    bound = BallBound(ball, net.hidden, rows, shifts, imposed)
-    theta = bound.start() + 0.3 * rng.standard_normal(bound.ends[-1])
-    theta[0] += 2.0
-    theta[bound.ends[-2] :] = -1.0
-    return bound, theta, rng
-
-
-def least_sampled(bound, rng, count=20_000):
-    """The least value of the largest inequality on points of the part."""
-    ball, net = bound.ball, bound.ball.net
-    steps = rng.standard_normal((count, net.rows.shape[1]))
-    steps *= (ball.radius * rng.random(count) ** 0.3 / np.linalg.norm(steps, axis=1))[:, None]
-    layers = net.forward(ball.z + steps @ net.rows.T)
-    inside = np.ones(count, bool)
-    for split in bound.splits:
-        inside &= split.side * layers[split.layer][:, split.neuron] <= 0
-    values = np.max(layers[-1] @ bound.rows.T + bound.shifts, axis=1)
-    return float(np.min(values[inside], initial=math.inf))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,7 +36,10 @@ def least_sampled(bound, rng, count=20_000):
 def test_the_bound_is_below_the_network_at_any_parameters(kind, inequalities, seed):
     bound, theta, rng = relaxed(kind, seed, inequalities)
     value = bound.value(theta)
-    assert bound.proven(theta) == pytest.approx(value.bound, abs=1e-6 * (1 + abs(value.bound)))
+    # Maxima over a neuron's pieces are rounded off in the value, and exact in what is proven.
+    off = 0.0 if kind in ONE else math.log(3.0) * float(bound.form.soft.sum())
+    close = 1e-6 * (1 + abs(value.bound))
+    assert value.bound - close <= bound.proven(theta) <= value.bound + off + close
     assert bound.proven(theta) <= least_sampled(bound, rng)
     better, _ = ascend(bound.value, theta, 60, math.inf, FREE)
     assert value.bound - 1e-9 <= bound.proven(better) <= least_sampled(bound, rng)
@@ -99,19 +55,20 @@ def test_the_gradient_is_that_of_the_bound(kind, inequalities):
     np.testing.assert_allclose(value.gradient, slopes, atol=1e-6 * np.abs(slopes).max())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ONE)
 def test_the_bound_is_the_least_value_of_its_form(kind):
     bound, theta, rng = relaxed(kind, 7, splits=False)
     value = bound.value(theta)
-    form = bound._form(bound._back(theta), theta)
-    rows, rest = bound.ball.net.rows, form.rest @ bound.ball.net.rows[bound.rest]
+    shape = bound.form
+    form = shape.form(shape.functional(theta), theta)
+    rows, rest = bound.ball.net.rows, form.rest @ bound.ball.net.rows[shape.rest]
 
     def at(u):
-        t = bound.z + rows[bound.kept] @ u
+        t = shape.z + rows[shape.kept] @ u
         return (
             form.constant
             + form.linear @ t
-            + form.rest @ bound.ball.z[bound.rest]
+            + form.rest @ bound.ball.z[shape.rest]
             + rest @ u
             - form.weight @ t**2
             + form.multiplier * (u @ u - bound.ball.radius**2)
@@ -125,17 +82,18 @@ def test_the_bound_is_the_least_value_of_its_form(kind):
 
 def test_parabolas_are_above_the_absolute_value():
     bound, _, rng = relaxed("leaky", 1, splits=False, radius=2.0)
-    t = np.linspace(bound.low, bound.high, 1001)
+    low, high = bound.form.low, bound.form.high
+    t = np.linspace(low, high, 1001)
     for _ in range(50):
-        curvature, tilt = np.exp(2 * rng.standard_normal(len(bound.z))), rng.uniform(-1.5, 1.5)
-        shape = bound._parabolas(curvature, np.full(len(bound.z), tilt))
-        assert np.all(shape.a * t**2 + shape.b * t + shape.c >= np.abs(t) - 1e-12)
+        curvature, tilt = np.exp(2 * rng.standard_normal(len(low))), rng.uniform(-1.5, 1.5)
+        shape = parabolas(curvature, np.full(len(low), tilt), low, high)
+        assert np.all(shape(t) >= np.abs(t) - 1e-12)
 
 
 def test_what_is_not_convex_proves_nothing():
     bound, theta, _ = relaxed("one-hidden", 3, splits=False)
     theta[0] = -30.0
-    assert bound._form(bound._back(theta), theta).weight.any()
+    assert bound.form.form(bound.form.functional(theta), theta).weight.any()
     assert bound.value(theta) is None
     assert bound.proven(theta) == -math.inf
 
@@ -162,13 +120,12 @@ def test_a_point_that_is_not_the_least_proves_less(monkeypatch):
     assert bound.proven(theta) < exact
 
 
-@pytest.mark.parametrize("kind", ["one-hidden", "two-hidden"])
-def test_rounding_errors_are_charged(kind, monkeypatch):
-    bound, theta, _ = relaxed(kind, 2)
-    ball, back = bound.ball, bound._back(theta)
-    form = bound._form(back, theta)
+def test_rounding_errors_are_charged(monkeypatch):
+    bound, theta, _ = relaxed("one-hidden", 2)
+    ball, back = bound.ball, bound.form.functional(theta)
+    form = bound.form.form(back, theta)
     charged = [
-        float(np.abs(bound.rows[0]) @ ball.errors[bound.layer]),
+        float(np.abs(bound.rows[0]) @ ball.errors[1]),
         float(np.abs(bound.shifts[0])) * ball.net.error,
         ball.net.error * float(form.concave @ np.abs(form.parabolas.c)),
         ball.net.error * form.multiplier * ball.radius**2,
@@ -190,14 +147,14 @@ def test_rounding_errors_are_charged(kind, monkeypatch):
 def test_a_child_begins_where_its_parent_was():
     bound, theta, _ = relaxed("one-hidden", 4, splits=False)
     value = bound.value(theta)
-    neuron = int(np.flatnonzero(bound.open[0])[0])
+    neuron = int(np.flatnonzero(bound.form.open)[0])
     for side in (1.0, -1.0):
         child, start = bound.child(theta, value, Split(0, neuron, side, 0.0))
         assert len(start) == len(theta) + 1
         np.testing.assert_array_equal(start[:-1], theta)
         # One of both ends of the neuron is now zero, so its sign is known.
-        assert not child.open[0][neuron]
-        assert child.decided[0][neuron] == (1.0 if side < 0 else bound.ball.net.leak)
+        assert not child.form.open[neuron]
+        assert child.form.decided[neuron] == (1.0 if side < 0 else bound.ball.net.leak)
 
 
 def test_an_ascent_stops_at_its_target_and_never_falls():
@@ -212,7 +169,7 @@ def test_an_ascent_stops_at_its_target_and_never_falls():
 
 
 def _value(bound, gradient):
-    return Value(bound, gradient, np.zeros(0), 0.0, [], [], [])
+    return Value(bound, gradient, np.zeros(0), 0.0, [], np.zeros(0))
 
 
 def test_kinks_by_hand():

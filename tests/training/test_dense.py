@@ -59,8 +59,26 @@ def test_attacks_in_training_change_the_network():
     assert not same(plain, train_dense(task, DenseRecipe((8,), epochs=1, attack=0.3)))
 
 
+def test_decay_makes_the_weights_small():
+    task = load("digits")
+    plain, small = (
+        train_dense(task, DenseRecipe((32,), epochs=10, rate=1e-2, decay=decay))
+        for decay in (0, 0.01)
+    )
+    assert np.linalg.norm(small.weights[0], 2) < 0.7 * np.linalg.norm(plain.weights[0], 2)
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"hidden": ()}, {"hidden": (0,)}, {"epochs": 0}, {"rate": 0.0}, {"attack": -1.0}]
+    "wrong",
+    [
+        {"hidden": ()},
+        {"hidden": (0,)},
+        {"epochs": 0},
+        {"rate": 0.0},
+        {"attack": -1.0},
+        {"decay": -1.0},
+        {"decay": float("nan")},
+    ],
 )
 def test_recipes_that_make_no_sense(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):

@@ -47,6 +47,7 @@ MODULES: tuple[str, ...] = (
     "images.digits",
     "images.heads",
     "images.curves",
+    "images.protocols",
     "images.attacks",
     "images.audit",
     "images.labels",

@@ -86,7 +86,13 @@ class AveragingIndex:
 def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
     """The averaging index of a network (or a batch) on the features of its task.
 
-    See the top of this file for the formula. It needs no orthogonal features:
+    Each weight is written in the basis of the features, w = sum_j a_j mu_j + rest; for a neuron of
+    class s, over j in J_s, with PR = (sum_{a_j > 0} a_j^2)^2 / sum_j a_j^4,
+
+        index = max(0, (PR - 1) / (|J_s| - 1)) * |sum_j a_j mu_j|^2 / |w|^2:
+
+    1 for an equal sum of the features of the class, 0 for one of them, whatever their angles are.
+    The second factor is the share of the weight that the features span (all of them).
 
     >>> from featavg.nets.ideal import feature_averaging, feature_decoupling
     >>> task = MultiCluster(k=10, d=100, cosine=0.9)

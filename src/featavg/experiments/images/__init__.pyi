@@ -32,3 +32,10 @@ from featavg.experiments.images.curve_result import stretch_to_published as stre
 from featavg.experiments.images.superclasses import SuperclassStudy as SuperclassStudy
 from featavg.experiments.images.superclasses import study_superclasses as study_superclasses
 from featavg.experiments.images.curves import ATTACK as ATTACK
+from featavg.experiments.images.pgd_protocols import DATA_UNIT as DATA_UNIT
+from featavg.experiments.images.pgd_protocols import PIXELS as PIXELS
+from featavg.experiments.images.pgd_protocols import USUAL_UNIT as USUAL_UNIT
+from featavg.experiments.images.pgd_protocols import ProtocolStudy as ProtocolStudy
+from featavg.experiments.images.pgd_protocols import (
+    published_protocols as published_protocols,
+)

@@ -89,6 +89,7 @@ def pgd(
     loss: str = "margin",
     own: Int[ndarray, " n"] | None = None,
     seed: int = 0,
+    random_start: bool = False,
 ) -> AttackEnd:
     r"""PGD inside the ball of each point's radius: the first flipped point of any start, or the last.
 
@@ -102,13 +103,14 @@ def pgd(
         loss: "margin" of the coarse decision, or the "cross-entropy" the model was trained with.
         own: with cross-entropy, the labels the model was trained on, as output numbers; the coarse
             label for a model with one output.
+        random_start: the first begins at random too, as in some published code.
     """
     one_of("loss", loss, LOSSES)
     check_pgd(steps, step_size, restarts)
     size = 2.5 / steps if step_size is None else step_size
     covector = _covector(model, label, loss, own)
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
-    for begin in beginnings(x, radius, norm, restarts, starts, seed):
+    for begin in beginnings(x, radius, norm, restarts, starts, seed, random_start):
         left = np.flatnonzero(~flipped)
         delta = to_box(x[left], to_ball(begin[left], radius[left], norm), model.bounds)
         for i in range(steps + 1):
@@ -235,14 +237,15 @@ def beginnings(
     restarts: int,
     starts: Sequence[Float[ndarray, "n D"]],
     seed: int,
+    random_start: bool = False,
 ) -> list[ndarray]:
     """No perturbation, the given directions at full radius, then random points of the ball."""
     draw = stream(seed, "pgd")
-    begins = [np.zeros_like(x)]
+    begins = [] if random_start else [np.zeros_like(x)]
     for direction in starts:
         unit = direction / np.maximum(length(direction, norm), 1e-300)[:, None]
         begins.append((unit * radius[:, None]).astype(x.dtype))
-    for _ in range(restarts - 1):
+    for _ in range(restarts if random_start else restarts - 1):
         step = draw.uniform(-1, 1, x.shape) if norm == "linf" else draw.standard_normal(x.shape)
         unit = step / length(step, norm)[:, None]
         # In l2 the volume is near the sphere, so the radius is drawn to its power D.

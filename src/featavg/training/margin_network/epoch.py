@@ -25,6 +25,7 @@ from featavg.training.margin_network.network_pass import (
     Params,
     descend,
     forward,
+    outputs_of,
     rows_of,
     that_matter,
 )
@@ -137,7 +138,7 @@ def measure(
         for start in range(0, count, _CHUNK):
             chosen = order[start : start + _CHUNK]
             x, y = data.rows(torch.from_numpy(chosen))
-            out = forward(params, x).outputs
+            out = outputs_of(params, x)
             losses[chosen] = scaled_loss(out, y, 0.0).log_losses.numpy()
             q[chosen] = batch_margins(out, y).numpy()
             if math.isfinite(limit):
@@ -168,7 +169,9 @@ class ScaledLoss(NamedTuple):
     slopes: torch.Tensor
 
 
-def scaled_loss(outputs: torch.Tensor, targets: torch.Tensor, log_scale: float) -> ScaledLoss:
+def scaled_loss(
+    outputs: torch.Tensor, targets: torch.Tensor, log_scale: float | torch.Tensor
+) -> ScaledLoss:
     """Cross-entropy in float64 from float32 outputs.
 
     With s = log sum_{j != y} exp(F_j - F_y), the loss is softplus(s) and

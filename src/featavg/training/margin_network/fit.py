@@ -34,7 +34,7 @@ from featavg.training.margin_network.run import (
     write_run,
 )
 from featavg.training.margin_network.settings import MarginSettings
-from featavg.training.margin_network.support import RoundResult, is_fitted, play_round
+from featavg.training.margin_network.support import RoundResult, is_low, play_round
 from featavg.training.trajectory import Outcome
 
 CHECKPOINT = "checkpoint"
@@ -81,9 +81,10 @@ def settle_round(run: MarginRun, result: RoundResult) -> bool:
     """What a round over the support does to its run; True if it counts."""
     run.passes += 1
     run.samples += result.samples
+    run.watched = result.watched
     controller = run.settings.controller
     if result.measured is None:
-        if not is_fitted(run) or not isinstance(controller, LossBased):
+        if not is_low(run) or not isinstance(controller, LossBased):
             run.outcome = Outcome.DIVERGED
             return False
         run.attempt += 1
@@ -93,7 +94,8 @@ def settle_round(run: MarginRun, result: RoundResult) -> bool:
     run.epoch, run.attempt = run.epoch + 1, 0
     run.log_loss, run.log_losses = result.measured.log_loss, result.measured.log_losses
     left_out = len(run.log_losses) - result.support
-    run.history.append(_entry(run, result.measured, left_out) | {"samples": run.samples})
+    more = {"samples": run.samples, "outside": result.outside}
+    run.history.append(_entry(run, result.measured, left_out) | more)
     return True
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # What may be left out of a batch, relative to an average batch: the round-off of float32.
 ROUND_OFF = 1e-7
+_PIECE = 50
 
 Params = dict[str, "torch.Tensor"]
 
@@ -51,6 +52,33 @@ def forward(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> PassActivati
     return PassActivations(x, index1, active1, index2, active2, active3, out)
 
 
+def outputs_of(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """The outputs of `forward` with nothing kept: a look takes a third less time.
+
+    Without indices, pooling is two maxima of slices, over pieces that stay in the cache.
+    """
+    import torch
+    from torch.nn import functional
+
+    below = []
+    for piece in x.split(_PIECE):
+        h = functional.conv2d(piece, params["conv1.weight"], params.get("conv1.bias"), padding=2)
+        h = functional.conv2d(
+            _pooled(h).relu_(), params["conv2.weight"], params.get("conv2.bias"), padding=1
+        )
+        below.append(_pooled(h).relu_().permute(0, 2, 3, 1).reshape(len(piece), -1))
+    h = functional.linear(torch.cat(below), params["fc1.weight"], params.get("fc1.bias")).relu_()
+    return functional.linear(h, params["fc2.weight"], params.get("fc2.bias"))
+
+
+def _pooled(z: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    z = z.permute(0, 2, 3, 1)
+    z = torch.maximum(z[:, ::2], z[:, 1::2])
+    return torch.maximum(z[:, :, ::2], z[:, :, 1::2]).permute(0, 3, 1, 2)
+
+
 def that_matter(weights: torch.Tensor, batch: int) -> torch.Tensor | None:
     """The rows to keep: the lightest are left out while together they are round-off. None: all."""
     ordered, order = weights.sort()
@@ -83,9 +111,9 @@ def descend(params: Params, kept: PassActivations, slopes: torch.Tensor, rate: f
     d, below = below, (below @ params["fc1.weight"]).mul_(kept.active2 > 0)
     _full(params, "fc1", d, kept.active2, rate)
     side = kept.index2.shape[-1]
-    d = _unpool(below.reshape(len(d), side, side, -1).permute(0, 3, 1, 2), kept.index2)
+    d = unpool(below.reshape(len(d), side, side, -1).permute(0, 3, 1, 2), kept.index2)
     d = _convolution(params, "conv2", d, kept.active1, rate, pass_on=True)
-    d = _unpool(d.mul_(kept.active1 > 0), kept.index1)
+    d = unpool(d.mul_(kept.active1 > 0), kept.index1)
     _convolution(params, "conv1", d, kept.x, rate, pass_on=False)
 
 
@@ -96,7 +124,8 @@ def _full(params: Params, layer: str, d: torch.Tensor, below: torch.Tensor, rate
         params[f"{layer}.bias"].sub_(d.sum(0), alpha=rate)
 
 
-def _unpool(d: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def unpool(d: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Each slope to the place of the maximum that it came from."""
     import torch
 
     n, channels, side, _ = d.shape

@@ -38,6 +38,7 @@ class MarginRun:
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome = Outcome.RUNNING
+    watched: ndarray | None = None  # samples that came to matter while a round left them out
 
     @property
     def log10_loss(self) -> float:
@@ -102,6 +103,8 @@ def write_run(folder: Path, run: MarginRun, digest: str) -> None:
     arrays = {f"params/{name}": array for name, array in run.params.items()}
     if run.log_losses is not None:
         arrays["log_losses"] = run.log_losses
+    if run.watched is not None:
+        arrays["watched"] = run.watched
     names = ("log_loss", "rate", "epoch", "attempt", "passes", "samples", "seconds", "history")
     state = {name: getattr(run, name) for name in names}
     write_folder(folder, arrays, {"settings": run.settings.plain(), "data": digest, "state": state})
@@ -123,4 +126,5 @@ def read_run(folder: Path, digest: str | None = None) -> MarginRun:
     if digest is not None and meta["data"] != digest:
         raise InputError(str(folder), "was trained on other data", "give the data it began with")
     whole = {name: array for name, array in params.items() if array is not None}
-    return MarginRun(settings, whole, log_losses=arrays.get("log_losses"), **meta["state"])
+    losses, watched = arrays.get("log_losses"), arrays.get("watched")
+    return MarginRun(settings, whole, log_losses=losses, watched=watched, **meta["state"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from featavg.errors import InputError, whole
+from featavg.errors import InputError, finite, one_of, whole
 from featavg.nets.torch.margin_cnn import MarginCNN, network_of
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.loss_based import LossBased
@@ -14,6 +14,7 @@ CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {
     "constant": Constant,
     "loss-based": LossBased,
 }
+STEPS = ("implicit", "gradient")
 
 
 @dataclass(frozen=True)
@@ -21,31 +22,43 @@ class SupportRule:
     """How a round over the support is made.
 
     Args:
+        step: "implicit" (the samples' weights are those after the step) or "gradient" (a pass of SGD).
         share: of the loss that may lie outside the support.
         spare: the support is so many times as large as that needs: samples just outside follow.
         least: samples, however concentrated the loss is.
-        passes: over the support, between two looks at everything.
-        first_rate: the constant rate until the data is fitted.
-        first_share, first_passes: the same as above until then, when the loss is still spread out.
+        passes: steps or passes tried over the support, between two looks at everything.
+        heaviest: samples of the support whose gradients an implicit step begins with.
+        corrections: of an implicit step by the losses that it was found to lead to.
+        first_rate: the constant rate of the first pass, over everything.
+        first_until: log10 of the loss at which the constant rate ends (or when the data is fitted).
+        first_share, first_passes: share and passes until then, when the loss is still spread out.
 
     >>> import featavg as fa
     >>> fa.SupportRule(passes=10).share
     0.0001
     """
 
+    step: str = "implicit"
     share: float = 1e-4
     spare: float = 2.0
-    least: int = 1000
-    passes: int = 20
+    least: int = 4000
+    passes: int = 12
+    heaviest: int = 800
+    corrections: int = 2
     first_rate: float = 0.1
-    first_share: float = 1e-2
-    first_passes: int = 3
+    first_until: float = -2.3
+    first_share: float = 0.03
+    first_passes: int = 2
 
     def __post_init__(self) -> None:
+        one_of("step", self.step, STEPS)
+        finite("first_until", self.first_until)
+        finite("first_rate", self.first_rate, above=0)
         if not (0 < self.share < 1 and 0 < self.first_share < 1):
             raise InputError("share", "is no part of the loss", "give shares between 0 and 1")
-        if min(self.passes, self.first_passes, self.least) < 1 or self.spare < 1:
+        if min(self.passes, self.first_passes, self.least, self.heaviest) < 1 or self.spare < 1:
             raise InputError("support", f"is {self}", "give at least one pass over one sample")
+        whole("corrections", self.corrections, least=0)
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,23 @@
-"""Passes over the support: once the data is fitted, nearly all of the loss sits on few samples.
+"""Rounds over the support: once the data is fitted, nearly all of the loss sits on few samples.
 
-A round takes the samples that hold the loss (and a few more), makes several passes of SGD over them
-alone with the loss-based rate, each undone if it raises their loss, and ends with one look at the
-whole training set. If that has become worse, because a sample that was left out came to matter, the
-whole round is undone and the next one has fewer passes over more samples. So the training loss
+A round takes the samples that hold the loss (and some more), makes several steps for them alone with
+the loss-based rate, each undone if it raises their loss, and ends with one look at the whole training
+set. If that has become worse, because a sample that was left out came to matter, the whole round is
+undone; that sample is in the next one. So the training loss, always that of a look at every sample,
 falls from round to round, as it does from pass to pass under the published rule, at a small part of
-the price: beyond a loss of 1e-20 the support is a few percent of MNIST.
+the price.
 
-Until every sample is classified rightly the rate is constant and every round counts.
+The steps are those of `support_steps`: passes of SGD, or implicit ones, which are as long as the
+network is linear and not as short as the heaviest samples are apart.
+
+First the rate is constant and every round counts, until the loss is low enough for either.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -24,14 +26,16 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.training.controllers.loss_based import LossBased
-from featavg.training.margin_network.epoch import ImageTensors, Measured, descend_once, measure
+from featavg.training.margin_network.epoch import ImageTensors, Measured, measure
 from featavg.training.margin_network.run import MarginRun, tensors
+from featavg.training.margin_network.settings import SupportRule
+from featavg.training.margin_network.support_steps import SupportSteps, heaviest, share_outside
 
-if TYPE_CHECKING:
-    import torch
-
-# The most that a round may do, in visits of the whole training set.
+# The most that a round of passes may do, in visits of the whole training set.
 _WORK = 2
+# A sample that was left out stays in the support from then on if a look finds more than this share
+# of the loss on it.
+_MATTERS = 1e-4
 
 
 class RoundResult(NamedTuple):
@@ -42,6 +46,10 @@ class RoundResult(NamedTuple):
     rate: float
     support: int
     samples: int  # forward and backward passes of single samples, attempts that failed included
+    outside: float = math.nan  # the share of the loss that the look found outside the support
+    watched: Int[ndarray, " w"] | None = (
+        None  # samples that came to matter while they were left out
+    )
 
 
 def support_of(
@@ -55,104 +63,94 @@ def support_of(
     >>> support_of(losses, share=1e-4, spare=1.5, least=1)
     array([1, 2, 3])
     """
-    order = np.argsort(-log_losses, kind="stable")
-    weights = np.exp(log_losses[order] - log_losses[order[0]])
-    rest = weights.sum() - weights.cumsum()
-    needed = int(np.argmax(rest <= share * weights.sum())) + 1
-    count = min(len(order), max(math.ceil(spare * needed), least))
-    return np.sort(order[:count])
+    needed = len(heaviest(log_losses, share, 1))
+    return np.sort(heaviest(log_losses, share, max(math.ceil(spare * needed), least)))
 
 
 def play_round(
     run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None
 ) -> RoundResult:
     """One round from where `run` stands; a function of that, so that a killed run goes on alike."""
-    rule = run.settings.support
-    if rule is None or not isinstance(run.settings.controller, LossBased):
+    rule, controller = run.settings.support, run.settings.controller
+    if rule is None or not isinstance(controller, LossBased):
         raise InputError("support", "is not set", "give a SupportRule and the loss-based rate")
-    fitted = is_fitted(run)
-    everything = np.arange(len(data.y))
-    share, passes = (rule.share, rule.passes) if fitted else (rule.first_share, rule.first_passes)
-    members, passes = everything, max(1, passes >> run.attempt)
-    if run.log_losses is not None:
-        spare = rule.spare * 2.0**run.attempt
-        members = support_of(run.log_losses, share, spare, rule.least)
-    else:
-        passes = 1
-    # While the support is wide, a round is two visits of every sample and not twenty.
-    passes = min(passes, math.ceil(_WORK * len(everything) / len(members)))
-    part = _rows(data, members)
-    trainer = _Trainer(run, part, tensors(run.params), run.rate)
+    low, seed = is_low(run), run.settings.seed
+    members, passes = _members(run, rule, len(data.y), low)
+    steps = SupportSteps(_rows(data, members), tensors(run.params), _rate(run, rule, low), rule,
+                         run.settings.batch)  # fmt: skip
+    # Batches of heavy samples alone are steeper than those of all.
+    first_rate = rule.first_rate if run.log_losses is None else rule.first_rate / 2
     for number in range(passes):
         if tick is not None:
             tick(number / (passes + 1))
-        order = stream(
-            run.settings.seed, f"margin-round-{run.epoch}-{run.attempt}-{number}"
-        ).permutation(len(members))
-        if fitted:
-            trainer.loss_based(order, run.settings.controller)
-        elif not trainer.constant(order, rule.first_rate):
+        name = f"margin-round-{run.epoch}-{run.attempt}-{number}"
+        if low and rule.step == "implicit":
+            steps.implicit(controller)
+        elif low:
+            steps.gradient(stream(seed, name).permutation(len(members)), controller)
+        elif not steps.constant(stream(seed, name).permutation(len(members)), first_rate):
             break
-    limit = run.log_loss if fitted else math.inf
-    measured = measure(trainer.params, data, run.log_losses, limit)
-    arrays = {name: np.ascontiguousarray(p.numpy()) for name, p in trainer.params.items()}
-    samples = trainer.passes * len(members) + len(everything)
-    return RoundResult(arrays, measured, trainer.rate, len(members), samples)
+    return _looked_at(run, data, steps, members, run.log_loss if low else math.inf)
 
 
-def is_fitted(run: MarginRun) -> bool:
-    """Whether every sample was classified rightly at the last look."""
-    return bool(run.history) and run.history[-1]["errors"] == 0
+def is_low(run: MarginRun) -> bool:
+    """Whether the loss was low enough at the last look for the loss-based rate: the rule says how low."""
+    rule = run.settings.support
+    if rule is None or not run.history:
+        return False
+    return run.history[-1]["errors"] == 0 or run.log10_loss <= rule.first_until
 
 
-@dataclass
-class _Trainer:
-    """The parameters and the rate within one round."""
+def _members(
+    run: MarginRun, rule: SupportRule, count: int, low: bool
+) -> tuple[Int[ndarray, " m"], int]:
+    """The support of the next round, and how many steps it has."""
+    if run.log_losses is None:
+        return np.arange(count), 1
+    if not low:
+        members = support_of(run.log_losses, rule.first_share, 1.0, min(rule.least, count))
+        passes = rule.first_passes
+    else:
+        spare = rule.spare * 2.0**run.attempt
+        members = support_of(run.log_losses, rule.share, spare, min(rule.least, count))
+        if run.watched is not None:
+            members = np.union1d(members, run.watched)
+        passes = max(1, rule.passes >> run.attempt)
+    if low and rule.step == "implicit":
+        return members, passes
+    # While the support is wide, a round is two visits of every sample and not twenty.
+    return members, min(passes, math.ceil(_WORK * count / len(members)))
 
-    run: MarginRun
-    part: ImageTensors
-    params: dict[str, torch.Tensor]
-    rate: float
-    passes: int = 0
-    before: Measured | None = None
 
-    def constant(self, order: Int[ndarray, " m"], rate: float) -> bool:
-        """One pass that counts whatever it does; False if the loss left all bounds."""
-        self.passes += 1
-        return self._descend(self.params, order, 0.0, rate)
+def _rate(run: MarginRun, rule: SupportRule, low: bool) -> float:
+    """SGD goes on with steps of the length that the constant rate had."""
+    if low and rule.step == "gradient" and run.rate == run.settings.controller.rate:
+        return rule.first_rate * math.exp(run.log_loss)
+    return run.rate
 
-    def loss_based(self, order: Int[ndarray, " m"], controller: LossBased) -> None:
-        """One pass over the support, undone if it raises the support's loss."""
-        before = self.before or measure(self.params, self.part)
-        if before is None:
-            return
-        if self.run.rate == controller.rate and self.before is None:
-            # The first such pass goes on with steps of the length that the constant rate had.
-            rule = self.run.settings.support
-            assert rule is not None
-            self.rate = rule.first_rate * math.exp(before.log_loss)
-        trial = {name: p.clone() for name, p in self.params.items()}
-        finished = self._descend(trial, order, before.log_loss, self.rate)
-        self.passes += 1
-        after = measure(trial, self.part, before.log_losses, before.log_loss) if finished else None
-        self.before = after or before
-        if after is None:
-            self.rate /= controller.shrink
-        else:
-            self.params, self.rate = trial, self.rate * controller.grow
 
-    def _descend(
-        self,
-        params: dict[str, torch.Tensor],
-        order: Int[ndarray, " m"],
-        log_scale: float,
-        rate: float,
-    ) -> bool:
-        batch = min(self.run.settings.batch, len(order))
-        light = np.zeros(len(order), dtype=bool)
-        return descend_once(
-            params, self.part, order, light, log_scale=log_scale, rate=rate, batch=batch
-        )
+def _looked_at(
+    run: MarginRun,
+    data: ImageTensors,
+    steps: SupportSteps,
+    members: Int[ndarray, " m"],
+    limit: float,
+) -> RoundResult:
+    """The whole training set after the steps; what was left out and matters is watched from now on."""
+    arrays = {name: np.ascontiguousarray(p.numpy()) for name, p in steps.params.items()}
+    samples = steps.samples + len(data.y)
+    measured = measure(steps.params, data)
+    if measured is None:
+        return RoundResult(arrays, None, steps.rate, len(members), samples)
+    outside = share_outside(measured.log_losses, members)
+    watched = run.watched
+    if math.isfinite(limit):
+        shares = np.exp(measured.log_losses - measured.log_losses.max())
+        shares[members] = 0.0
+        late = np.flatnonzero(shares > _MATTERS * shares.size)
+        watched = late if watched is None else np.union1d(watched, late)
+    kept = measured if measured.log_loss <= limit else None
+    return RoundResult(arrays, kept, steps.rate, len(members), samples, outside, watched)
 
 
 def _rows(data: ImageTensors, members: Int[ndarray, " m"]) -> ImageTensors:

@@ -27,7 +27,7 @@ from featavg.training.torch.objectives import Adversarial, CrossEntropy, Objecti
 
 @dataclass(frozen=True)
 class DenseRecipe:
-    """How a fully connected ReLU network is trained: Adam at one rate, no decay, no augmentation.
+    """How a fully connected ReLU network is trained: Adam at one rate, no augmentation.
 
     Weights start as normal variables of variance 2 / (inputs of the neuron), cut at two deviations;
     biases start at zero. The defaults are those of Croce, Andriushchenko and Hein (2019).
@@ -36,6 +36,7 @@ class DenseRecipe:
         hidden: neurons of the hidden layers.
         epochs, batch, rate: of Adam.
         attack: l2 radius of adversarial training (pixels in [0, 1]); 0 for none.
+        decay: weight decay as Adam has it: half of it times |parameters|^2 is added to the loss.
 
     >>> import featavg as fa
     >>> fa.DenseRecipe().hidden
@@ -48,6 +49,7 @@ class DenseRecipe:
     rate: float = 1e-3
     attack: float = 0.0
     seed: int = 0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
@@ -57,6 +59,8 @@ class DenseRecipe:
                 raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
         if not self.attack >= 0:
             raise InputError("attack", f"is {self.attack}", "give a radius, or 0 for none")
+        if not 0 <= self.decay < math.inf:
+            raise InputError("decay", f"is {self.decay}", "give a number from 0 on, such as 1e-3")
 
 
 def train_dense(
@@ -100,7 +104,7 @@ def _trained(
 ) -> dict[str, ndarray]:
     """The weights and biases, as torch names them."""
     net = _start(task, recipe)
-    adam = torch.optim.Adam(net.parameters(), lr=recipe.rate)
+    adam = torch.optim.Adam(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
     batches = Batches(
         task.train.pixels, task.targets(task.train, "fine"), recipe.batch, recipe.seed
     )

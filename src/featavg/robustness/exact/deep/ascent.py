@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock
-from featavg.robustness.exact.deep.ball_bound import Value
+from featavg.robustness.exact.deep.ball import Relaxed
+
+Some = TypeVar("Some", bound=Relaxed)
 
 MEMORY = 12
 LONGEST = 2.0  # of any coordinate in a step: parameters are logarithms and logits
@@ -18,12 +21,12 @@ ENOUGH = 1e-4  # of the rise that the slope promises
 
 
 def ascend(
-    function: Callable[[Float[ndarray, " n"]], Value | None],
+    function: Callable[[Float[ndarray, " n"]], Some | None],
     theta: Float[ndarray, " n"],
     steps: int,
     target: float,
     clock: Clock,
-) -> tuple[Float[ndarray, " n"], Value | None]:
+) -> tuple[Float[ndarray, " n"], Some | None]:
     """Parameters with a larger bound, and that bound; None if there was none at the start.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
@@ -13,15 +13,17 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
 from featavg.robustness.exact.deep.ascent import ascend
-from featavg.robustness.exact.deep.ball_bound import Ball, BallBound, Value
+from featavg.robustness.exact.deep.ball import Ball, Relaxation, Relaxed
+from featavg.robustness.exact.deep.ball_bound import BallBound
+from featavg.robustness.exact.deep.chain_bound import ChainBound
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.goals import Goal
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, tightened, trace
 from featavg.robustness.exact.deep.local_search import LocalSearch
 
-# Steps of ascent: for a goal in the whole ball, for a part of it, for a neuron behind the first layer.
-FIRST, LATER, INNER = 150, 40, 30
+# Steps of ascent for a goal in the whole ball, and for a part of it: one hidden layer, or several.
+FIRST, LATER = (150, 400), (40, 100)
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
 OFTEN = 8  # so often the solution of a part starts a local search
 CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero by so much
@@ -32,18 +34,18 @@ class _Part:
     bound: float
     number: int
     goal: Goal = field(compare=False)
-    relaxation: BallBound = field(compare=False)
+    relaxation: Relaxation = field(compare=False)
     theta: ndarray = field(compare=False)
-    value: Value = field(compare=False)
+    value: Relaxed = field(compare=False)
 
 
 class BallSearch:
     """Whether one of the goals is reached within a radius of a point.
 
-    Goals that lines already exclude are done at once. For the others neurons behind the first layer
-    get bounds of their own by `BallBound`, then each goal; what is left open is split at the neuron
-    whose relaxation loses most. A local search starts from the solutions of the parts. Where few
-    signs are undecided, nothing of this is done, and the result is unfinished.
+    Goals that lines already exclude are done at once. For the others there are `BallBound` (one hidden
+    layer, any width) and `ChainBound` (several); what is left open is split at the neuron whose
+    relaxation loses most. A local search starts from the solutions of the parts. Where few signs are
+    undecided, nothing of this is done, and the result is unfinished.
 
     Only goals that are linear in the outputs are searched for.
     """
@@ -79,8 +81,6 @@ class BallSearch:
         if left and undecided <= FEW:
             self.result.finished = False
             return self.result
-        if left and self.net.hidden > 1:
-            ball = self._sharper(ball, clock)
         self.result.finished = self._search(ball, left, clock)
         if self.result.finished and not self._flipped:
             self.result.certified = radius
@@ -114,33 +114,19 @@ class BallSearch:
         error = np.abs(rows) @ ball.errors[-1] + self.net.error * np.abs(shifts)
         return bool(np.any(traced.constants + shifts - fall - error > 0.0))
 
-    def _sharper(self, ball: Ball, clock: Clock) -> Ball:
-        """Better bounds of the open neurons behind the first layer, layer by layer."""
-        for layer in range(1, self.net.hidden):
-            lo, hi = ball.lo[layer].copy(), ball.hi[layer].copy()
-            for neuron in np.flatnonzero((lo < 0) & (hi > 0)):
-                row = np.zeros((1, len(lo)))
-                for side, ends in ((1.0, lo), (-1.0, hi)):
-                    if clock.spent(self.result.nodes):
-                        return ball
-                    row[0, neuron] = side
-                    relaxation = BallBound(ball, layer, row, np.zeros(1))
-                    theta, _ = ascend(relaxation.value, relaxation.start(), INNER, 0.0, clock)
-                    floor = relaxation.proven(theta)
-                    # A sign that is decided counts, not by how much.
-                    ends[neuron] = side * max(side * ends[neuron], floor)
-            ball = replace(ball, lo=_with(ball.lo, layer, lo), hi=_with(ball.hi, layer, hi))
-        return ball
-
     def _search(self, ball: Ball, goals: Sequence[Goal], clock: Clock) -> bool:
         """True if every part of every goal is excluded, or if something flips."""
         self.number, self.given_up = count(), False
-        last, heap = self.net.hidden, []
+        heap: list[_Part] = []
         for goal in goals:
             if clock.spent(self.result.nodes):
                 return False
             rows, shifts = goal.functionals(None, None, np.zeros(len(ball.lo[-1])))
-            relaxation = BallBound(ball, last, rows, shifts)
+            relaxation: Relaxation
+            if self.net.hidden == 1:
+                relaxation = BallBound(ball, rows, shifts)
+            else:
+                relaxation = ChainBound(ball, rows, shifts)
             heap += self._bounded(goal, relaxation, relaxation.start(), FIRST)
         heapq.heapify(heap)
         while heap and not self._flipped:
@@ -152,14 +138,19 @@ class BallSearch:
         return self._flipped or not self.given_up
 
     def _bounded(
-        self, goal: Goal, relaxation: BallBound, theta: Float[ndarray, " n"], steps: int
+        self,
+        goal: Goal,
+        relaxation: Relaxation,
+        theta: Float[ndarray, " n"],
+        steps: tuple[int, int],
     ) -> list[_Part]:
         """The part with its bound, or nothing if it holds no flipped point."""
-        theta, value = ascend(relaxation.value, theta, steps, self.clear, self.clock)
+        most = steps[self.net.hidden > 1]
+        theta, value = ascend(relaxation.value, theta, most, self.clear, self.clock)
         self.result.nodes += 1
         if value is None:  # the parent's lambda is too small for one parabola less: start anew
             start = relaxation.start()
-            theta, value = ascend(relaxation.value, start, steps, self.clear, self.clock)
+            theta, value = ascend(relaxation.value, start, most, self.clear, self.clock)
         if value is None:
             self.given_up = True
             return []
@@ -183,7 +174,3 @@ class BallSearch:
             split = Split(layer, neuron, side, 0.0)
             relaxation, theta = part.relaxation.child(part.theta, part.value, split)
             yield from self._bounded(part.goal, relaxation, theta, LATER)
-
-
-def _with(layers: list[ndarray], number: int, bounds: ndarray) -> list[ndarray]:
-    return [*layers[:number], bounds, *layers[number + 1 :]]

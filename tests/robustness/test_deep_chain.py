@@ -1,0 +1,247 @@
+"""The bound over a ball for several hidden layers: against the network, differences and hand sums."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.robustness.ball_cases import FREE, SEVERAL, in_part, relaxed, steps_in, undecided
+
+from featavg.nets.deep import Deep
+from featavg.robustness.certify import Certificate, certify
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.deep import chain_proof
+from featavg.robustness.exact.deep.activation_forms import tops
+from featavg.robustness.exact.deep.ascent import ascend
+from featavg.robustness.exact.deep.chain_bound import ChainBound
+from featavg.robustness.exact.deep.cuts import Split
+
+
+def variables(bound, steps):
+    """The variables v of the chain at these steps, every layer, and which steps are in the part."""
+    ball, chain = bound.ball, bound.form.chain
+    layers = ball.net.forward(ball.z + steps @ ball.net.rows.T)
+    pairs = zip(chain.inner.layer, chain.inner.number, strict=True)
+    activations = [ball.net.phi(layers[a][:, b]) for a, b in pairs]
+    return np.column_stack([steps, *activations]), layers, in_part(bound, layers)
+
+
+def plainly(bound, terms, v):
+    """L at v, summed neuron by neuron from its definition."""
+    form, ball = bound.form, bound.ball
+    r, a = form.chain.step, len(form.inner)
+    t = form.all_rows @ v + form.offsets
+    total = float(terms.mixture @ (bound.rows @ ball.net.biases[-1] + bound.shifts))
+    total += float(terms.on_last @ (form.chain.rows @ v + form.chain.offsets))
+    total += float(terms.square @ t**2 + terms.line @ t)
+    total += float(terms.cross @ (t[:a] * v[r:]) + terms.own @ v[r:] ** 2 + terms.tilt @ v[r:])
+    return total + terms.multiplier * float(v[:r] @ v[:r] - ball.radius**2)
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_every_layer_is_affine_in_the_variables(kind):
+    for seed in range(9):
+        bound, _, rng = relaxed(kind, seed)
+        v, layers, inside = variables(bound, steps_in(bound, rng, 2000))
+        if inside.sum() > 10 and len(bound.splits):
+            break
+    chain, net = bound.form.chain, bound.ball.net
+    assert inside.sum() > 10
+    for some in (chain.inner, chain.outer, chain.held):
+        for i in range(len(some)):
+            t = v[inside] @ some.rows[i] + some.offsets[i]
+            truth = layers[some.layer[i]][inside, some.number[i]]
+            np.testing.assert_allclose(t, truth, atol=1e-10)
+            assert np.all((some.lo[i] - 1e-9 <= t) & (t <= some.hi[i] + 1e-9))
+    last = v[inside] @ chain.rows.T + chain.offsets
+    last[:, chain.outer.number] += net.phi(layers[net.hidden - 1][inside][:, chain.outer.number])
+    np.testing.assert_allclose(
+        last @ net.weights[-1].T + net.biases[-1], layers[-1][inside], atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_the_form_is_below_the_network_for_any_coefficients(kind, seed):
+    """Convex or not: L is nowhere above the mixture of inequalities on points of the part."""
+    bound, theta, rng = relaxed(kind, seed, inequalities=2)
+    theta = theta + rng.standard_normal(len(theta))
+    terms = bound.form.terms(theta)
+    v, layers, inside = variables(bound, steps_in(bound, rng, 300))
+    highest = sum(float(top.exact.sum()) for top in bound.form.tops(terms))
+    for i in np.flatnonzero(inside):
+        truth = float(terms.mixture @ (bound.rows @ layers[-1][i] + bound.shifts))
+        assert plainly(bound, terms, v[i]) - highest <= truth + 1e-9
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_the_value_is_the_least_of_the_form(kind):
+    bound, theta, rng = relaxed(kind, 2)
+    form, terms, value = bound.form, bound.form.terms(theta), bound.value(theta)
+    matrix, slope, constant = form.matrix(terms), form.linear(terms), form.constant(terms)
+    highest = sum(float(top.soft.sum()) for top in form.tops(terms))
+    least = np.linalg.solve(2.0 * matrix, -slope)
+    assert plainly(bound, terms, least) - highest == pytest.approx(value.bound, rel=1e-9)
+    np.testing.assert_allclose(bound.step(value, theta), least[: form.chain.step], rtol=1e-6)
+    for _ in range(20):
+        v = least + 0.1 * rng.standard_normal(len(least))
+        quadratic = constant + slope @ v + v @ matrix @ v
+        assert plainly(bound, terms, v) == pytest.approx(quadratic, rel=1e-9, abs=1e-9)
+        assert quadratic - highest >= value.bound
+
+
+def test_the_largest_values_of_forms_over_their_pieces():
+    rng = np.random.default_rng(0)
+    left, right = rng.standard_normal((2, 2, 400))
+    lo, hi, rounding = -rng.random(400), 2.0 * rng.random(400), np.full(400, 1e-3)
+    found = tops(tuple(left), tuple(right), lo, hi, rounding)
+    share = np.linspace(0.0, 1.0, 2001)[:, None]
+    below, above = left[0] * (share * lo) ** 2 + left[1] * share * lo, share * hi
+    truth = np.maximum(below, right[0] * above**2 + right[1] * above).max(axis=0)
+    np.testing.assert_allclose(found.exact, truth, atol=1e-5)
+    assert np.all(found.exact >= truth - 1e-15)
+    assert np.all((found.soft >= found.exact) & (found.soft <= found.exact + 1.1e-3))
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_a_child_is_bounded_no_lower_than_its_parent(kind):
+    for seed in range(9):
+        bound, theta, _ = relaxed(kind, seed, splits=False)
+        signs = undecided(bound.ball)
+        if len({layer for layer, _ in signs}) == bound.ball.net.hidden:
+            break
+    theta, value = ascend(bound.value, theta, 30, math.inf, FREE)
+    before = bound.proven(theta)
+    assert len({layer for layer, _ in signs}) == bound.ball.net.hidden
+    for layer, neuron in signs:
+        for side in (1.0, -1.0):
+            child, start = bound.child(theta, value, Split(layer, neuron, side, 0.0))
+            assert child.proven(start) >= before - 1e-6 * (1 + abs(before))
+            again, further = child.child(start, value, _other(child, layer, neuron))
+            assert again.proven(further) >= before - 1e-6 * (1 + abs(before))
+
+
+def _other(bound, layer, neuron):
+    left = [pair for pair in undecided(bound.ball) if pair != (layer, neuron)]
+    return Split(*left[0], -1.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_there_is_a_bound_at_the_start_and_an_ascent_raises_it(kind, seed):
+    bound, _, _ = relaxed(kind, seed)
+    first = bound.value(bound.start())
+    theta, last = ascend(bound.value, bound.start(), 200, math.inf, FREE)
+    assert last.bound > first.bound
+    assert bound.proven(theta) > first.bound
+
+
+# What is proven.
+
+
+def test_what_is_not_convex_proves_nothing_for_several_layers():
+    bound, theta, _ = relaxed("two-hidden", 1)
+    theta[0] = -30.0
+    assert bound.value(theta) is None
+    assert bound.proven(theta) == -math.inf
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_sizes_bound_the_matrix(kind):
+    bound, theta, rng = relaxed(kind, 2)
+    terms = bound.form.terms(theta + rng.standard_normal(len(theta)))
+    sizes = chain_proof._sizes(bound.form, terms)
+    limit = np.sqrt(np.outer(sizes, sizes))
+    assert np.all(np.abs(bound.form.matrix(terms)) <= limit * (1 + 1e-12))
+    # The diagonal is reached where nothing cancels.
+    assert np.max(np.abs(np.diag(bound.form.matrix(terms))) / sizes) > 0.3
+
+
+def test_what_is_added_for_convexity_is_charged(monkeypatch):
+    bound, theta, _ = relaxed("two-hidden", 2)
+    monkeypatch.setattr(chain_proof, "_rounding", lambda *_: 0.0)
+    before = bound.proven(theta)
+    terms = bound.form.terms(theta)
+    sizes, largest = chain_proof._sizes(bound.form, terms), chain_proof._largest(bound.form)
+    v = np.linalg.solve(2.0 * bound.form.matrix(terms), -bound.form.linear(terms))
+    monkeypatch.setattr(chain_proof, "CONVEX", 1e-4)
+    fall = 4e-4 * float(sizes @ (largest**2 - v**2))
+    assert fall > 1e-6
+    assert bound.proven(theta) <= before - 0.9 * fall
+
+
+def test_a_point_that_is_not_the_least_proves_less_of_a_chain(monkeypatch):
+    bound, theta, _ = relaxed("two-hidden", 2)
+    before, plain = bound.proven(theta), chain_proof.dpotrs
+
+    def moved(*arguments, **options):
+        v, info = plain(*arguments, **options)
+        return 1.01 * v, info
+
+    monkeypatch.setattr(chain_proof, "dpotrs", moved)
+    assert bound.proven(theta) < before
+
+
+@pytest.mark.parametrize("kind", ["two-hidden", "residual"])
+def test_every_rounding_error_of_a_chain_is_charged(kind, monkeypatch):
+    bound, theta, _ = relaxed(kind, 2)
+    form, ball, terms = bound.form, bound.ball, bound.form.terms(theta)
+    reach = chain_proof._largest(form)
+    charged = chain_proof._rounding(form, terms, reach)
+    groups = (form.inner, form.outer, form.held)
+    off = np.concatenate([some.error for some in groups])
+    far = np.concatenate([np.maximum(-some.lo, some.hi) for some in groups])
+    h, a = reach[form.chain.step :], len(form.inner)
+    slopes = 2.0 * np.abs(terms.square) * far + np.abs(terms.line)
+    slopes[:a] += np.abs(terms.cross) * h
+    sums = np.abs(terms.square) @ far**2 + np.abs(terms.line) @ far
+    sums += np.abs(terms.cross) @ (far[:a] * h) + np.abs(terms.own) @ h**2 + np.abs(terms.tilt) @ h
+    sums += 2.0 * terms.multiplier * ball.radius**2 + float(np.abs(bound.shifts[0]))
+    outputs = float(np.abs(bound.rows[0]) @ ball.errors[-1])
+    parts = [float(slopes @ off), chain_proof.CHARGED * ball.net.error * float(sums), outputs]
+    assert min(parts) > 0
+    assert charged >= sum(parts) * (1 - 1e-9)
+    # Not more than the sizes of the sums would explain.
+    assert charged <= 1e-8 * (1 + abs(bound.proven(theta)) + float(sums))
+    before = bound.proven(theta)
+    monkeypatch.setattr(chain_proof, "_rounding", lambda *_: 1.0)
+    assert bound.proven(theta) == pytest.approx(before - 1.0, abs=1e-8)
+
+
+# The decision.
+
+
+@pytest.mark.parametrize("signs", [1.0, -1.0])
+def test_two_layers_that_share_one_ball(signs):
+    """F = 9 - sum relu(relu(u)) is at least 9 - 8 |u|: neuron by neuron, it could be 9 - 64 |u|."""
+    eye = np.eye(64)
+    net = Deep((signs * eye, eye, -np.ones((1, 64))), (np.zeros(64), np.zeros(64), np.array([9.0])))
+    x, y = np.zeros((1, 64)), np.array([1])
+    assert certify(net, x, y, 1.12, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
+    assert certify(net, x, y, 1.13).status == (Certificate.FLIPPED,)
+
+
+def test_halves_decide_what_one_bound_leaves_open():
+    """A wide network of two layers: open at one node, certified with more, and never above a flip."""
+    rng = np.random.default_rng(5)
+    sizes = (6, 24, 24, 3)
+    weights = [rng.normal(size=(b, a)) / math.sqrt(a) for a, b in pairwise(sizes)]
+    net = Deep(tuple(weights), tuple(0.3 * rng.normal(size=b) for b in sizes[1:]))
+    x = rng.normal(size=(6, 6))
+    y = net(x).argmax(axis=1)
+    found = certify(net, x, y, 0.4, budget=Budget(nodes=2000))
+    assert not found.mask(Certificate.OPEN).any()
+    assert found.mask(Certificate.CERTIFIED).any()
+    flipped = found.mask(Certificate.FLIPPED)
+    assert np.all(net(found.witness[flipped]).argmax(axis=1) != y[flipped])
+    steps = rng.standard_normal((20_000, 6))
+    steps *= (0.4 / np.linalg.norm(steps, axis=1))[:, None]
+    for i in np.flatnonzero(found.mask(Certificate.CERTIFIED)):
+        assert np.all(net(x[i] + steps).argmax(axis=1) == y[i])
+
+
+def test_a_chain_is_what_several_layers_use(monkeypatch):
+    asked, plain = [], ChainBound.proven
+    monkeypatch.setattr(ChainBound, "proven", lambda *a: asked.append(1) or plain(*a))
+    test_two_layers_that_share_one_ball(1.0)
+    assert asked
