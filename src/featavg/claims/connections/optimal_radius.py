@@ -61,7 +61,8 @@ def _propositions(result: OptimalRadius, clusters: str) -> tuple[Check, Check]:
     best = max(result.robust_accuracy(name) for name in CLASSIFIER_ROLES)
     return (
         Check(f"{clusters}: largest robust accuracy of any classifier at √(d/2)", best, "<=",
-              result.limit, note="Proposition 1, exact on points that share their noise"),
+              result.limit, note="Proposition 1; on points that share their noise no classifier can pass it, "
+              "so that this tests the radii"),
         Check(f"{clusters}, Bayes rule: smallest share of robust points minus its bound, over all ν",
               result.bayes_excess(), ">=", 0.0, note="Proposition 2"),
     )  # fmt: skip

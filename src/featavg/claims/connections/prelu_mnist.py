@@ -83,7 +83,7 @@ CLAIMS = (
         "91.3% against 51.2% at l_inf 0.05, 63.7% against 4.0% at 0.1, 77.5% against 30.1% at l2 1, "
         "23.9% against 0.7% at 2. (Beyond the documents.)",
         source="Min and Vidal 2024, experiments on MNIST, as third-party notes give them",
-        measured="robust accuracy on 500 test images, three seeds, by the strongest attack on the decision "
+        measured="robust accuracy on 500 test images by the strongest attack on the decision "
         "(published: APGD on the cross-entropy); activation relu(⟨w,x⟩)<sup>p</sup>/(|w||x|)<sup>p−1</sup> "
         "of centred images, as in the authors' public code, Adam at 0.001, 10 epochs of batches of 256 "
         "(not printed)",

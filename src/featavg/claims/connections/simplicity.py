@@ -198,8 +198,8 @@ CLAIMS = (
         "network relies on the digit alone: AUC 1.000 as it is, 0.494 with the digits shuffled, "
         "1.000 with the vehicles shuffled.",
         source=SOURCE,
-        measured="AUC on 2000 test pictures of a ResNet-18 of width 8 trained on 10,000 for two epochs, "
-        "three seeds (published: convolutional networks, deeper and wider ones); as notes, of a fully "
+        measured="AUC on 2000 test pictures of a ResNet-18 of width 8 trained on 10,000 for two epochs "
+        "(published: convolutional networks, deeper and wider ones); as notes, of a fully "
         "connected network with two hidden layers of 100",
         statements=("itcs-simplicity", "csml-simplicity"),
         run=pictures,
