@@ -5,7 +5,8 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -122,13 +123,18 @@ def run_left_out(name: str) -> None:
         raise ValueError(f"the example of {name} does not come out as printed:\n{''.join(said)}")
 
 
-def without_torch() -> AbstractContextManager[None]:
+@contextmanager
+def without_torch() -> Iterator[None]:
     """Where PyTorch is not installed: a stand-in, so that what needs it can still be described."""
     if find_spec("torch") is not None:
-        return nullcontext()
+        yield
+        return
     from sphinx.ext.autodoc.mock import mock
 
-    return mock(["torch"])
+    with mock(["torch"]):
+        # SciPy asks of every array whether it is one of torch's, and needs a class to ask for.
+        import_module("torch").Tensor = type("Tensor", (), {})
+        yield
 
 
 def write(folder: Path) -> None:

@@ -65,8 +65,11 @@ def compare(wheel: Path, sdist: Path, folder: Path) -> None:
     with tarfile.open(sdist) as archive:
         listed = {name.partition("/")[2] for name in archive.getnames()}
     missing += sorted(name for name in wanted if f"src/featavg/{name}" not in listed)
+    beside = [path.name for path in ROOT.glob("*.md")]
     missing += [
-        name for name in ("Makefile", "constraints.txt", "docs/conf.py") if name not in listed
+        name
+        for name in ("Makefile", "constraints.txt", "docs/conf.py", "CITATION.cff", *beside)
+        if name not in listed
     ]
     if missing:
         raise SystemExit(f"left out of the package: {', '.join(missing)}")

@@ -60,8 +60,10 @@ def marked(text: str, claims: dict[str, dict[str, Any]], up: str = "") -> str:
         rows = ["| claim | verdict | what was found |", "|---|---|---|"]
         for name in match[1].split():
             claim = claims[name]
-            finding = cell(claim["finding"] or claim["decided"])
-            rows.append(f"| {cell(claim['title'])} {code(name)} | {chip(claim, up)} | {finding} |")
+            found = cell(claim["finding"] or claim["decided"])
+            if claim.get("why"):
+                found = f"{cell(claim['why'])} {numbers(found)}"
+            rows.append(f"| {cell(claim['title'])} {code(name)} | {chip(claim, up)} | {found} |")
         return "\n".join(rows)
 
     text = re.sub(r"\[\[([a-z0-9.-]+)\]\]", lambda match: chip(claims[match[1]], up), text)
@@ -139,12 +141,9 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
             cell(claim["why"] or (claim["decided"] if verdict == "not run" else found)),
         ]
         if claim["why"] and found:
-            lines += [
-                "",
-                "<details><summary>In numbers</summary>"
-                f"<p>{cell(claim['decided'])} (tolerance {cell(claim['tolerance'])}). "
-                f"{cell(found)}</p></details>",
-            ]
+            # A line that begins with a tag is HTML to Markdown, which then keeps its hands off it.
+            decided = f"{claim['decided']} (tolerance {claim['tolerance']})."
+            lines += ["", numbers(f"{decided} {found}".replace("\n", " "))]
         lines += [":::", ""]
     return lines
 
@@ -196,6 +195,11 @@ def _statements(statements: list[dict[str, Any]], claims: dict[str, dict[str, An
             lines.append(f"| {cell(row['place'])} | {cell(row['words'])} | {checked} |")
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def numbers(text: str) -> str:
+    """What is behind a click."""
+    return f"<details><summary>In numbers</summary><p>{text}</p></details>"
 
 
 def code(name: str) -> str:
