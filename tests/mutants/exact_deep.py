@@ -206,6 +206,18 @@ MUTANTS = [
             DEEP_CHAIN("test_a_child_is_bounded_no_lower_than_its_parent"),
         ),
         (
+            'cross = np.einsum("nv,vn->n", form.inner.rows, inverse[:, r:])',
+            'cross = 0.5 * np.einsum("nv,vn->n", form.inner.rows, inverse[:, r:])',
+            "the barrier is half as steep in products",
+            DEEP_CHAIN("test_the_gradient_behind_a_barrier_is_that_of_the_height"),
+        ),
+        (
+            "return [partial(self.value, barrier=share * self.unit) for share in BARRIERS]",
+            "return [self.value for share in BARRIERS]",
+            "an ascent creeps along the edge of convexity",
+            DEEP_CHAIN("test_barriers_keep_an_ascent_from_creeping_along_the_edge"),
+        ),
+        (
             "t[:a] * h - inner.square(net.leak),",
             "t[:a] * h - inner.square(),",
             "the gradient takes the neuron for its activation",
@@ -323,9 +335,7 @@ MUTANTS = [
             "return (min(largest, FAR * violated) if violated > 0.0 else largest) or 1.0",
             "return largest or 1.0",
             "a row of rounding errors hides violations",
-            tests_in("robustness/test_exact_tight.py")(
-                "test_a_row_of_rounding_errors_hides_no_violation"
-            ),
+            tests_in("robustness/tight")("test_a_row_of_rounding_errors_hides_no_violation"),
         ),
     ),
     *mutants_of(

@@ -5,7 +5,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.robustness.ball_cases import FREE, SEVERAL, in_part, relaxed, steps_in, undecided
+from tests.robustness.ball_cases import (
+    FREE,
+    SEVERAL,
+    ball_of,
+    in_part,
+    relaxed,
+    steps_in,
+    undecided,
+)
 
 from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
@@ -15,6 +23,7 @@ from featavg.robustness.exact.deep.activation_forms import tops
 from featavg.robustness.exact.deep.ascent import ascend
 from featavg.robustness.exact.deep.chain_bound import ChainBound
 from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.layered_network import layered
 
 
 def variables(bound, steps):
@@ -124,6 +133,36 @@ def test_a_child_is_bounded_no_lower_than_its_parent(kind):
 def _other(bound, layer, neuron):
     left = [pair for pair in undecided(bound.ball) if pair != (layer, neuron)]
     return Split(*left[0], -1.0, 0.0)
+
+
+@pytest.mark.parametrize("inequalities", [1, 2])
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_the_gradient_behind_a_barrier_is_that_of_the_height(kind, inequalities):
+    bound, theta, _ = relaxed(kind, 5, inequalities)
+    low, high = bound.value(theta), bound.value(theta, barrier=0.1)
+    assert low.height == low.bound == high.bound
+    matrix = bound.form.matrix(bound.form.terms(theta))
+    assert high.height == pytest.approx(low.bound + 0.1 * np.linalg.slogdet(matrix)[1], rel=1e-9)
+    step = 1e-6 * np.eye(len(theta))
+    heights = [[bound.value(theta + s * e, 0.1).height for s in (1, -1)] for e in step]
+    slopes = [(above - below) / 2e-6 for above, below in heights]
+    np.testing.assert_allclose(high.gradient, slopes, atol=1e-6 * np.abs(slopes).max())
+
+
+def test_barriers_keep_an_ascent_from_creeping_along_the_edge():
+    """Two layers of 24: the bound ends higher if it is raised behind lower and lower barriers."""
+    gains = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        sizes = (6, 24, 24, 3)
+        net = layered([rng.normal(size=(b, a)) / math.sqrt(a) for a, b in pairwise(sizes)])
+        bound = ChainBound(ball_of(net, 1.0, rng), rng.standard_normal((1, 3)), np.zeros(1))
+        _, plain = ascend(bound.value, bound.start(), 400, math.inf, FREE)
+        theta = bound.start()
+        for level in bound.levels():
+            theta, value = ascend(level, theta, 130, math.inf, FREE)
+        gains.append(value.bound - plain.bound)
+    assert np.mean(gains) > 0.0
 
 
 @pytest.mark.parametrize("seed", range(5))
