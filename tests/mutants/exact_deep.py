@@ -176,13 +176,13 @@ MUTANTS = [
             "tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
             "tops((k, e), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
             "the leak of the last layer is left out",
-            DEEP_CHAIN("test_the_form_is_below_the_network_for_any_coefficients"),
+            DEEP_CHAIN("test_constants_are_the_largest_values_on_the_graph"),
         ),
         (
             "bent = square[:a] + terms.own + terms.cross, line[:a] + terms.tilt",
             "bent = square[:a] + terms.own, line[:a] + terms.tilt",
             "products of a neuron with its activation cost nothing",
-            DEEP_CHAIN("test_the_form_is_below_the_network_for_any_coefficients"),
+            DEEP_CHAIN("test_constants_are_the_largest_values_on_the_graph"),
         ),
         (
             "return float(forms + known) - terms.multiplier * self.ball.radius**2",
@@ -272,14 +272,14 @@ MUTANTS = [
             "activation = np.maximum(inner.hi, -form.ball.net.leak * inner.lo)",
             "activation = 0.0 * inner.hi",
             "activations are taken for zero",
-            DEEP_CHAIN("test_every_rounding_error_of_a_chain_is_charged"),
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
         ),
     ),
     *mutants_of(
         "robustness/exact/deep/ascent.py",
         (
-            "if value is None or value.bound > target or clock.late:",
-            "if value is None or value.bound > target:",
+            "while share > SHORTEST and not clock.late:",
+            "while share > SHORTEST:",
             "an ascent overruns the budget",
             DEEP_BALL("test_a_long_ascent_ends_with_its_time"),
         ),

@@ -1,6 +1,7 @@
 """The bound over a ball for several hidden layers: against the network, differences and hand sums."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -56,6 +57,7 @@ def test_every_layer_is_affine_in_the_variables(kind):
             break
     chain, net = bound.form.chain, bound.ball.net
     assert inside.sum() > 10
+    assert np.all(np.abs(v[inside]) <= chain_proof._largest(bound.form) * (1 + 1e-9))
     for some in (chain.inner, chain.outer, chain.held):
         for i in range(len(some)):
             t = v[inside] @ some.rows[i] + some.offsets[i]
@@ -97,6 +99,30 @@ def test_the_value_is_the_least_of_the_form(kind):
         quadratic = constant + slope @ v + v @ matrix @ v
         assert plainly(bound, terms, v) == pytest.approx(quadratic, rel=1e-9, abs=1e-9)
         assert quadratic - highest >= value.bound
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_constants_are_the_largest_values_on_the_graph(kind):
+    bound, theta, rng = relaxed(kind, 2)
+    form, phi = bound.form, bound.ball.net.phi
+    terms = form.terms(theta + rng.standard_normal(len(theta)))
+    inner, outer, held = form.tops(terms)
+    a, b = len(form.inner), len(form.inner) + len(form.outer)
+    share = np.linspace(0.0, 1.0, 4001)[:, None]
+    for some, where, top in (
+        (form.inner, slice(0, a), inner),
+        (form.outer, slice(a, b), outer),
+        (form.held, slice(b, None), held),
+    ):
+        t = some.lo + share * (some.hi - some.lo)
+        values = terms.square[where] * t**2 + terms.line[where] * t
+        if some is form.inner:
+            values += terms.cross * t * phi(t) + terms.own * phi(t) ** 2 + terms.tilt * phi(t)
+        if some is form.outer:
+            values -= terms.on_last[some.number] * phi(t)
+        size = 1e-2 * np.abs(values).max() if len(some) else 0.0
+        np.testing.assert_allclose(top.exact, np.maximum(values.max(axis=0), 0.0), atol=size)
+        assert np.all(top.exact >= values.max(axis=0) - 1e-12)
 
 
 def test_the_largest_values_of_forms_over_their_pieces():
@@ -192,6 +218,12 @@ def test_sizes_bound_the_matrix(kind):
     sizes = chain_proof._sizes(bound.form, terms)
     limit = np.sqrt(np.outer(sizes, sizes))
     assert np.all(np.abs(bound.form.matrix(terms)) <= limit * (1 + 1e-12))
+    # Products alone, of a neuron with its activation, reach it.
+    zero = np.zeros_like(terms.square)
+    alone = replace(terms, multiplier=0.0, square=zero, own=np.zeros_like(terms.own))
+    sizes_alone = chain_proof._sizes(bound.form, alone)
+    limit = np.sqrt(np.outer(sizes_alone, sizes_alone))
+    assert np.all(np.abs(bound.form.matrix(alone)) <= limit * (1 + 1e-12))
     # The diagonal is reached where nothing cancels.
     assert np.max(np.abs(np.diag(bound.form.matrix(terms))) / sizes) > 0.3
 

@@ -39,7 +39,7 @@ def ascend(
     value = function(theta)
     pairs: list[tuple[ndarray, ndarray]] = []
     for number in range(steps):
-        if value is None or value.bound > target or clock.late:
+        if value is None or value.bound > target:
             break
         direction = _direction(value.gradient, pairs)
         rise = float(direction @ value.gradient)
