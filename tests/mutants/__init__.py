@@ -30,8 +30,17 @@ class Mutant(NamedTuple):
 
 
 def tests_in(path: str) -> Callable[..., tuple[str, ...]]:
-    """Addresses of tests in a file under tests/, by their names."""
-    return lambda *names: tuple(f"tests/{path}::{name}" for name in names)
+    """Addresses of tests in a file under tests/, or in any file of a folder, by their names."""
+    return lambda *names: tuple(f"tests/{_file_of(path, name)}::{name}" for name in names)
+
+
+def _file_of(path: str, test: str) -> str:
+    folder = Path(__file__).parent.parent / path
+    if not folder.is_dir():
+        return path
+    defined = f"def {test.split('[', maxsplit=1)[0]}("
+    (file,) = (file for file in folder.glob("test_*.py") if defined in file.read_text())
+    return f"{path}/{file.name}"
 
 
 def mutants_of(file: str, *mistakes: tuple[str, str, str, tuple[str, ...]]) -> list[Mutant]:

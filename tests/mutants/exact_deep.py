@@ -176,13 +176,13 @@ MUTANTS = [
             "tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
             "tops((k, e), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
             "the leak of the last layer is left out",
-            DEEP_CHAIN("test_the_form_is_below_the_network_for_any_coefficients"),
+            DEEP_CHAIN("test_constants_are_the_largest_values_on_the_graph"),
         ),
         (
             "bent = square[:a] + terms.own + terms.cross, line[:a] + terms.tilt",
             "bent = square[:a] + terms.own, line[:a] + terms.tilt",
             "products of a neuron with its activation cost nothing",
-            DEEP_CHAIN("test_the_form_is_below_the_network_for_any_coefficients"),
+            DEEP_CHAIN("test_constants_are_the_largest_values_on_the_graph"),
         ),
         (
             "return float(forms + known) - terms.multiplier * self.ball.radius**2",
@@ -204,6 +204,18 @@ MUTANTS = [
             "slope = 1.0 if split.side > 0 else self.ball.net.leak",
             "a half starts with the other side's form",
             DEEP_CHAIN("test_a_child_is_bounded_no_lower_than_its_parent"),
+        ),
+        (
+            'cross = np.einsum("nv,vn->n", form.inner.rows, inverse[:, r:])',
+            'cross = 0.5 * np.einsum("nv,vn->n", form.inner.rows, inverse[:, r:])',
+            "the barrier is half as steep in products",
+            DEEP_CHAIN("test_the_gradient_behind_a_barrier_is_that_of_the_height"),
+        ),
+        (
+            "return [partial(self.value, barrier=share * self.unit) for share in BARRIERS]",
+            "return [self.value for share in BARRIERS]",
+            "an ascent creeps along the edge of convexity",
+            DEEP_CHAIN("test_barriers_keep_an_ascent_from_creeping_along_the_edge"),
         ),
         (
             "t[:a] * h - inner.square(net.leak),",
@@ -260,14 +272,14 @@ MUTANTS = [
             "activation = np.maximum(inner.hi, -form.ball.net.leak * inner.lo)",
             "activation = 0.0 * inner.hi",
             "activations are taken for zero",
-            DEEP_CHAIN("test_every_rounding_error_of_a_chain_is_charged"),
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
         ),
     ),
     *mutants_of(
         "robustness/exact/deep/ascent.py",
         (
-            "if value is None or value.bound > target or clock.late:",
-            "if value is None or value.bound > target:",
+            "while share > SHORTEST and not clock.late:",
+            "while share > SHORTEST:",
             "an ascent overruns the budget",
             DEEP_BALL("test_a_long_ascent_ends_with_its_time"),
         ),
@@ -323,9 +335,7 @@ MUTANTS = [
             "return (min(largest, FAR * violated) if violated > 0.0 else largest) or 1.0",
             "return largest or 1.0",
             "a row of rounding errors hides violations",
-            tests_in("robustness/test_exact_tight.py")(
-                "test_a_row_of_rounding_errors_hides_no_violation"
-            ),
+            tests_in("robustness/tight")("test_a_row_of_rounding_errors_hides_no_violation"),
         ),
     ),
     *mutants_of(

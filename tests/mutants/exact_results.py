@@ -3,7 +3,7 @@
 from tests.mutants import mutants_of, tests_in
 
 EXACT_EDGES = tests_in("robustness/test_exact_edges.py")
-EXACT_TIGHT = tests_in("robustness/test_exact_tight.py")
+EXACT_TIGHT = tests_in("robustness/tight")
 
 MUTANTS = [
     *mutants_of(

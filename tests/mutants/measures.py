@@ -8,7 +8,7 @@ EFFECTIVE_WEIGHTS = tests_in("measures/test_effective_weights.py")
 MEASURES_MEASURES = tests_in("measures/test_measures.py")
 POWER_LAW = tests_in("measures/test_power_law.py")
 TIGHT = tests_in("measures/test_tight.py")
-EXACT_TIGHT = tests_in("robustness/test_exact_tight.py")
+EXACT_TIGHT = tests_in("robustness/tight")
 
 MUTANTS = [
     *mutants_of(

@@ -1,11 +1,20 @@
 """The bound over a ball for several hidden layers: against the network, differences and hand sums."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.robustness.ball_cases import FREE, SEVERAL, in_part, relaxed, steps_in, undecided
+from tests.robustness.ball_cases import (
+    FREE,
+    SEVERAL,
+    ball_of,
+    in_part,
+    relaxed,
+    steps_in,
+    undecided,
+)
 
 from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
@@ -15,6 +24,7 @@ from featavg.robustness.exact.deep.activation_forms import tops
 from featavg.robustness.exact.deep.ascent import ascend
 from featavg.robustness.exact.deep.chain_bound import ChainBound
 from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.layered_network import layered
 
 
 def variables(bound, steps):
@@ -47,6 +57,7 @@ def test_every_layer_is_affine_in_the_variables(kind):
             break
     chain, net = bound.form.chain, bound.ball.net
     assert inside.sum() > 10
+    assert np.all(np.abs(v[inside]) <= chain_proof._largest(bound.form) * (1 + 1e-9))
     for some in (chain.inner, chain.outer, chain.held):
         for i in range(len(some)):
             t = v[inside] @ some.rows[i] + some.offsets[i]
@@ -90,6 +101,30 @@ def test_the_value_is_the_least_of_the_form(kind):
         assert quadratic - highest >= value.bound
 
 
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_constants_are_the_largest_values_on_the_graph(kind):
+    bound, theta, rng = relaxed(kind, 2)
+    form, phi = bound.form, bound.ball.net.phi
+    terms = form.terms(theta + rng.standard_normal(len(theta)))
+    inner, outer, held = form.tops(terms)
+    a, b = len(form.inner), len(form.inner) + len(form.outer)
+    share = np.linspace(0.0, 1.0, 4001)[:, None]
+    for some, where, top in (
+        (form.inner, slice(0, a), inner),
+        (form.outer, slice(a, b), outer),
+        (form.held, slice(b, None), held),
+    ):
+        t = some.lo + share * (some.hi - some.lo)
+        values = terms.square[where] * t**2 + terms.line[where] * t
+        if some is form.inner:
+            values += terms.cross * t * phi(t) + terms.own * phi(t) ** 2 + terms.tilt * phi(t)
+        if some is form.outer:
+            values -= terms.on_last[some.number] * phi(t)
+        size = 1e-2 * np.abs(values).max() if len(some) else 0.0
+        np.testing.assert_allclose(top.exact, np.maximum(values.max(axis=0), 0.0), atol=size)
+        assert np.all(top.exact >= values.max(axis=0) - 1e-12)
+
+
 def test_the_largest_values_of_forms_over_their_pieces():
     rng = np.random.default_rng(0)
     left, right = rng.standard_normal((2, 2, 400))
@@ -126,6 +161,36 @@ def _other(bound, layer, neuron):
     return Split(*left[0], -1.0, 0.0)
 
 
+@pytest.mark.parametrize("inequalities", [1, 2])
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_the_gradient_behind_a_barrier_is_that_of_the_height(kind, inequalities):
+    bound, theta, _ = relaxed(kind, 5, inequalities)
+    low, high = bound.value(theta), bound.value(theta, barrier=0.1)
+    assert low.height == low.bound == high.bound
+    matrix = bound.form.matrix(bound.form.terms(theta))
+    assert high.height == pytest.approx(low.bound + 0.1 * np.linalg.slogdet(matrix)[1], rel=1e-9)
+    step = 1e-6 * np.eye(len(theta))
+    heights = [[bound.value(theta + s * e, 0.1).height for s in (1, -1)] for e in step]
+    slopes = [(above - below) / 2e-6 for above, below in heights]
+    np.testing.assert_allclose(high.gradient, slopes, atol=1e-6 * np.abs(slopes).max())
+
+
+def test_barriers_keep_an_ascent_from_creeping_along_the_edge():
+    """Two layers of 24: the bound ends higher if it is raised behind lower and lower barriers."""
+    gains = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        sizes = (6, 24, 24, 3)
+        net = layered([rng.normal(size=(b, a)) / math.sqrt(a) for a, b in pairwise(sizes)])
+        bound = ChainBound(ball_of(net, 1.0, rng), rng.standard_normal((1, 3)), np.zeros(1))
+        _, plain = ascend(bound.value, bound.start(), 400, math.inf, FREE)
+        theta = bound.start()
+        for level in bound.levels():
+            theta, value = ascend(level, theta, 130, math.inf, FREE)
+        gains.append(value.bound - plain.bound)
+    assert np.mean(gains) > 0.0
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_there_is_a_bound_at_the_start_and_an_ascent_raises_it(kind, seed):
@@ -153,6 +218,12 @@ def test_sizes_bound_the_matrix(kind):
     sizes = chain_proof._sizes(bound.form, terms)
     limit = np.sqrt(np.outer(sizes, sizes))
     assert np.all(np.abs(bound.form.matrix(terms)) <= limit * (1 + 1e-12))
+    # Products alone, of a neuron with its activation, reach it.
+    zero = np.zeros_like(terms.square)
+    alone = replace(terms, multiplier=0.0, square=zero, own=np.zeros_like(terms.own))
+    sizes_alone = chain_proof._sizes(bound.form, alone)
+    limit = np.sqrt(np.outer(sizes_alone, sizes_alone))
+    assert np.all(np.abs(bound.form.matrix(alone)) <= limit * (1 + 1e-12))
     # The diagonal is reached where nothing cancels.
     assert np.max(np.abs(np.diag(bound.form.matrix(terms))) / sizes) > 0.3
 

@@ -1,6 +1,6 @@
 """Every bound of the deep search at a case where it is tight: a broken one shows there.
 
-As in test_exact_tight: each test states the number that a bound must have, or compares it with
+As in tests/robustness/tight: each test states the number that a bound must have, or compares it with
 what it bounds, at points where the two are equal.
 """
 

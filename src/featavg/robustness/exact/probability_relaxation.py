@@ -18,6 +18,8 @@ overflows.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
@@ -154,14 +156,15 @@ class ProbabilityRelaxation:
         silent = np.minimum(self.rival_shift - side.log_scale, 0.0)
         a = max(float(side.at(z)[0]), float(np.exp(silent).sum()), TINY)
         exponent = min(self.level - side.log_scale, LARGEST_EXPONENT)
+        log_a = math.log(a)
         return Affine(
             slope[None] - side.coefficients / a,
-            constant - side.log_scale - np.log(a) + 1.0 - side.constants / a,
-            np.array([[np.exp(exponent) / a]]),
+            constant - side.log_scale - log_a + 1.0 - side.constants / a,
+            np.array([[math.exp(exponent) / a]]),
             None,
             abs(value)
             + float(np.abs(slope) @ np.abs(z))
-            + (abs(side.log_scale) + abs(np.log(a)) + 1.0)
+            + (abs(side.log_scale) + abs(log_a) + 1.0)
             + side.magnitudes / a,
         )
 

@@ -39,7 +39,7 @@ def ascend(
     value = function(theta)
     pairs: list[tuple[ndarray, ndarray]] = []
     for number in range(steps):
-        if value is None or value.bound > target or clock.late:
+        if value is None or value.bound > target:
             break
         direction = _direction(value.gradient, pairs)
         rise = float(direction @ value.gradient)
@@ -49,7 +49,7 @@ def ascend(
         share, better = 1.0, None
         while share > SHORTEST and not clock.late:
             better = function(theta + share * direction)
-            if better is not None and better.bound >= value.bound + ENOUGH * share * rise:
+            if better is not None and better.height >= value.height + ENOUGH * share * rise:
                 break
             share, better = 0.4 * share, None
         if better is None:
@@ -60,7 +60,7 @@ def ascend(
         moved, bent = share * direction, value.gradient - better.gradient
         if moved @ bent > 1e-12 * np.sqrt((moved @ moved) * (bent @ bent)):
             pairs = [*pairs[-MEMORY + 1 :], (moved, bent)]
-        stalled = better.bound - value.bound < 1e-6 * abs(better.bound)
+        stalled = better.height - value.height < 1e-6 * abs(better.bound)
         theta, value = theta + moved, better
         if stalled and number > MEMORY:
             break

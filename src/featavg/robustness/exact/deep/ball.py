@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,8 +45,13 @@ class Relaxed(Protocol):
         ...
 
     @property
+    def height(self) -> float:
+        """What an ascent raises: the bound, or one behind a barrier."""
+        ...
+
+    @property
     def gradient(self) -> Float[ndarray, " n"]:
-        """In the parameters."""
+        """Of the height in the parameters."""
         ...
 
     @property
@@ -64,6 +70,10 @@ class Relaxation(Protocol):
 
     def value(self, theta: Float[ndarray, " n"]) -> Relaxed | None:
         """The bound and its gradient; None where there is none."""
+        ...
+
+    def levels(self) -> Sequence[Callable[[Float[ndarray, " n"]], Relaxed | None]]:
+        """What an ascent raises, one after the other; the last is nearest to the bound itself."""
         ...
 
     def proven(self, theta: Float[ndarray, " n"]) -> float:

@@ -10,7 +10,7 @@ on the ascent.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,11 @@ class Value:
     fixed: float
     gaps: list[Float[ndarray, " m"]]
     slopes: Float[ndarray, " m"]
+
+    @property
+    def height(self) -> float:
+        """What an ascent raises."""
+        return self.bound
 
 
 class BallBound:
@@ -98,6 +103,10 @@ class BallBound:
         own = on_h * bound.form.decided[split.neuron]
         price = split.side * (float(value.slopes[split.neuron]) - own)
         return bound, np.append(theta, math.log(max(price, 1e-4 * abs(on_h), 1e-9)))
+
+    def levels(self) -> list[Callable[[Float[ndarray, " n"]], Value | None]]:
+        """The bound itself is what an ascent raises."""
+        return [self.value]
 
     def value(self, theta: Float[ndarray, " n"]) -> Value | None:
         """The bound and its gradient; None where L is not convex.

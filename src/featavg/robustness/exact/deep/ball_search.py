@@ -23,7 +23,7 @@ from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, t
 from featavg.robustness.exact.deep.local_search import LocalSearch
 
 # Steps of ascent for a goal in the whole ball, and for a part of it: one hidden layer, or several.
-FIRST, LATER = (150, 400), (40, 100)
+FIRST, LATER = (150, 150), (40, 60)
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
 OFTEN = 8  # so often the solution of a part starts a local search
 CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero by so much
@@ -146,11 +146,10 @@ class BallSearch:
     ) -> list[_Part]:
         """The part with its bound, or nothing if it holds no flipped point."""
         most = steps[self.net.hidden > 1]
-        theta, value = ascend(relaxation.value, theta, most, self.clear, self.clock)
+        theta, value = self._climbed(relaxation, theta, most)
         self.result.nodes += 1
         if value is None:  # the parent's lambda is too small for one parabola less: start anew
-            start = relaxation.start()
-            theta, value = ascend(relaxation.value, start, most, self.clear, self.clock)
+            theta, value = self._climbed(relaxation, relaxation.start(), most)
         if value is None:
             self.given_up = True
             return []
@@ -161,6 +160,17 @@ class BallSearch:
             self.local.descend(goal, u, self.radius)
             self.local.project(goal, u)
         return [_Part(value.bound, next(self.number), goal, relaxation, theta, value)]
+
+    def _climbed(
+        self, relaxation: Relaxation, theta: Float[ndarray, " n"], steps: int
+    ) -> tuple[Float[ndarray, " n"], Relaxed | None]:
+        """Parameters at the end of an ascent, level by level, until a bound is above zero."""
+        value: Relaxed | None = None
+        for level in relaxation.levels():
+            theta, value = ascend(level, theta, steps, self.clear, self.clock)
+            if value is None or value.bound > self.clear or self.clock.late:
+                break
+        return theta, value
 
     def _halves(self, part: _Part) -> Iterator[_Part]:
         """The part on both sides of the neuron that loses most; given up if none loses anything."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from featavg.robustness.exact.deep.activation_forms import Tops
 from featavg.robustness.exact.deep.ball import Ball
-from featavg.robustness.exact.deep.chain_form import ChainForm, Terms
+from featavg.robustness.exact.deep.chain_form import SOFT, ChainForm, Terms
 from featavg.robustness.exact.deep.chain_proof import proven
 from featavg.robustness.exact.deep.cuts import Split
 
 SLACK = 0.5  # of a neuron's price over its range: curvature that no layer above asks for
+BARRIERS = (1e-2, 1e-3, 1e-4)  # of a neuron's price times its range, on average
 ABOVE = 1.3  # times the least lambda for which L is convex at the start
 
 
@@ -27,12 +29,14 @@ class ChainValue:
 
     Attributes:
         bound: the least value of L, with maxima rounded off.
-        gradient: in the parameters.
+        height: the same, with the barrier.
+        gradient: of the height in the parameters.
         u: where L is least.
         gaps: for every hidden layer, what the relaxation of each neuron loses there.
     """
 
     bound: float
+    height: float
     gradient: Float[ndarray, " n"]
     u: Float[ndarray, " r"]
     gaps: list[Float[ndarray, " _"]]
@@ -58,9 +62,18 @@ class ChainBound:
     ) -> None:
         self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
         self.form = ChainForm(ball, rows, shifts, self.splits)
+        self.unit = float(np.mean(self.form.soft)) / SOFT if len(self.form.soft) else 0.0
 
-    def value(self, theta: Float[ndarray, " n"]) -> ChainValue | None:
-        """The bound and its gradient; None where L is not convex."""
+    def levels(self) -> list[Callable[[Float[ndarray, " n"]], ChainValue | None]]:
+        """What an ascent raises, one after the other: the bound behind lower and lower barriers."""
+        return [partial(self.value, barrier=share * self.unit) for share in BARRIERS]
+
+    def value(self, theta: Float[ndarray, " n"], barrier: float = 0.0) -> ChainValue | None:
+        """The bound and its gradient; None where L is not convex.
+
+        The best parameters are on the edge of convexity, along which an ascent creeps. The barrier
+        times log det of the second-order part of L keeps it away from there.
+        """
         form = self.form
         terms = form.terms(theta)
         factor, failed = dpotrf(form.matrix(terms), lower=1)
@@ -72,7 +85,25 @@ class ChainBound:
         bound = form.constant(terms) + 0.5 * float(slope @ v)
         bound -= sum(float(top.soft.sum()) for top in highest)
         gradient, gaps = self._gradient(terms, v, highest), self._gaps(terms, highest)
-        return ChainValue(bound, gradient, v[: form.chain.step], gaps)
+        height = bound
+        if barrier:
+            height += 2.0 * barrier * float(np.log(np.diag(factor)).sum())
+            gradient += barrier * self._away(terms, factor)
+        return ChainValue(bound, height, gradient, v[: form.chain.step], gaps)
+
+    def _away(self, terms: Terms, factor: Float[ndarray, "v v"]) -> Float[ndarray, " n"]:
+        """The derivative of log det of the second-order part of L."""
+        form, r = self.form, self.form.chain.step
+        inverse = np.tril(dpotri(factor, lower=1)[0])
+        inverse += np.tril(inverse, -1).T
+        a, b = len(form.inner), len(form.inner) + len(form.outer)
+        square = np.einsum("nv,nv->n", form.all_rows @ inverse, form.all_rows)
+        cross = np.einsum("nv,vn->n", form.inner.rows, inverse[:, r:])
+        flat, diagonal = np.zeros(len(form.layer)), np.diag(inverse)
+        parts = [square[:a], cross, diagonal[r:], flat[:a], flat[:a], square[a:b], flat[a:b]]
+        parts += [square[b:], flat[b:], np.zeros(len(self.rows))]
+        first = np.array([terms.multiplier * float(diagonal[:r].sum())])
+        return np.concatenate([first, *parts]) * form.units
 
     def proven(self, theta: Float[ndarray, " n"]) -> float:
         """The bound with all rounding errors charged."""
