@@ -150,16 +150,29 @@ def test_the_constant_rate_ends_at_a_loss_or_when_the_data_is_fitted():
         assert support.is_low(run) is low
 
 
+@pytest.mark.parametrize(("most", "step"), [(2, "implicit"), (1, "gradient")])
+def test_implicit_steps_begin_when_few_samples_hold_the_loss(most: int, step: str):
+    """Two samples of three hold all but a hundredth of the loss."""
+    settings = replace(SETTINGS, support=SupportRule(most=most))
+    run = MarginRun(settings, {}, -3.0, np.log([0.5, 0.491, 0.009]), rate=0.3)
+    assert support.step_of(run) == "constant"
+    run.history.append({"errors": 0, "step": "gradient"})
+    assert support.step_of(run) == step
+    assert support._rate(run, settings.support, step) == (0.1 if step == "implicit" else 0.3)
+    run.history[-1]["step"] = "implicit"
+    assert support._rate(run, settings.support, step) == 0.3
+
+
 def test_who_came_to_matter_is_in_the_next_support():
     run = MarginRun(SETTINGS, {}, -3.0, np.linspace(0.0, -50.0, 20), rate=0.3)
     run.history.append({"errors": 0})
     run.watched = np.array([3, 17])
     rule = SupportRule(share=0.5, spare=1.0, least=4)
-    members, passes = support._members(run, rule, 20, low=True)
+    members, passes = support._members(run, rule, 20, "implicit")
     assert members.tolist() == [0, 1, 2, 3, 17]
     assert passes == rule.passes
     run.attempt = 1
-    assert support._members(run, rule, 20, low=True)[1] == rule.passes // 2
+    assert support._members(run, rule, 20, "implicit")[1] == rule.passes // 2
 
 
 def test_attempts_ahead_have_smaller_rates_and_orders_of_their_own(monkeypatch):

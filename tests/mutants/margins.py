@@ -5,6 +5,7 @@ from tests.mutants import mutants_of, tests_in
 LINEAR = tests_in("margins/test_linear.py")
 MNIST_NETWORK = tests_in("margins/test_mnist_network.py")
 TIGHT = tests_in("margins/test_tight.py")
+IMPLICIT = tests_in("margins/test_implicit_steps.py")
 MEASURES_TIGHT = tests_in("measures/test_tight.py")
 
 MUTANTS = [
@@ -188,28 +189,79 @@ MUTANTS = [
     *mutants_of(
         "training/margin_network/support.py",
         (
-            "needed = int(np.argmax(rest <= share * weights.sum())) + 1",
-            "needed = int(np.argmax(rest <= share * weights.sum()))",
-            "one sample of the support is missing",
-            TIGHT("test_the_support_is_the_fewest_that_hold_the_loss"),
-        ),
-        (
-            "limit = run.log_loss if fitted else math.inf",
-            "limit = math.inf",
+            "kept = measured if measured.log_loss <= limit else None",
+            "kept = measured",
             "a round that raised the loss counts",
             TIGHT("test_a_round_must_not_raise_the_loss_once_the_data_is_fitted"),
         ),
         (
-            "self.rate /= controller.shrink",
+            "members = np.union1d(members, run.watched)",
+            "pass",
+            "who came to matter is left out again",
+            TIGHT("test_who_came_to_matter_is_in_the_next_support"),
+        ),
+    ),
+    *mutants_of(
+        "training/margin_network/support_steps.py",
+        (
+            "int(np.argmax(rest <= share * weights.sum())) + 1",
+            "int(np.argmax(rest <= share * weights.sum()))",
+            "one sample of the support is missing",
+            TIGHT("test_the_support_is_the_fewest_that_hold_the_loss"),
+        ),
+        (
+            "self.rate /= shrink",
             "pass",
             "a rate that failed is tried again for ever",
             TIGHT("test_a_pass_over_the_support_is_undone_if_its_loss_rose"),
         ),
         (
-            "self.params, self.rate = trial, self.rate * controller.grow",
-            "self.params, self.rate = trial, self.rate",
+            "self.rate *= grow",
+            "pass",
             "the rate never grows",
             TIGHT("test_a_pass_over_the_support_is_undone_if_its_loss_rose"),
+        ),
+        (
+            "return outside > 0.5",
+            "return True",
+            "a rate that is too long is never blamed",
+            IMPLICIT("test_samples_that_made_a_step_fail_join"),
+        ),
+        (
+            "[across.T, new.products]",
+            "[0 * across.T, new.products]",
+            "newcomers do not feel the others",
+            IMPLICIT("test_samples_that_made_a_step_fail_join"),
+        ),
+    ),
+    *mutants_of(
+        "training/margin_network/implicit.py",
+        (
+            "outside = products[np.ix_(inside, ~inside)] @ direction[~inside]",
+            "outside = 0.0 * p",
+            "Newton forgets the samples that lost their share",
+            IMPLICIT("test_the_step_against_a_plain_minimiser"),
+        ),
+        (
+            "return _minimum(log_losses, products, rate, shares, tolerance)",
+            "return shares",
+            "the shares of a smoothed problem",
+            IMPLICIT("test_the_step_against_a_plain_minimiser"),
+        ),
+    ),
+    *mutants_of(
+        "training/margin_network/sample_gradients.py",
+        (
+            "total += first.convolution2 @ second.convolution2.t()",
+            "pass",
+            "inner products without a layer",
+            IMPLICIT("test_sample_gradients_against_autograd"),
+        ),
+        (
+            "slopes4 = scaled_loss(kept.outputs, y, log_losses).slopes.float()",
+            "slopes4 = scaled_loss(kept.outputs, y, 0.0).slopes.float()",
+            "gradients of the loss, not of its logarithm",
+            IMPLICIT("test_sample_gradients_against_autograd"),
         ),
     ),
     *mutants_of(

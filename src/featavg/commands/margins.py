@@ -70,8 +70,10 @@ def _train(
 ) -> None:
     """Train with SGD, batches of 100 and the loss-based rate.
 
-    With --rule support, passes are made over the samples that hold the loss. A run that was killed
-    goes on to the same bits when the same command is given again.
+    With --rule support, rounds over the samples that hold the loss, in implicit steps, each round
+    ended by a look at every sample: to the last row of the table unless --until says otherwise. The
+    time left is shown on the way. A run that was killed goes on to the same bits when the same
+    command is given again.
     """
     from featavg.commands.parse import listed
     from featavg.data.image_sets.loading import load
@@ -163,7 +165,8 @@ def _go(
     from featavg.experiments.margins import margin_table, train_margin_network
     from featavg.progress import ProgressBar
 
-    goal = -math.inf if until is None else until
+    last = -math.inf if settings.support is None else min(settings.save_at)
+    goal = last if until is None else until
     try:
         with ProgressBar() as bar:
             run = train_margin_network(

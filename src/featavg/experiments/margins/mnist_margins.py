@@ -228,7 +228,7 @@ def train_margin_network(
 
     def tick(run: MarginRun, part: float) -> None:
         by_passes = (run.epoch + part) / epochs
-        by_loss = run.log10_loss / until if -math.inf < until < 0 else 0.0
+        by_loss = _way_to(until, run) if -math.inf < until < 0 else 0.0
         note = f"pass {run.epoch + 1}, log10 loss {run.log10_loss:.2f}"
         progress(min(1.0, max(by_passes, by_loss, 0.0)), note)
 
@@ -240,6 +240,14 @@ def train_margin_network(
         place, settings, task.train, epochs=epochs, until=until, tick=tick, workers=workers,
         begun=begun,
     )  # fmt: skip
+
+
+def _way_to(until: float, run: MarginRun) -> float:
+    """The share of the way to a loss: SGD gains as much with every pass, an implicit step in proportion."""
+    rule = run.settings.support
+    if rule is None or rule.step != "implicit":
+        return run.log10_loss / until
+    return math.log1p(max(0.0, -run.log10_loss)) / math.log1p(-until)
 
 
 def _begun(place: Path) -> MarginSettings | None:

@@ -94,7 +94,7 @@ def settle_round(run: MarginRun, result: RoundResult) -> bool:
     run.epoch, run.attempt = run.epoch + 1, 0
     run.log_loss, run.log_losses = result.measured.log_loss, result.measured.log_losses
     left_out = len(run.log_losses) - result.support
-    more = {"samples": run.samples, "outside": result.outside}
+    more = {"samples": run.samples, "outside": result.outside, "step": result.step}
     run.history.append(_entry(run, result.measured, left_out) | more)
     return True
 

@@ -22,12 +22,14 @@ class SupportRule:
     """How a round over the support is made.
 
     Args:
-        step: "implicit" (the samples' weights are those after the step) or "gradient" (a pass of SGD).
+        step: "implicit" (the samples' weights are those after the step; passes of SGD until few enough
+            samples hold the loss) or "gradient" (passes of SGD).
         share: of the loss that may lie outside the support.
         spare: the support is so many times as large as that needs: samples just outside follow.
         least: samples, however concentrated the loss is.
         passes: steps or passes tried over the support, between two looks at everything.
         heaviest: samples of the support whose gradients an implicit step begins with.
+        most: samples that may hold all but 1% of the loss when implicit steps begin.
         corrections: of an implicit step by the losses that it was found to lead to.
         first_rate: the constant rate of the first pass, over everything.
         first_until: log10 of the loss at which the constant rate ends (or when the data is fitted).
@@ -35,15 +37,16 @@ class SupportRule:
 
     >>> import featavg as fa
     >>> fa.SupportRule(passes=10).share
-    0.0001
+    0.01
     """
 
     step: str = "implicit"
-    share: float = 1e-4
-    spare: float = 2.0
+    share: float = 1e-2
+    spare: float = 1.5
     least: int = 4000
     passes: int = 12
     heaviest: int = 800
+    most: int = 1600
     corrections: int = 2
     first_rate: float = 0.1
     first_until: float = -2.3
@@ -56,7 +59,10 @@ class SupportRule:
         finite("first_rate", self.first_rate, above=0)
         if not (0 < self.share < 1 and 0 < self.first_share < 1):
             raise InputError("share", "is no part of the loss", "give shares between 0 and 1")
-        if min(self.passes, self.first_passes, self.least, self.heaviest) < 1 or self.spare < 1:
+        if (
+            min(self.passes, self.first_passes, self.least, self.heaviest, self.most) < 1
+            or self.spare < 1
+        ):
             raise InputError("support", f"is {self}", "give at least one pass over one sample")
         whole("corrections", self.corrections, least=0)
 

@@ -10,7 +10,8 @@ the price.
 The steps are those of `support_steps`: passes of SGD, or implicit ones, which are as long as the
 network is linear and not as short as the heaviest samples are apart.
 
-First the rate is constant and every round counts, until the loss is low enough for either.
+First the rate is constant and every round counts. Then come passes of SGD with the loss-based rate,
+until few enough samples hold the loss for implicit steps.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from featavg.training.controllers.loss_based import LossBased
 from featavg.training.margin_network.epoch import ImageTensors, Measured, measure
 from featavg.training.margin_network.run import MarginRun, tensors
 from featavg.training.margin_network.settings import SupportRule
-from featavg.training.margin_network.support_steps import SupportSteps, heaviest, share_outside
+from featavg.training.margin_network.support_steps import (
+    UNKNOWN,
+    SupportSteps,
+    heaviest,
+    share_outside,
+)
 
 # The most that a round of passes may do, in visits of the whole training set.
 _WORK = 2
@@ -47,9 +53,8 @@ class RoundResult(NamedTuple):
     support: int
     samples: int  # forward and backward passes of single samples, attempts that failed included
     outside: float = math.nan  # the share of the loss that the look found outside the support
-    watched: Int[ndarray, " w"] | None = (
-        None  # samples that came to matter while they were left out
-    )
+    watched: Int[ndarray, " w"] | None = None  # who came to matter while a round left them out
+    step: str = "constant"
 
 
 def support_of(
@@ -74,23 +79,35 @@ def play_round(
     rule, controller = run.settings.support, run.settings.controller
     if rule is None or not isinstance(controller, LossBased):
         raise InputError("support", "is not set", "give a SupportRule and the loss-based rate")
-    low, seed = is_low(run), run.settings.seed
-    members, passes = _members(run, rule, len(data.y), low)
-    steps = SupportSteps(_rows(data, members), tensors(run.params), _rate(run, rule, low), rule,
+    seed, step = run.settings.seed, step_of(run)
+    members, passes = _members(run, rule, len(data.y), step)
+    steps = SupportSteps(_rows(data, members), tensors(run.params), _rate(run, rule, step), rule,
                          run.settings.batch)  # fmt: skip
     # Batches of heavy samples alone are steeper than those of all.
     first_rate = rule.first_rate if run.log_losses is None else rule.first_rate / 2
     for number in range(passes):
         if tick is not None:
             tick(number / (passes + 1))
-        name = f"margin-round-{run.epoch}-{run.attempt}-{number}"
-        if low and rule.step == "implicit":
+        order = stream(seed, f"margin-round-{run.epoch}-{run.attempt}-{number}").permutation(
+            len(members)
+        )
+        if step == "implicit":
             steps.implicit(controller)
-        elif low:
-            steps.gradient(stream(seed, name).permutation(len(members)), controller)
-        elif not steps.constant(stream(seed, name).permutation(len(members)), first_rate):
+        elif step == "gradient":
+            steps.gradient(order, controller)
+        elif not steps.constant(order, first_rate):
             break
-    return _looked_at(run, data, steps, members, run.log_loss if low else math.inf)
+    limit = math.inf if step == "constant" else run.log_loss
+    return _looked_at(run, data, steps, members, limit)._replace(step=step)
+
+
+def step_of(run: MarginRun) -> str:
+    """The step of the next round: "constant" at first, "implicit" once few samples hold the loss."""
+    rule = run.settings.support
+    if rule is None or run.log_losses is None or not is_low(run):
+        return "constant"
+    few = len(heaviest(run.log_losses, UNKNOWN, 1)) <= rule.most
+    return "implicit" if rule.step == "implicit" and few else "gradient"
 
 
 def is_low(run: MarginRun) -> bool:
@@ -102,30 +119,35 @@ def is_low(run: MarginRun) -> bool:
 
 
 def _members(
-    run: MarginRun, rule: SupportRule, count: int, low: bool
+    run: MarginRun, rule: SupportRule, count: int, step: str
 ) -> tuple[Int[ndarray, " m"], int]:
     """The support of the next round, and how many steps it has."""
     if run.log_losses is None:
         return np.arange(count), 1
-    if not low:
-        members = support_of(run.log_losses, rule.first_share, 1.0, min(rule.least, count))
-        passes = rule.first_passes
+    least = min(rule.least, count)
+    if step == "constant":
+        members, passes = (
+            support_of(run.log_losses, rule.first_share, 1.0, least),
+            rule.first_passes,
+        )
     else:
-        spare = rule.spare * 2.0**run.attempt
-        members = support_of(run.log_losses, rule.share, spare, min(rule.least, count))
+        members = support_of(run.log_losses, rule.share, rule.spare * 2.0**run.attempt, least)
         if run.watched is not None:
             members = np.union1d(members, run.watched)
         passes = max(1, rule.passes >> run.attempt)
-    if low and rule.step == "implicit":
+    if step == "implicit":
         return members, passes
     # While the support is wide, a round is two visits of every sample and not twenty.
     return members, min(passes, math.ceil(_WORK * count / len(members)))
 
 
-def _rate(run: MarginRun, rule: SupportRule, low: bool) -> float:
-    """SGD goes on with steps of the length that the constant rate had."""
-    if low and rule.step == "gradient" and run.rate == run.settings.controller.rate:
+def _rate(run: MarginRun, rule: SupportRule, step: str) -> float:
+    """SGD goes on with steps of the length that the constant rate had; implicit steps begin anew."""
+    first: float = run.settings.controller.rate
+    if step == "gradient" and run.rate == first:
         return rule.first_rate * math.exp(run.log_loss)
+    if step == "implicit" and run.history[-1].get("step") != "implicit":
+        return first / 2.0**run.attempt
     return run.rate
 
 

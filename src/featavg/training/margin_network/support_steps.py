@@ -25,7 +25,7 @@ from featavg.training.margin_network.settings import SupportRule
 # network: it is shrunk by 2^(1/2) where a pass of SGD is by the published 2^(1/10).
 _SHRINK = 2.0**0.5
 # The samples whose gradients are known hold all but this share of the loss, before and after a step.
-_UNKNOWN = 0.01
+UNKNOWN = 0.01
 # The fewest and the most samples that one failed step adds to them.
 _NEWCOMERS, _MOST_NEWCOMERS = 50, 400
 
@@ -104,7 +104,7 @@ class SupportSteps:
         if before is None:
             return
         if self.linear is None:
-            known = heaviest(before.log_losses, _UNKNOWN, self.rule.heaviest)
+            known = heaviest(before.log_losses, UNKNOWN, self.rule.heaviest)[: self.rule.most]
             self.linear = self._linearised(np.sort(known))
         trial = self._best_of_corrections(self.linear)
         self.samples += len(self.part.y)
@@ -161,10 +161,10 @@ class SupportSteps:
     def _join(self, after: Measured, linear: Linearised) -> bool:
         """The samples outside that a failed step made heavy join; True if they were most of the loss."""
         outside = share_outside(after.log_losses, linear.rows)
-        if outside <= _UNKNOWN:
+        if outside <= UNKNOWN:
             return False
         others = np.setdiff1d(np.arange(len(after.log_losses)), linear.rows)
-        heavy = heaviest(after.log_losses[others], _UNKNOWN, _NEWCOMERS)[:_MOST_NEWCOMERS]
+        heavy = heaviest(after.log_losses[others], UNKNOWN, _NEWCOMERS)[:_MOST_NEWCOMERS]
         new = self._linearised(np.sort(others[heavy]))
         across = inner_products(linear.gradients, new.gradients)
         self.linear = Linearised(
