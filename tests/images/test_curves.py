@@ -18,6 +18,7 @@ from featavg.experiments.images import (  # noqa: E402
     pgd_protocols,
     published_protocols,
 )
+from featavg.experiments.images.attack_comparison import AttackComparison  # noqa: E402
 from featavg.experiments.images.curves import (  # noqa: E402
     CurveSettings,
     adaptive,
@@ -25,7 +26,7 @@ from featavg.experiments.images.curves import (  # noqa: E402
     own_loss_pgd,
 )
 from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
-from featavg.experiments.images.foolbox_comparison import AttackComparison, compare_attacks  # noqa: E402
+from featavg.experiments.images.foolbox_comparison import compare_attacks  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.robustness.attacks.pgd import beginnings  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402

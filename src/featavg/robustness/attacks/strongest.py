@@ -56,6 +56,8 @@ class Strongest(Attack):
 
     name: ClassVar[str] = "strongest"
     default: ClassVar[bool] = True
+    # Goes up when the same settings find other radii: what is kept on disk is then computed anew.
+    version: ClassVar[int] = 3
     steps: int | None = None
     starts: int = 7
 
