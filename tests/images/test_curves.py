@@ -15,9 +15,11 @@ from featavg.errors import InputError  # noqa: E402
 from featavg.experiments.images import (  # noqa: E402
     USUAL_UNIT,
     curves,
+    foolbox_comparison,
     pgd_protocols,
     published_protocols,
 )
+from featavg.experiments.images.attack_comparison import AttackComparison  # noqa: E402
 from featavg.experiments.images.curves import (  # noqa: E402
     CurveSettings,
     adaptive,
@@ -25,7 +27,7 @@ from featavg.experiments.images.curves import (  # noqa: E402
     own_loss_pgd,
 )
 from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
-from featavg.experiments.images.foolbox_comparison import AttackComparison, compare_attacks  # noqa: E402
+from featavg.experiments.images.foolbox_comparison import compare_attacks, foolbox_radii  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.robustness.attacks.pgd import beginnings  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402
@@ -81,6 +83,22 @@ def test_the_attack_is_no_weaker_than_foolbox_at_the_same_budget(trained, labels
     assert again.longer == comparison.longer
     assert "over 1% longer on" in repr(comparison)
     assert len(comparison.figure().panels[0].series) == 4
+
+
+def test_what_foolbox_found_before_is_compared_with_and_not_searched_again(trained, monkeypatch):
+    pytest.importorskip("foolbox")
+    task, nets, _ = trained
+    model = curves.coarse_model(nets["fine"], task, "fine", "probability")
+    pixels, y = task.test.unit[:12], task.targets(task.test, "coarse")[:12]
+    whole = compare_attacks(model, pixels, y, "linf", budget=20)
+    theirs = json.loads(json.dumps(foolbox_radii(model, pixels, y, "linf", budget=20)))
+    monkeypatch.setattr(foolbox_comparison, "foolbox_attack", None)  # not called any more
+    again = compare_attacks(model, pixels, y, "linf", budget=20, foolbox=theirs)
+    assert again.to_json() == whole.to_json()
+    wrong = {name: part | {"radii": [-1.0] * 12} for name, part in theirs.items()}
+    assert np.all(
+        np.isinf(compare_attacks(model, pixels, y, "linf", 20, foolbox=wrong).best_of_others)
+    )
 
 
 def test_own_loss_pgd_may_end_in_another_class_of_the_same_side(trained):

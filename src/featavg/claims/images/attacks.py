@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from featavg.experiments.images import (
     AttackComparison,
     compare_attacks,
     comparison_figure,
+    foolbox_radii,
 )
 from featavg.robustness.models.norms import NORMS
 from featavg.storage.places import install_command
@@ -76,21 +77,34 @@ def _of_other_claims(settings: ClaimSettings) -> Iterator[tuple[str, Any, Any, s
 def _compared(
     name: str, net: Any, task: Any, labels: str, norm: str, folder: Path
 ) -> AttackComparison:
-    """Kept beside the network, so that a killed claim goes on; other weights are compared anew."""
-    from featavg.experiments.images import attacked_images, coarse_model
+    """Kept beside the network, so that a killed claim goes on; other weights are compared anew.
+
+    What foolbox finds does not depend on our attack: it is kept apart, and stays when ours changes.
+    """
+    from featavg.experiments.images import ATTACK, attacked_images, coarse_model
     from featavg.storage.cache import kept_values
     from featavg.training.checkpoint import fingerprint
     from featavg.training.torch.module import arrays_of
 
-    def compare() -> dict[str, Any]:
-        rows = attacked_images(task, IMAGES, seed=0)
-        pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
-        model = coarse_model(net, task, labels, "probability")
-        return compare_attacks(model, pixels, y, norm, BUDGET, network=name).to_json()
+    rows = attacked_images(task, IMAGES, seed=0)
+    pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
+    model = coarse_model(net, task, labels, "probability")
+    about = (list(arrays_of(net).values()), IMAGES, BUDGET, norm)
 
-    key = fingerprint(list(arrays_of(net).values()), IMAGES, BUDGET, norm)
-    path = folder.with_name(f"{folder.name}-attacks-{norm}.json")
-    return AttackComparison.from_json(kept_values(path, key, compare))
+    def kept(part: str, key: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        return kept_values(folder.with_name(f"{folder.name}-{part}-{norm}.json"), key, compute)
+
+    foolbox = kept(
+        "foolbox", fingerprint(*about), lambda: foolbox_radii(model, pixels, y, norm, BUDGET)
+    )
+    compared = kept(
+        "attacks",
+        fingerprint(*about, repr(ATTACK), ATTACK.version),
+        lambda: compare_attacks(
+            model, pixels, y, norm, BUDGET, ATTACK, name, foolbox=foolbox
+        ).to_json(),
+    )
+    return AttackComparison.from_json(compared)
 
 
 def evidence(comparisons: list[AttackComparison]) -> Evidence:
@@ -130,7 +144,8 @@ def evidence(comparisons: list[AttackComparison]) -> Evidence:
             ),
         ),
         figures=(comparison_figure(comparisons),),
-        numbers={_where(each): each.numbers() for each in comparisons},
+        # With the radius of every image by everyone, so that other shares can be read off later.
+        numbers={_where(each): each.numbers() | each.to_json() for each in comparisons},
         finding=f"With {BUDGET} gradients for everyone, our radius over the best of foolbox's is on "
         "average "
         + ", ".join(f"{each.mean_ratio:.3f} ({_where(each)})" for each in comparisons)

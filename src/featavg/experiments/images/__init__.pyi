@@ -12,9 +12,10 @@ from featavg.experiments.images.features import FeatureSet as FeatureSet
 from featavg.experiments.images.features import embed as embed
 from featavg.experiments.images.features import features_of as features_of
 from featavg.experiments.images.features import pixels_of as pixels_of
-from featavg.experiments.images.foolbox_comparison import AttackComparison as AttackComparison
+from featavg.experiments.images.attack_comparison import AttackComparison as AttackComparison
 from featavg.experiments.images.foolbox_comparison import compare_attacks as compare_attacks
-from featavg.experiments.images.foolbox_comparison import comparison_figure as comparison_figure
+from featavg.experiments.images.foolbox_comparison import foolbox_radii as foolbox_radii
+from featavg.experiments.images.attack_comparison import comparison_figure as comparison_figure
 from featavg.experiments.images.heads import HeadRadii as HeadRadii
 from featavg.experiments.images.heads import HeadStudy as HeadStudy
 from featavg.experiments.images.heads import head_radii as head_radii
