@@ -144,6 +144,11 @@ def test_python_calls_show_a_bar_where_somebody_watches_and_said_nothing(monkeyp
 WATCHED = {
     "depth_boundary": {"shapes": (fa.Architecture(3),)},
     "paper_run": {"seeds": (7,)},
+    "shared_gradient": {
+        "gradients": np.random.default_rng(0).normal(size=(40, 6)),
+        "fine": np.arange(40) % 4,
+        "groups": np.array([0, 0, 1, 1]),
+    },
     "sphere_distance": {"f": NET, "g": NET, "starts": 3, "rounds": 2, "steps": 3},
     "theorem_run": {"labels": "coarse", "k": 2, "seed": 7, "tests": 10},
     # The most steps of these are many times those that they need.

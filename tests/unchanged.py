@@ -1,6 +1,6 @@
 """Call every public name once on small things: nothing of the user's changes, answers fit a screen.
 
-    python -m tests.unchanged [NAME ...]
+    python -m tests.unchanged [--fast] [NAME ...]
 
 A process of its own, without pytest: the shape checker of the tests draws from Python's generator.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from tests.public_calls import CALLS, inside
+from tests.study_calls import SLOW
 
 import featavg as fa
 
@@ -76,7 +77,7 @@ def problems(name: str, folder: Path) -> Iterator[str]:
         yield "changed its arguments"
     if randomness() != states:
         yield "drew from a generator of the user's"
-    if not isinstance(answer, (np.ndarray, tuple)):
+    if not isinstance(answer, (np.ndarray, tuple, list, dict)):  # of records: as many as there are
         lines = repr(answer).splitlines()
         if sum(1 + len(line) // COLUMNS for line in lines) > LINES:
             yield f"has a repr of {len(lines)} lines, {len(repr(answer))} characters"
@@ -100,4 +101,5 @@ def run(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(1, run(sys.argv[1:] or sorted(CALLS))))
+    asked = [name for name in sys.argv[1:] if name != "--fast"] or sorted(CALLS)
+    sys.exit(min(1, run([name for name in asked if "--fast" not in sys.argv or name not in SLOW])))

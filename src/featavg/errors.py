@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
+_LONGEST = 1000  # characters of a sentence: whoever gave a page by mistake is not shown all of it
+
 
 class InputError(ValueError):
     """Bad input, told in one sentence that names the argument and the remedy.
@@ -21,11 +23,20 @@ class InputError(ValueError):
 
     def __init__(self, argument: str, problem: str, remedy: str) -> None:
         self.argument, self.problem, self.remedy = argument, problem, remedy
-        super().__init__(f"{argument} {problem}: {remedy}.")
+        super().__init__(_one_line(f"{argument} {problem}: {remedy}."))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
         # Exceptions are rebuilt from `args` in another process; ours has three, not one.
         return InputError, (self.argument, self.problem, self.remedy)
+
+
+def _one_line(sentence: str) -> str:
+    """Without line breaks and signs that a terminal obeys, and not longer than anyone reads."""
+    told = " ".join(sentence.split())
+    told = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
+    return (
+        told if len(told) <= _LONGEST else f"{told[: _LONGEST // 2]} ... {told[-_LONGEST // 2 :]}"
+    )
 
 
 def one_of(argument: str, value: str, allowed: Iterable[str]) -> str:

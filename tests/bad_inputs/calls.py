@@ -7,11 +7,23 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
 from tests.bad_inputs.case import Case
+from tests.bad_inputs.odd_values import (
+    NO_ARRAYS,
+    NO_LISTS,
+    NO_OBJECTS,
+    NO_PATHS,
+    NO_WORDS,
+    Named,
+    made,
+    odd_numbers,
+    spoiled,
+)
 from tests.public_calls import CALLS
 
 import featavg as fa
@@ -25,6 +37,9 @@ CHOICES = {
     "engine", "orientation", "preset", "head", "precision", "loss", "stepper", "controller",
     "activation", "groups", "measures", "attacks", "layer",
 }  # fmt: skip
+FREE = {("compare_attacks", "network"), ("Images", "pixels")}  # a title; numbers of any kind
+FREE |= {("margins", "log_losses")}
+FREE_KINDS = ("with half a number", "with inf at its end", "with -inf at its end")
 # Counts: zero is as bad as -1. Others may be zero, and none may be negative.
 COUNTS = {
     "k", "d", "n", "m", "h", "neurons", "points", "images", "radii", "gradients", "budget", "width",
@@ -55,8 +70,11 @@ def cases() -> Iterator[Case]:
                 inspect.Parameter.VAR_KEYWORD,
             ):
                 continue
-            for value in bad_values(parameter, annotation, base is not None):
+            whole = base is not None and (name, parameter) not in FREE
+            for value in bad_values(parameter, annotation, whole):
                 yield _case(name, public, base, parameter, value)
+        if base is not None:
+            yield from _spoiled_cases(name, public, base, annotations)
         if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             yield _case(name, public, base, "no_such_argument", 1)
     for field in fa.Setting.model_fields:
@@ -80,16 +98,40 @@ def _original(public: Any) -> Callable[..., Any] | None:
 
 
 def _case(
-    name: str, public: Any, base: Callable[[], dict[str, Any]] | None, parameter: str, value: Any
+    name: str,
+    public: Any,
+    base: Callable[[], dict[str, Any]] | None,
+    parameter: str,
+    value: Any,
+    beside: tuple[str, ...] = (),
 ) -> Case:
     def call() -> Any:
         given = base() if base is not None else {}
-        return public(**(given | {parameter: value}))
+        return public(**(given | {parameter: made(value)}))
 
     text = f"featavg.{name}({parameter}={shown(value)})"
-    names = (parameter, parameter.replace("_", "-"), parameter.rstrip("s"))
+    names = (parameter, parameter.replace("_", "-"), parameter.rstrip("s"), *beside)
     names += (value,) if isinstance(value, str) and value else ()
     return Case(text, names, call, is_command=False)
+
+
+def _spoiled_cases(
+    name: str, public: Any, base: Callable[[], dict[str, Any]], annotations: dict[str, Any]
+) -> Iterator[Case]:
+    """Each good array with one thing wrong."""
+    given = base()
+    arrays = {each: good for each, good in given.items() if isinstance(good, np.ndarray)}
+    for parameter, good in arrays.items():
+        fixed = all(_rank(o) is not None for o in _options(annotations[parameter]) or {Any})
+        for what, bad in spoiled(good):
+            if what == "of one axis more" and not fixed:  # a batch of networks, perhaps
+                continue
+            if what in FREE_KINDS and (name, parameter) in FREE:
+                continue
+            value = Named(what, partial(np.copy, bad, subok=True))
+            # Of two arrays that do not fit each other either one may be called wrong.
+            beside = tuple(arrays) if what == "of one axis more" else ()
+            yield _case(name, public, base, parameter, value, beside)
 
 
 def shown(value: Any) -> str:
@@ -128,6 +170,27 @@ def bad_values(name: str, annotation: Any, whole: bool) -> Iterator[Any]:
         yield from (3, [])
     if str in options and not ({int, float} & plain) and not listed and not array:
         yield 3
+    numbers = any(typing.get_args(option)[:1] in ((int,), (float,)) for option in options)
+    if numbers and not array:
+        yield Named("list of lists", lambda: [[0, 1], [2]])
+    yield from _odd_values(name, options, whole, listed, array)
+
+
+def _odd_values(
+    name: str, options: set[Any], whole: bool, listed: bool, array: bool
+) -> Iterator[Any]:
+    if array:
+        yield from NO_ARRAYS if not listed else NO_LISTS
+    elif listed:
+        yield from NO_LISTS
+    elif {int, float} & options and str not in options:
+        yield from odd_numbers(options, whole)
+    elif Path in options:
+        yield from NO_PATHS
+    elif str in options and name in CHOICES and whole:
+        yield from NO_WORDS
+    elif not {str, int, float, bool} & options:
+        yield from NO_OBJECTS
 
 
 def _bad_numbers(name: str, options: set[Any], whole: bool) -> Iterator[Any]:

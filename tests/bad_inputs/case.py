@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from unittest import mock
 
-from featavg.cli import main
+import typer
+import typer.main
+
+from featavg.cli import main, make_app
 from featavg.errors import InputError
 
 _SLOW = "answered after"
-# Seconds: whoever typed something wrong hears of it at once.
-LIMIT, PATIENCE = 2.0, 20.0
+# Seconds: whoever typed something wrong hears of it at once. Of this process, as others may be busy;
+# what waits for somebody else (a pipe) uses none.
+LIMIT, PATIENCE, WAIT = 2.0, 20.0, 200.0
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,18 @@ class Case:
 
 
 def command(line: list[str], *names: str) -> Case:
-    """A bad command line, run in this process."""
-    return Case("featavg " + " ".join(line), names, lambda: main(line))
+    """A bad command line, run in this process; the program is put together once for all of them."""
+
+    def call() -> int:
+        with mock.patch("featavg.cli.make_app", _program):
+            return main(line)
+
+    return Case("featavg " + " ".join(line), names, call)
+
+
+@functools.cache
+def _program() -> object:
+    return typer.main.get_command(make_app())
 
 
 class _TooSlowError(BaseException):
@@ -101,19 +116,21 @@ def _at_most(seconds: float) -> Iterator[None]:
     def too_slow(*_: object) -> None:
         raise _TooSlowError
 
-    before = signal.signal(signal.SIGALRM, too_slow)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds),)
+    timers += ((signal.SIGALRM, signal.ITIMER_REAL, WAIT),)
+    before = [signal.signal(number, too_slow) for number, _, _ in timers]
+    for _, timer, length in timers:
+        signal.setitimer(timer, length)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
 
 
 def _files() -> set[str]:
     """All that is below the working folder."""
     return {
-        str(Path(folder, name))
-        for folder, folders, files in os.walk(".")
-        for name in (*folders, *files)
+        f"{folder}/{name}" for folder, folders, files in os.walk(".") for name in (*folders, *files)
     }

@@ -14,6 +14,20 @@ import numpy as np
 from tests.bad_inputs.case import Case, command
 from tests.bad_inputs.command_table import Command, Flag, commands
 from tests.bad_inputs.flags import NEEDED
+from tests.bad_inputs.odd_files import (
+    NO_ARRAY_FILES,
+    NO_FILES,
+    NO_TENSORS,
+    data_folder_names,
+    data_folders,
+    odd_tables,
+    picture_folders,
+    table_names,
+    table_words,
+)
+from tests.bad_inputs.odd_files import (
+    PICTURES as NO_PICTURES,
+)
 from tests.public_calls import CALLS
 
 import featavg as fa
@@ -61,7 +75,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "latin.EXT": lambda path: path.write_bytes("é = 1".encode("latin-1")),
     "words.EXT": lambda path: path.write_text("no such thing"),
     "zero.EXT": lambda path: path.write_bytes(bytes(4096)),
-}
+} | NO_FILES
 ARRAY_FILES: dict[str, Callable[[Path], object]] = {
     "no-member.npz": lambda path: zipfile.ZipFile(path, "w").close(),
     "bomb.npz": _bomb,
@@ -79,7 +93,7 @@ ARRAY_FILES: dict[str, Callable[[Path], object]] = {
     "short-label.npz": lambda path: _save(path, np.eye(4), np.arange(2), PICTURES),
     "one-class.npz": lambda path: _save(path, np.eye(4), np.zeros(4, int), PICTURES),
     "flipped.npz": _flipped,
-}
+} | NO_ARRAY_FILES
 # A folder of featavg's with one file of it damaged in each of these ways.
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
@@ -101,8 +115,12 @@ def world(folder: Path) -> None:
     for name, make in FILES.items():
         for extension in ("toml", "npz", "json", "csv", "npy", "safetensors", "pt", "dat"):
             make(folder / name.replace("EXT", extension))
-    for name, make in ARRAY_FILES.items():
+    for name, make in (ARRAY_FILES | NO_TENSORS).items():
         make(folder / name)
+    odd_tables(folder)
+    picture_folders(folder)
+    data_folders(folder)
+    _stores(folder)
     (folder / "tiny_model.py").write_text(MODEL)
     np.savez(folder / "points.npz", x=np.eye(4) - 0.3, y=np.array([1, -1, 1, -1]))
     simulate(out=folder / "result", figures=False, k=4, d=40, n=12, steps=2, n_test=10)
@@ -120,6 +138,19 @@ def world(folder: Path) -> None:
     _damaged(
         folder, "margins", ("about.json", "checkpoint/meta.json", "checkpoint/arrays.safetensors")
     )
+
+
+def _stores(folder: Path) -> None:
+    """Results of a report, of a sweep and of training, each damaged in every way."""
+    import shutil
+
+    kept = Path(fa.__file__).parent / "results" / "figure-2-mnist.json"
+    kept = kept if kept.exists() else next(kept.parent.glob("*.json"))
+    (folder / "claims" / "outcomes").mkdir(parents=True)
+    shutil.copy(kept, folder / "claims" / "outcomes" / "lemma-12-epsilon.json")
+    _damaged(folder, "claims", ("outcomes/lemma-12-epsilon.json",))
+    fa.sweep({"cosine": [0.0]}, store=folder / "sweep", engine="serial", n=20, steps=1, seeds=1)
+    _damaged(folder, "sweep", ("runs.sqlite",))
 
 
 def _margins(folder: Path) -> None:
@@ -157,10 +188,11 @@ READS = {
 BESIDE = {"audit --embedding": ["--no-fine"], "audit --twin-weights": ["--twin=tiny_model:net"]}
 FOLDERS = {
     "radius result": "result",
-    "report folder": "none",
+    "report folder": "claims",
     "images curve --runs": "none",
     "margins resume out": "margins",
     "margins show out": "margins",
+    "sweep --out": "sweep",
 }
 PYTHON_READS = {
     "load_images": ("source", ("npz",)),
@@ -168,6 +200,18 @@ PYTHON_READS = {
     "embed": ("source", ("safetensors", "pt")),
 }
 PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_trained": "none"}
+# A new sweep may begin in an empty folder, in one that is not there, and in an empty database.
+NEW_SWEEPS = {"missing", "folder.dat", "sweep-runs-sqlite-empty", "sweep-runs-sqlite-gone"}
+OVERRULED = [("sweep --config", [field]) for field in ("n", "steps", "cosine")]
+PICTURE_READS = {"images train data", "images heads data", "images curve data"}
+# Commands that read MNIST from a folder of data sets, and what they need for it.
+WITH_DATA = {
+    "images train": ["mnist", "coarse", "--epochs=1"],
+    "images heads": ["mnist", "--seeds=1", "--points=2"],
+    "images table": ["mnist", "--seeds=1"],
+    "margins train": ["mnist", "--passes=1", "--workers=1"],
+    "audit": ["tiny_model:net", "--data=mnist", "--images=20"],
+}
 WRITES = {"--out", "--json", "--checkpoint"}
 
 
@@ -178,11 +222,20 @@ def cases() -> Iterator[Case]:
             what = f"{each.name} {flag.name}"
             if what in READS:
                 for name in _read_names(READS[what]):
-                    if name == "empty.toml":  # every setting has a default
-                        continue
-                    yield _case(each, flag, name, name.rstrip("/"), flag.name.lstrip("-"))
+                    if name == "empty.toml" or (what, name.split("-")[1:2]) in OVERRULED:
+                        continue  # every setting has a default, and flags win over the table
+                    words = table_words(name)
+                    yield _case(each, flag, name, name.rstrip("/"), flag.name.lstrip("-"), *words)
+                if what in PICTURE_READS:
+                    for name in (f"pictures-{name}" for name in NO_PICTURES):
+                        yield _case(each, flag, name, name)
+            elif flag.name == "--data-dir" and each.name in WITH_DATA:
+                for name in ("words.csv", "missing", "loop.dat", *data_folder_names()):
+                    yield _case(each, flag, name, name)
             elif what in FOLDERS:
                 for name in _folder_names(FOLDERS[what]):
+                    if what == "sweep --out" and name in NEW_SWEEPS:
+                        continue
                     yield _case(each, flag, name, name, flag.name.lstrip("-"))
             elif flag.kind is Path and flag.name in WRITES and each.name != "doctor":
                 for value in (
@@ -220,8 +273,11 @@ def _read_names(extensions: tuple[str, ...]) -> Iterator[str]:
     yield from ("missing." + extensions[0], "a" * 300 + "." + extensions[0], "missing/" * 5, "a\0b")
     for extension in extensions:
         yield from (name.replace("EXT", extension) for name in FILES)
+        yield from table_names(extension)
     if "npz" in extensions:
         yield from ARRAY_FILES
+    if "safetensors" in extensions:
+        yield from NO_TENSORS
 
 
 def _folder_names(kind: str) -> Iterator[str]:
@@ -239,14 +295,19 @@ def _folder_names(kind: str) -> Iterator[str]:
             "coarse/arrays.safetensors",
         ),
         "margins": ("checkpoint/meta.json", "checkpoint/arrays.safetensors"),
+        "claims": ("outcomes/lemma-12-epsilon.json",),
+        "sweep": ("runs.sqlite",),
         "none": (),
     }
+    # Another figure in a result is a result, and nobody can tell.
+    ways = [how for how in DAMAGE if (kind, how) != ("claims", "flipped")]
     for file in files[kind]:
-        yield from (f"{kind}-{file.replace('/', '-').replace('.', '-')}-{how}" for how in DAMAGE)
+        yield from (f"{kind}-{file.replace('/', '-').replace('.', '-')}-{how}" for how in ways)
 
 
 def _case(each: Command, flag: Flag, value: str, *names: str) -> Case:
-    needed = [word for word in NEEDED.get(each.name, []) if not word.startswith(f"{flag.name}=")]
+    table = WITH_DATA if flag.name == "--data-dir" else NEEDED
+    needed = [word for word in table.get(each.name, []) if not word.startswith(f"{flag.name}=")]
     needed += BESIDE.get(f"{each.name} {flag.name}", [])
     if flag.is_option:
         return command([*each.words, *needed, f"{flag.name}={value}"], *names)

@@ -60,7 +60,9 @@ def _case(each: Command, flag: Flag, value: str) -> Case:
     names = (flag.name, ALSO.get(flag.name, flag.name), bare, bare.replace("-", "_"), bare.upper())
     if flag.is_option:
         return command([*each.words, *needed, f"{flag.name}={value}"], *names)
-    return command([*each.words, value, *needed[1:]], *names, value or "an argument")
+    return command(
+        [*each.words, value, *needed[1:]], *names, value or "an argument", repr(value)[1:-1]
+    )
 
 
 def _bad_values(each: Command, flag: Flag) -> Iterator[str]:
@@ -69,9 +71,23 @@ def _bad_values(each: Command, flag: Flag) -> Iterator[str]:
     yield ""
     if flag.kind in (int, float):
         yield from ("abc", "nan", "1e999", "0x", "1,2", "1 2", "--", "one")
+        yield from (
+            "½",
+            "∞",
+            "0b1",
+            "1__0",
+            "1.2.3",
+            "\udcff",
+            "1\n2",
+            "$(x)",
+            "{0}",
+            "a" * 100_000,
+        )
         yield from _bad_numbers(each, flag)
     if flag.kind is float:
-        yield from ("inf", "-inf", "1e308", "-1e308")
+        yield from ("inf", "-inf", "1e308", "-1e308", "Infinity", "-NaN")
+        if flag.name not in ZERO_IS_GOOD:
+            yield "1e-400"
     if flag.kind is int:
         yield from ("1.5", "1e3")
         if flag.name not in HUGE_IS_GOOD:
@@ -79,9 +95,12 @@ def _bad_values(each: Command, flag: Flag) -> Iterator[str]:
         if flag.name not in HUGE_IS_GOOD | BOUNDLESS:
             yield "1000000000000000000"
     if flag.kind is str and flag.name not in WORDS_ARE_GOOD:
-        yield from BAD_WORDS.get(flag.name, ("no-such-thing", "nan", "[/x]", "é", "a" * 300))
+        yield from BAD_WORDS.get(flag.name, ODD_WORDS)
 
 
+ODD_WORDS = (
+    "no-such-thing", "nan", "[/x]", "é", "a" * 300, " ", "a\nb", "\udcff", "{0}%s", "\x1b[31m",
+)  # fmt: skip
 WORDS_ARE_GOOD: set[str] = set()
 BAD_WORDS = {
     "--mean": ("no-such-thing", "nan", "[/x]", "1,2,3,4,5,6,7"),

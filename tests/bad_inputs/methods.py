@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from tests import public_calls as small
+from tests import small
 from tests.bad_inputs.calls import bad_values, shown
 from tests.bad_inputs.case import Case
+from tests.bad_inputs.odd_values import made
 
 import featavg as fa
 from featavg.boundary import resolved_annotations
@@ -78,7 +79,7 @@ def _methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def _case(name: str, make: Callable[[], Any], method: str, parameter: str, value: Any) -> Case:
     def call() -> Any:
-        return getattr(make(), method)(**{parameter: value})
+        return getattr(make(), method)(**{parameter: made(value)})
 
     return Case(
         f"{name}.{method}({parameter}={shown(value)})", (parameter,), call, is_command=False

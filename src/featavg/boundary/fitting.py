@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import itertools
 import math
 import os
 import types
@@ -17,12 +18,17 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Union
 
+from featavg.boundary.arrays import plain_array
 from featavg.boundary.words import short, words
 from featavg.errors import InputError
 
 MAY_BE_NAN = "NaN says that nothing was measured"  # as in Annotated[float, MAY_BE_NAN]
 
 _REFUSED = object()
+# Floats below this are whole numbers without a doubt; generators of more items are not waited for.
+_EXACT, _MOST_ITEMS = 2.0**53, 100_000
+_ENDLESS = ("bounds", "log_losses")  # -inf is the logarithm of a loss of zero
+_NO_ARRAYS = (str, bytes, bytearray, memoryview, dict, set, frozenset)
 
 
 def converted(argument: str, annotation: Any, value: Any, nan: bool) -> Any:
@@ -30,7 +36,7 @@ def converted(argument: str, annotation: Any, value: Any, nan: bool) -> Any:
     fitted = fit(annotation, value, nan)
     if fitted is _REFUSED:
         raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}")
-    if argument in ("x", "features", "gradients", "radii") and not _is_finite(fitted):
+    if not nan and not _is_finite(fitted, argument in _ENDLESS):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
     return fitted
 
@@ -68,28 +74,33 @@ def _fit_any(options: tuple[Any, ...], value: Any, nan: bool) -> Any:
 
 
 def _fit_array(annotation: Any, value: Any) -> Any:
-    import numpy as np
-
-    if value is None or isinstance(value, (str, bytes, dict, set)) or callable(value):
+    if value is None or isinstance(value, _NO_ARRAYS) or callable(value):
         return _REFUSED
-    if not isinstance(value, np.ndarray):
-        try:
-            value = np.asarray(value)
-        except (ValueError, TypeError):
-            return _REFUSED
-        if value.ndim == 0 and not hasattr(annotation, "dim_str"):  # a number is no array
-            return _REFUSED
-    if value.dtype.kind not in "biuf":
+    was_array = hasattr(value, "dtype")
+    value = plain_array(value)
+    if value is None or (value.ndim == 0 and not was_array and not hasattr(annotation, "dim_str")):
+        return _REFUSED  # a number is no array
+    value = _as_kind(str(getattr(annotation, "dtypes", "")), value)
+    if value is _REFUSED:
         return _REFUSED
-    wanted = str(getattr(annotation, "dtypes", ""))
-    if "float" in wanted and "int" not in wanted and value.dtype.kind in "iu":
-        value = value.astype(float)
     dims = getattr(annotation, "dims", None)
     if not isinstance(dims, tuple):
         return value
     if getattr(annotation, "index_variadic", None) is not None:
         return value if value.ndim >= len(dims) - 1 else _REFUSED
     return value if value.ndim == len(dims) else _REFUSED
+
+
+def _as_kind(wanted: str, value: Any) -> Any:
+    """Whole numbers where labels are wanted, float64 where measurements are."""
+    import numpy as np
+
+    if "float" in wanted and "int" not in wanted and value.dtype != float:
+        return value.astype(float)
+    if "int" in wanted and "float" not in wanted and value.dtype.kind == "f":
+        whole = np.all(np.isfinite(value)) and np.all(value == np.rint(value))
+        return value.astype(np.int64) if whole and np.all(np.abs(value) < _EXACT) else _REFUSED
+    return value
 
 
 def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool) -> Any:
@@ -100,22 +111,47 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool)
             return _REFUSED
         kept = [fit(options[1], item, nan) for item in value.values()] if options else []
         return _REFUSED if any(item is _REFUSED for item in kept) else value
-    if isinstance(value, (str, bytes, collections.abc.Mapping)):
+    if isinstance(value, (str, bytes, bytearray, memoryview, collections.abc.Mapping)):
         return _REFUSED
     if not isinstance(value, collections.abc.Iterable):
         return _REFUSED
-    if issubclass(origin, tuple) and len(options) == 2 and options[1] is not Ellipsis:
-        return value if len(tuple(value)) == 2 else _REFUSED
-    kind, axes = getattr(getattr(value, "dtype", None), "kind", "f"), getattr(value, "ndim", 1)
-    if options and options[0] is not str and kind not in "biuf":
-        return _REFUSED
-    if options and options[0] in (int, float, bool) and axes != 1:
-        return _REFUSED
+    if not isinstance(value, collections.abc.Collection):
+        value = _listed(value)
+        if value is None:
+            return _REFUSED
+    if issubclass(origin, tuple) and options and options[-1] is not Ellipsis:
+        return _fit_record(options, tuple(value), nan)
+    if hasattr(value, "dtype") and options and options[0] is not str:
+        return _fit_row(options[0], value)
     if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
         items = [fit(options[0], item, nan) for item in value]
         if any(item is _REFUSED for item in items):
             return _REFUSED
+        if any(item is not given for item, given in zip(items, value, strict=True)):
+            value = tuple(items) if isinstance(value, tuple) else items
     return tuple(value) if issubclass(origin, tuple) and isinstance(value, list) else value
+
+
+def _fit_row(kind: Any, value: Any) -> Any:
+    """An array where a list is as good: one axis of numbers of this kind."""
+    value = plain_array(value)
+    if value is None or (kind in (int, float, bool) and value.ndim != 1):
+        return _REFUSED
+    return _as_kind("int", value) if kind is int else value
+
+
+def _fit_record(options: tuple[Any, ...], values: tuple[Any, ...], nan: bool) -> Any:
+    """So many values as there are options, each of its own kind."""
+    if len(values) != len(options):
+        return _REFUSED
+    items = [fit(option, value, nan) for option, value in zip(options, values, strict=True)]
+    return _REFUSED if any(item is _REFUSED for item in items) else tuple(items)
+
+
+def _listed(values: Any) -> list[Any] | None:
+    """What a generator yields, if that ends."""
+    items = list(itertools.islice(values, _MOST_ITEMS + 1))
+    return items if len(items) <= _MOST_ITEMS else None
 
 
 def _fit_class(annotation: Any, value: Any) -> Any:
@@ -142,7 +178,10 @@ def _is_a(kind: type, value: Any) -> bool:
 def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, Real):
         return _REFUSED
-    return _REFUSED if math.isnan(float(value)) else value
+    try:
+        return _REFUSED if math.isnan(float(value)) else value
+    except (OverflowError, ValueError):  # 10**400
+        return _REFUSED
 
 
 def _whole(value: Any) -> Any:
@@ -168,12 +207,13 @@ def _path(value: Any) -> Any:
     return Path(value) if isinstance(value, (str, os.PathLike)) else _REFUSED
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: Any, endless: bool) -> bool:
+    """Whether all of an array's numbers are; infinities pass where they mean something."""
     import numpy as np
 
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return True
-    return bool(np.isfinite(value).all())
+    return not np.isnan(value).any() if endless else bool(np.isfinite(value).all())
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {

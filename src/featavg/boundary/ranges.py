@@ -11,13 +11,14 @@ import typing
 from numbers import Real
 from typing import Any
 
+from featavg.boundary.words import short
 from featavg.errors import InputError
 
 _LEAST: dict[str, int] = dict.fromkeys(
     (
         "k", "d", "n", "m", "h", "r", "neurons", "points", "images", "radii", "gradients", "budget",
         "width", "batch", "epochs", "rounds", "starts", "restarts", "nodes", "jobs", "workers",
-        "permutations", "resamples", "threads", "iterations", "per_decade", "every", "passes",
+        "permutations", "resamples", "threads", "iterations", "per_decade", "every", "passes", "depth",
     ),
     1,
 ) | dict.fromkeys(
@@ -28,6 +29,8 @@ _LEAST: dict[str, int] = dict.fromkeys(
     ),
     0,
 )  # fmt: skip
+# Beyond this nothing can be counted; seeds are names, and may have any length.
+MOST, _NAMES = 10**18, ("seed", "seeds", "first_seed")
 # Infinity says "without end" or "without bound" here.
 _ENDLESS = ("time", "seconds", "log_time", "bounds", "until", "norm")
 
@@ -50,7 +53,9 @@ def check_number(argument: str, value: Any, default: Any) -> None:
             continue
         seconds = isinstance(number, float) and number > 0  # half a second, where counts are whole
         if least is not None and not number >= least and not seconds:
-            raise InputError(argument, f"is {number}", f"give {least} or more")
+            raise InputError(argument, f"is {short(number)}", f"give {least} or more")
+        if isinstance(number, int) and abs(number) > MOST and argument not in _NAMES:
+            raise InputError(argument, f"is {short(number)}", f"give at most {MOST:.0e}")
         if not endless and number in (math.inf, -math.inf):  # not isinf: ints of any length
             raise InputError(argument, f"is {number}", "give a finite number")
 

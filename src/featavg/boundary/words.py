@@ -32,6 +32,8 @@ def words(annotation: Any) -> str:
 
 def short(value: Any) -> str:
     """A value in a few characters: small ones as they are, others by their kind."""
+    if isinstance(value, int) and abs(value) >= 10**40:  # Python itself refuses to print some
+        return f"a number of about {value.bit_length() * 3 // 10} digits"
     if isinstance(value, (bool, int, float, str, type(None))) and len(text := repr(value)) <= 40:
         return text
     shape, kind = getattr(value, "shape", None), _with_article(type(value).__name__)

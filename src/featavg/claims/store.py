@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -65,12 +66,16 @@ def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> ClaimR
 
 def last_result(out: Path, claim_id: str) -> ClaimResult | None:
     """The last result of a claim in a report's folder, whatever it was made with; None if none."""
+    path = out / "outcomes" / f"{claim_id}.json"
+    if not os.path.lexists(path):
+        return None
     try:
-        described = read_json(out / "outcomes" / f"{claim_id}.json")
+        described = read_json(path)
         described.pop("key", None)
         return ClaimResult.from_json(described)
-    except (ValueError, AttributeError):  # InputError is a ValueError
-        return None
+    except (ValueError, AttributeError, TypeError) as error:  # InputError is a ValueError
+        remedy = "delete it, or run the claim again"
+        raise InputError(str(path), f"is damaged ({error})", remedy) from error
 
 
 def any_kept(out: Path) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from featavg.commands.checked import MOST_SEEDS
+from featavg.commands.checked import MOST_SEEDS, MOST_WORKERS
 
 Only = Annotated[
     list[str] | None,
@@ -33,7 +33,10 @@ Record = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Processes.  [default: all cores, one with --full]", show_default=False
+        min=1,
+        max=MOST_WORKERS,
+        help="Processes.  [default: all cores, one with --full]",
+        show_default=False,
     ),
 ]
 

@@ -121,7 +121,7 @@ class PackedTriangle:
         return np.concatenate([block[:, :columns] for block in self.blocks]).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PackedSet:
     """A compressed training set as a packed triangle; `TrainingSet` is the same as a matrix.
 
@@ -136,6 +136,13 @@ class PackedSet:
     x: PackedTriangle
     clusters: Int[ndarray, " n"]
     unit_weights: Float[ndarray, "M N"]
+
+    def __repr__(self) -> str:
+        n, width = self.x.shape
+        return (
+            f"PackedSet({n:,} points of {self.task.k} clusters in {self.task.d:,} dimensions, "
+            f"in {width:,} coordinates of {self.x.dtype}, seed {self.seed})"
+        )
 
     @property
     def y(self) -> Int[ndarray, " n"]:

@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.progress import Progress, silent
 
 LEAST = 2  # samples of a sub-class that an unbiased squared length needs
 
@@ -59,6 +60,7 @@ def shared_gradient(
     permutations: int = 60,
     resamples: int = 200,
     seed: int = 0,
+    progress: Progress = silent,
 ) -> SharedGradient:
     r"""The share of mean sensitivity that the sub-classes of a class have in common.
 
@@ -74,6 +76,7 @@ def shared_gradient(
         groups: the class of each sub-class.
         permutations: for the null, sub-class labels are permuted inside each class so often.
         resamples: of the bootstrap.
+        progress: called with the share done and a note.
 
     >>> rng = np.random.default_rng(0)
     >>> fine = np.arange(200) % 4
@@ -96,7 +99,9 @@ def shared_gradient(
     matrix = _matrix(gram, _one_hot(fine, len(groups)))
     rng = stream(seed, "shared gradient")
     drawn = []
-    for _ in range(resamples):
+    rounds = resamples + permutations
+    for i in range(resamples):
+        progress(i / rounds, "bootstrap")
         weights = np.zeros(len(fine))
         for j in np.flatnonzero(counts):
             members = np.flatnonzero(fine == j)
@@ -105,7 +110,8 @@ def shared_gradient(
             )
         drawn.append(_mean(_matrix(gram, _one_hot(fine, len(groups)) * weights), pairs))
     permuted = []
-    for _ in range(permutations):
+    for i in range(permutations):
+        progress((resamples + i) / rounds, "permuted labels")
         labels = fine.copy()
         for c in np.unique(classes):
             members = np.flatnonzero(classes == c)

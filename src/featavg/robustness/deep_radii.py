@@ -109,6 +109,9 @@ def deep_case(
     if not np.all(np.isin(labels, allowed)):
         names = f"0 to {net.outputs - 1}" if classes else "-1 and +1"
         raise InputError("y", f"has labels other than {names}", "give the labels of the decision")
+    if classes and positive is not None:
+        remedy = f"choose readout among {', '.join(READOUTS)}, or leave it out"
+        raise InputError("positive", "means nothing to the largest of the outputs", remedy)
     mask = np.ones(1, dtype=bool)
     if net.outputs > 1 and not classes:
         if positive is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from types import TracebackType
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.storage.reading import opened
 
 # Rises with every change of the table; a store of another version is refused, not converted.
 VERSION = 1
@@ -81,9 +83,22 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
             raise InputError(
                 "store", f"({path.parent}) cannot be made ({cause})", "choose another folder"
             ) from error
+        self._check_file()
         with self._spoken():
             self._base = sqlite3.connect(path, timeout=10.0, isolation_level=None)
             self._open()
+
+    def _check_file(self) -> None:
+        """Refuse what is no whole database before SQLite lays its own files beside it."""
+        if not os.path.lexists(self.path):
+            return
+        with opened(self.path) as file:
+            head, size = file.read(100), os.fstat(file.fileno()).st_size
+        page = int.from_bytes(head[16:18], "big")
+        if size and (not head.startswith(b"SQLite format 3\0") or size < max(page, 100)):
+            raise InputError(
+                "store", f"({self.path}) is no whole database", "choose another folder"
+            )
 
     def _open(self) -> None:
         with self._spoken():

@@ -12,6 +12,7 @@ from typing import Any
 from featavg.data.image_sets.image_set import ImageSet
 from featavg.data.image_sets.registry import image_sets, named
 from featavg.errors import InputError
+from featavg.storage.reading import is_file, opened
 
 HERE, IN_PART, DAMAGED, MISSING = "here", "here in part", "damaged", "not here"
 
@@ -21,7 +22,7 @@ def checked(image_set: ImageSet, folder: Path) -> dict[str, Path]:
     files = {}
     for name, md5 in image_set.md5.items():
         path = folder / image_set.folder / name
-        if not path.exists():
+        if not is_file(path):
             if name in image_set.optional:
                 continue
             raise InputError(
@@ -54,7 +55,7 @@ def state(image_set: ImageSet, folder: Path) -> str:
 def _md5(path: Path, changed: int) -> str:
     """Of a file that was last changed at `changed`: hashing CIFAR-10 twice in a run is a waste."""
     digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
+    with opened(path) as file:
         while block := file.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import Images, ImageTask, partition, split
 from featavg.data.npz import read_npz
 from featavg.errors import InputError
-from featavg.storage.reading import is_file, is_folder
+from featavg.storage.reading import is_file, is_folder, read_bytes
 
 FOLDER_VARIABLE = "FEATAVG_DATA"
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -178,14 +180,16 @@ def _folder(path: Path, groups: str | None, share: float, seed: int) -> ImageTas
 
 
 def _pictures(files: list[Path]) -> ndarray:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     pixels = []
     for file in files:
+        content = io.BytesIO(read_bytes(file))
         try:
-            with Image.open(file) as picture:
+            with warnings.catch_warnings(), Image.open(content) as picture:
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
                 pixels.append(np.asarray(picture.convert("RGB")))
-        except (OSError, UnidentifiedImageError) as error:
+        except Exception as error:  # each format has errors of its own, syntax errors among them
             raise InputError(str(file), "is damaged", "delete or replace it") from error
         if pixels[-1].shape != pixels[0].shape:
             raise InputError(

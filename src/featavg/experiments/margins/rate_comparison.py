@@ -132,6 +132,10 @@ def compare_rates(
 
         with TemporaryDirectory() as folder:
             runs.append(fit(Path(folder), settings, train, epochs=passes, tick=tick))
+    for run in runs:
+        if not run.history:
+            problem = f"is {rate:g}, and no pass from this start lowered the loss"
+            raise InputError("rate", problem, "give a smaller one, or a wider network")
     (constant, loss_based), margins = (
         [tuple(float(e[name]) for e in run.history) for run in runs]
         for name in ("log10_loss", "normalized_margin")

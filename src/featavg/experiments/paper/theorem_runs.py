@@ -42,7 +42,7 @@ SAMPLES_POWER = 7
 DECADES = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TheoremRun:
     """What is left of a run when its weights are gone: numbers at the saved times and at every step.
 
@@ -103,6 +103,13 @@ class TheoremRun:
     errors: int
     fine_errors: int
     tests: int
+
+    def __repr__(self) -> str:
+        return (
+            f"TheoremRun({self.labels} labels, k = {self.k}, d = {self.d:,}, n = {self.n:,}, seed "
+            f"{self.seed}: lambda {self.lam[-1]:.4g}, sqrt(d) |w - ideal| {self.deviation[-1]:.3g}, "
+            f"{self.errors} of {self.tests} fresh points wrong)"
+        )
 
     @property
     def relative_deviation(self) -> float:

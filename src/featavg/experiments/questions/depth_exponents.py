@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.errors import InputError
 from featavg.experiments.questions.depth_networks import Architecture, K, Learned, learned
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
@@ -129,6 +130,9 @@ def depth_scaling(
     >>> bool(abs(study.slopes_d(0)[0] - 0.5) < 0.2)
     True
     """
+    for name, values in (("dimensions", dimensions), ("clusters", clusters)):
+        if len(set(values)) < 2:
+            raise InputError(name, f"has {len(set(values))} value", "an exponent needs two")
     along_d, along_k = [], []
     for i, shape in enumerate(shapes):
         progress(i / len(shapes), shape.name)

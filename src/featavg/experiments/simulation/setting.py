@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from featavg.boundary.ranges import MOST
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.data.user_points import own_points, read_matrix
@@ -148,6 +149,9 @@ class Setting(BaseModel):
 
     def _check(self) -> None:
         """Refuse what the types allow and the theory does not, before any work."""
+        for name in ("k", "d", "n", "m", "h", "steps", "n_test", "save_every", "depth"):
+            if (getattr(self, name) or 0) > MOST:
+                raise InputError(name, "is beyond counting", f"give at most {MOST:.0e}")
         for name, least in (("n", 1), ("n_test", 1), ("steps", 0), ("save_every", 1)):
             value = getattr(self, name)
             if value is not None and value < least:

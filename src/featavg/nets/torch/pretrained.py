@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from featavg.errors import InputError
 from featavg.nets.torch.image_nets import ResNet, cifar_resnet
+from featavg.storage.reading import opened
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -47,12 +48,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    with opened(path):  # a regular file of a size that can be meant
+        pass
     try:
         return dict(load_file(str(path)))
-    except (SafetensorError, OSError) as error:
+    except Exception as error:  # of Rust, of torch, of the file system
         raise InputError(str(path), "is damaged", "get it again") from error
 
 
@@ -74,6 +76,8 @@ def public_cifar_resnet(path: Path) -> ResNet:
     """
     tensors = {_renamed(name): value for name, value in read_tensors(path).items()}
     convolutions = sum(value.ndim == 4 for value in tensors.values())
+    if not convolutions:
+        raise InputError(str(path), "holds no layers of a ResNet", "give the weights of one")
     net = cifar_resnet(convolutions + 1)
     load_into(net, tensors, path)
     return net.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]

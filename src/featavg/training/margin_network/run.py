@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 
-@dataclass
+@dataclass(repr=False)
 class MarginRun:
     """All that changes while the network trains."""
 
@@ -39,6 +39,13 @@ class MarginRun:
     history: list[dict[str, Any]] = field(default_factory=list)
     outcome: Outcome = Outcome.RUNNING
     watched: ndarray | None = None  # samples that came to matter while a round left them out
+
+    def __repr__(self) -> str:
+        sizes = sum(values.size for values in self.params.values())
+        return (
+            f"MarginRun({sizes:,} parameters, log10 loss {self.log10_loss:.2f} after {self.passes} "
+            f"passes of which {self.epoch} count, {self.outcome.value})"
+        )
 
     @property
     def log10_loss(self) -> float:
