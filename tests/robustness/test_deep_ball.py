@@ -138,7 +138,7 @@ def test_rounding_errors_are_charged(monkeypatch):
     whole = bound._rounding(back, form, ball.radius)
     assert whole >= sum(charged) * (1 - 1e-9)
     unpriced = bound._rounding(replace(back, prices=np.zeros(2)), form, ball.radius)
-    assert whole - unpriced == pytest.approx(sum(charged[4:]), rel=1e-6)
+    assert whole - unpriced == pytest.approx(sum(charged[4:]), rel=1e-6, abs=0)
     # Every layer is charged for its sums, and for W x itself, which is rounded too.
     z, slopes = ball.z, ball.net.lengths
     assert np.all(ball.errors[0] >= ball.net.error * (np.abs(z) + (ball.radius + 10.0) * slopes))
