@@ -61,7 +61,8 @@ def outputs_of(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Ten
     from torch.nn import functional
 
     below = []
-    for piece in x.split(_PIECE):
+    for start in range(0, len(x), _PIECE):
+        piece = x[start : start + _PIECE]
         h = functional.conv2d(piece, params["conv1.weight"], params.get("conv1.bias"), padding=2)
         h = functional.conv2d(
             _pooled(h).relu_(), params["conv2.weight"], params.get("conv2.bias"), padding=1

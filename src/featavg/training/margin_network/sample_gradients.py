@@ -40,7 +40,8 @@ def sample_gradients(params: Params, data: ImageTensors, rows: torch.Tensor) -> 
     import torch
 
     with torch.no_grad():
-        chunks = [_of_chunk(params, *data.rows(part)) for part in rows.split(_CHUNK)]
+        starts = range(0, len(rows), _CHUNK)
+        chunks = [_of_chunk(params, *data.rows(rows[i : i + _CHUNK])) for i in starts]
         return SampleGradients(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,6 +21,9 @@ from featavg.training.margin_network.sample_gradients import (
     sample_gradients,
 )
 from featavg.training.margin_network.settings import SupportRule
+
+if TYPE_CHECKING:
+    import torch
 
 # A failed implicit step costs as much as one that counts, and its rate follows the curvature of the
 # network: it is shrunk by 2^(1/2) where a pass of SGD is by the published 2^(1/10).
@@ -174,7 +178,7 @@ class SupportSteps:
         )
         return outside > 0.5
 
-    def _rows(self, index: object) -> ImageTensors:
+    def _rows(self, index: torch.Tensor) -> ImageTensors:
         return ImageTensors(self.part.x[index], self.part.y[index])
 
     def _descend(
