@@ -162,10 +162,10 @@ def _elsewhere(
 ) -> Float[ndarray, "n D"]:
     """A start near the best so far and away from it.
 
-    Starts on the other side of x (-delta_best / 2) look better and are not: a seventh descent from
-    there improves 3.1% of the images by over 1%, one from here 1.2% (four networks on digits), but with
-    two of the six there, images over 1% longer than foolbox's go from 0.69 to 0.50% on digits in l2,
-    from 2.1 to 2.5% in l_inf, and from 0.75 to 1.5% on MNIST, where descents have further to go.
+    Starts on the other side of x (-delta_best / 2) were tried: a seventh descent from there improves
+    3.1% of the images by over 1%, one from here 1.2% (four networks on digits). With two of the six
+    elsewhere, images over 1% longer than foolbox's went from 0.69 to 0.50% in l2 and from 2.1 to 2.5%
+    in l_inf (two seeds, digits): no more than noise, and one seed on MNIST spoke against it.
     """
     x, norm = problem.x, problem.norm
     radii = best.radii(x, norm)
