@@ -361,7 +361,7 @@ def test_a_round_that_forgets_others_is_undone(support_run) -> None:
     alone = replace(
         SUPPORT, support=SupportRule(step="gradient", share=0.9, spare=1.0, least=1, passes=6)
     )
-    run = replace(support_run, settings=alone, rate=10.0)
+    run = replace(support_run, settings=alone, rate=10.0, watched=None)
     result = play_round(run, images_of(digits(100)))
     assert result.support < 5
     assert result.measured is None
