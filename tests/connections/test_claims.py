@@ -48,6 +48,7 @@ def test_all_are_registered():
     assert registered == set(FOUND) | {claim.id for claim in LONG} | {
         "connections-simplicity-mnist-cifar",
         "connections-min-vidal-descent",
+        "connections-min-vidal-mnist",
     }
 
 

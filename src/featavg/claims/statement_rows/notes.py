@@ -218,7 +218,7 @@ NOTES: tuple[Row, ...] = (
         "notes-figure-2cd",
         "Figure 2 (c, d)",
         "The same for heads on a ResNet-18 pre-trained on CIFAR-10, 30 neurons, enough for its accuracy.",
-        ("figure-2-cifar10", "figure-2-cifar10-radii"),
+        ("figure-2-cifar10", "figure-2-cifar10-radii", "figure-2-cifar10-resnet18"),
         "",
     ),
     (
@@ -239,7 +239,7 @@ NOTES: tuple[Row, ...] = (
         "notes-figure-3-right",
         "Figure 3, right",
         "The same on CIFAR-10, first five against last five.",
-        ("figure-3-cifar10",),
+        ("figure-3-cifar10", "figure-3-cifar10-protocol"),
         "",
     ),
 )
