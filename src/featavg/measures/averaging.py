@@ -97,7 +97,7 @@ def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
     >>> from featavg.nets.ideal import feature_averaging, feature_decoupling
     >>> task = MultiCluster(k=10, d=100, cosine=0.9)
     >>> averaging_index(feature_averaging(task), task)
-    AveragingIndex(1.000 [1.000, 1.000], random 0.055; evenness 1.000, share in the span 1.000, 2 neurons)
+    AveragingIndex(1.000 [1.000, 1.000], random 0.05...; evenness 1.000, share in the span 1.000, 2 neurons)
     >>> round(averaging_index(feature_decoupling(task), task).value, 12)
     0.0
 

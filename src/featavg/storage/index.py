@@ -97,7 +97,9 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
         page = int.from_bytes(head[16:18], "big")
         if size and (not head.startswith(b"SQLite format 3\0") or size < max(page, 100)):
             raise InputError(
-                "store", f"({self.path}) is no whole database", "choose another folder"
+                "store",
+                f"({self.path}) is damaged (no whole database)",
+                "move it away or choose another folder",
             )
 
     def _open(self) -> None:

@@ -110,8 +110,8 @@ def paired_pictures(
     >>> study = fa.paired_pictures("data", network="dense", steps=20)
     """
     one_of("network", network, NETWORKS)
-    if steps is not None and steps < 0:
-        raise InputError("steps", f"is {steps}", "give 0 or more")
+    if steps is not None and steps < 1:
+        raise InputError("steps", f"is {steps}", "give 1 or more")
     digits, vehicles = (load(name, data_dir) for name in ("mnist", "cifar10"))
     blocks: tuple[list[int], ...] = ([], *halves())
     rows, accuracy = [], []
