@@ -1,4 +1,4 @@
-"""The share of bad inputs that are answered right; all of them take half an hour of one core.
+"""The share of bad inputs that are answered right.
 
     python -m tests.bad_inputs [--sample N] [--seed S] [--only TEXT] [--kind KIND] [--part 1/4]
 
