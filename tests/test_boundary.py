@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import featavg as fa
+from featavg.storage.reading import read_json
 
 TABLE = r"""
 import inspect, json, typing
@@ -239,3 +240,37 @@ def test_the_least_number_of_steps_is_the_one_that_is_accepted(name):
         getattr(fa, name)(**NEEDED.get(name, {}), steps=-1)
     if "0 or more" in str(refused.value):
         getattr(fa, name)(**NEEDED.get(name, {}), steps=0)
+
+
+OUTSIDE = """
+import numpy as np
+import featavg as fa
+
+assert fa.MultiCluster(k=np.array(4), d=np.array(40.0)).k == 4
+for call in (
+    lambda: fa.MultiCluster(k=2, d=40, norms={1.0, 2.0}),
+    lambda: fa.MultiCluster(k=4, d=40).sample(10**15, seed=0),
+    lambda: fa.grouped(np.ones((4, 0)), 4),
+):
+    try:
+        call()
+    except fa.InputError as error:
+        print(error)
+"""
+
+
+def test_numbers_without_axes_sets_too_much_memory_and_empty_axes():
+    told = subprocess.run(
+        [sys.executable, "-c", OUTSIDE], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert [line.split(":")[0] for line in told] == [
+        "norms is a set",
+        "sample needs more memory than there is",
+        "weights has shape (4, 0)",
+    ]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    path = tmp_path / "table.json"
+    path.write_bytes(b"\xef\xbb\xbf[1, 2]")
+    assert read_json(path) == [1, 2]

@@ -7,11 +7,15 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from tools.docstrings import Pages, as_markdown, flowing, without_marks
+
+from featavg.registry import Registry
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "src" / "featavg" / "__init__.pyi"
@@ -56,9 +60,20 @@ def written_in(name: str) -> str:
 def docstring(name: str) -> str:
     """What `help(fa.name)` says; of a plain dictionary, what is said here."""
     thing = thing_of(name)
+    if isinstance(thing, Registry):
+        return _of_registry(thing)
     if inspect.isclass(thing):
         return inspect.cleandoc(thing.__dict__.get("__doc__") or "")
     return inspect.getdoc(thing) or "" if callable(thing) or _speaks(thing) else _VALUES[name]
+
+
+def _of_registry(parts: Registry[Any]) -> str:
+    """That of the class, with the kind in the place of "one kind"; how to make one is left out."""
+    said = inspect.cleandoc(Registry.__doc__ or "")
+    said = said.replace(
+        "The parts of one kind, by name.", f"What `{parts.kind}` may be, by name.", 1
+    )
+    return re.sub(r"Args:\n(?: .*\n)+\n", "", said)
 
 
 def _speaks(value: object) -> bool:
@@ -149,7 +164,7 @@ def write(folder: Path) -> None:
         for name in listed:
             first = docstring(name).split("\n\n")[0].replace("\n", " ")
             entries.append(file_of(name, thing_of(name)))
-            lines.append(f"- [`{name}`]({entries[-1]}.md): {_plain(first)}")
+            lines.append(f"- [`{name}`]({entries[-1]}.md): {flowing(first)}")
             text = _page(name, thing_of(name), made)
             (folder / f"{entries[-1]}.md").write_text(text, encoding="utf-8")
         lines.append("")
@@ -167,34 +182,76 @@ def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
     signature = name
     if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
         signature = _signature(name, thing)
-    text = docstring(name)
+
+    def page_of(other: str) -> str | None:
+        return f"{_file(other)}.md" if other != name and other in homes() else None
+
     # Not in the menu: with 240 names in it every page would take a second to write.
-    parts = [
-        "---",
-        "orphan: true",
-        "---",
-        f"# {name}",
-        "",
-        "```python",
-        f"fa.{signature}",
-        "```",
-        "",
-    ]
-    parts += ["```text", text, "```", "", "All names: [API](index.md).", ""]
-    if made.get(name):
-        links = ", ".join(
-            f"[`{maker}`]({file_of(maker, thing_of(maker))}.md)" for maker in made[name]
+    parts = ["---", "orphan: true", "---", f"# {name}", ""]
+    parts += ["```python", f"fa.{signature}", "```", ""]
+    parts += [as_markdown(docstring(name), page_of), *_parts_by_name(thing, page_of)]
+    shown = examples(name, made)
+    if shown and shown[0][0] != name:
+        parts += ["```pycon", without_marks(_as_typed(shown[0][1])), "```", ""]
+    members = list(_members(thing)) if inspect.isclass(thing) else []
+    if members:
+        parts += ["## Methods and properties", ""]
+    for called, doc in members:
+        parts += [f"### `{called}`", "", as_markdown(doc, page_of)]
+    return "\n".join([*parts, f"Defined in `{written_in(name)}`. All names: [API](index.md).", ""])
+
+
+@lru_cache
+def _file(name: str) -> str:
+    return file_of(name, thing_of(name))
+
+
+def _parts_by_name(thing: object, page_of: Pages) -> list[str]:
+    """What a registry holds, each with its sentence."""
+    if not isinstance(thing, Registry):
+        return []
+    lines = ["**What there is**", ""]
+    for name in thing:
+        part = thing[name]
+        first = (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " ")
+        page = page_of(part.__name__)
+        lines.append(f"- {f'[`{name}`]({page})' if page else f'`{name}`'}: {flowing(first)}")
+    return [*lines, ""]
+
+
+def _members(thing: type) -> Iterator[tuple[str, str]]:
+    """The public methods and properties of a class that say what they are, as they are called."""
+    for member, value in vars(thing).items():
+        plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        attribute = isinstance(plain, (property, cached_property))
+        doc = inspect.getdoc(plain) or ""
+        if member.startswith("_") or not doc or not (attribute or callable(plain)):
+            continue
+        if attribute:
+            yield member, doc
+            continue
+        arguments = list(inspect.signature(plain).parameters.values())
+        given = arguments if isinstance(value, staticmethod) else arguments[1:]
+        yield f"{member}({', '.join(_short(one) for one in given)})", doc
+
+
+def _short(parameter: inspect.Parameter) -> str:
+    """An argument with its default and without its type."""
+    return _readable(str(parameter.replace(annotation=inspect.Parameter.empty)))
+
+
+class _Type:
+    """An annotation that shows itself as it was written."""
+
+    def __init__(self, written: object) -> None:
+        self.written = written
+
+    def __repr__(self) -> str:
+        return (
+            self.written
+            if isinstance(self.written, str)
+            else inspect.formatannotation(self.written)
         )
-        parts += [f"Returned by {links}.", ""]
-        shown = examples(name, made)
-        if shown and shown[0][0] != name:
-            parts += ["## Example", "", "```pycon", _as_typed(shown[0][1]), "```", ""]
-    for method, value in vars(thing).items() if inspect.isclass(thing) else ():
-        public = not method.startswith("_") and (callable(value) or isinstance(value, property))
-        doc = inspect.getdoc(value) or ""
-        if public and doc:
-            parts += [f"## {method}", "", "```text", doc, "```", ""]
-    return "\n".join([*parts, f"Defined in `{written_in(name)}`.", ""])
 
 
 def _signature(name: str, thing: Any) -> str:
@@ -203,15 +260,23 @@ def _signature(name: str, thing: Any) -> str:
         signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return name
-    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", f"{name}{signature}")
+    empty = inspect.Parameter.empty
+    arguments = [
+        one if one.annotation is empty else one.replace(annotation=_Type(one.annotation))
+        for one in signature.parameters.values()
+    ]
+    made_by_class = inspect.isclass(thing) or signature.return_annotation is empty
+    returned = empty if made_by_class else _Type(signature.return_annotation)
+    text = _readable(f"{name}{inspect.Signature(arguments, return_annotation=returned)}")
     if len(text) <= 90:
         return text
-    arguments = [
-        re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", str(parameter))
-        for parameter in signature.parameters.values()
-    ]
-    returned = text.rpartition(" -> ")[2] if " -> " in text else ""
-    return f"{name}(\n" + "".join(f"    {one},\n" for one in arguments) + f") -> {returned}"
+    listed = "".join(f"    {_readable(str(one))},\n" for one in arguments)
+    return f"{name}(\n{listed})" + (f" -> {returned!r}" if returned is not empty else "")
+
+
+def _readable(text: str) -> str:
+    text = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)
+    return text.replace("<factory>", "...")
 
 
 def _as_typed(found: list[doctest.Example]) -> str:
@@ -221,9 +286,3 @@ def _as_typed(found: list[doctest.Example]) -> str:
         lines += [f">>> {source[0]}", *(f"... {line}" for line in source[1:])]
         lines += example.want.rstrip("\n").splitlines() if example.want else []
     return "\n".join(lines)
-
-
-def _plain(text: str) -> str:
-    for sign in ("\\", "*", "|", "[", "_", "$"):
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("<", "&lt;")

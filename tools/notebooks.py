@@ -110,7 +110,8 @@ def page(made: Any, pictures: Path, name: str) -> str:
         why = lacks(FOLDER / f"{name}.py")
         link += " It was not executed for this page" + (f", which takes {why}." if why else ".")
         link += " `make docs` executes it."
-    return "\n".join([parts[0], "", link, "", *parts[1:]]) + "\n"
+    title, _, rest = parts[0].partition("\n")
+    return "\n".join([title, "", link, "", rest, *parts[1:]]) + "\n"
 
 
 def _shown(output: Any, pictures: Path, name: str) -> list[str]:

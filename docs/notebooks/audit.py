@@ -54,6 +54,7 @@ with fa.ProgressBar() as bar:
         radii=10,
         gradients=30,
         twin=fine,
+        names=task.fine_names,
         progress=bar,
     )
 report

@@ -39,7 +39,8 @@ found = fa.attack_suite(fa.network_model(net), x, y)
 found
 
 # %%
-print("largest excess over the exact radius:", f"{(found.radii / exact.attack - 1).max():.2%}")
+excess = (found.radii / exact.attack - 1).max()
+print(f"largest excess over the exact radius: {excess:.2%}")
 
 # %% [markdown]
 # ## 3. An attack that is fooled
@@ -95,12 +96,12 @@ fa.certify(wide, points, labels, radius=0.05, budget=fa.Budget(nodes=500, second
 # %% [markdown]
 # ## 6. Robust accuracy, with a proof
 #
-# From the brackets of all points: the share that no perturbation of a given length flips.
+# From the certified ends of all points: the share that no perturbation of a given length flips.
 
 # %%
 coarse = fa.train(task, labels="coarse", n=300, seed=0).net
 averaged, decoupled = fa.radii(coarse, test), fa.radii(fine, test, readout="max")
 for radius in (10.0, 15.0, 20.0, 30.0, 40.0):
-    low, high = averaged.robust_accuracy(np.array([radius]))
+    share = averaged.robust_accuracy(np.array([radius]))[0]
     other = decoupled.robust_accuracy(np.array([radius]))[0]
-    print(f"radius {radius:.0f}: averaged {low[0]:.0%} to {high[0]:.0%}, decoupled {other[0]:.0%}")
+    print(f"radius {radius:.0f}: averaged {share[0]:.0%}, decoupled {other[0]:.0%}")

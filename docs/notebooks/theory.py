@@ -80,8 +80,8 @@ decoupled = fa.radii(fine.net, test, readout="max")
 decoupled
 
 # %%
-print("theory:  ", np.sqrt(task.d / task.k), np.sqrt(task.d / 2))
-print("measured:", averaged.median[0], decoupled.median[0])
+print(f"theory:   {np.sqrt(task.d / task.k):.1f}, {np.sqrt(task.d / 2):.1f}")
+print(f"measured: {averaged.median[0]:.1f}, {decoupled.median[0]:.1f}")
 
 # %% [markdown]
 # ## 6. One vector fools all
@@ -109,7 +109,7 @@ for length in (0.8, 1.0, 1.2):
 
 # %%
 for readout in ("max", "sum"):
-    print(readout, fa.radii(fine.net, test, readout=readout).median[0])
+    print(f"{readout}: {fa.radii(fine.net, test, readout=readout).median[0]:.1f}")
 
 # %% [markdown]
 # ## 8. Any dimension

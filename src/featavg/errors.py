@@ -15,7 +15,8 @@ class InputError(ValueError):
 
     The command line prints the sentence and exits with code 2; nothing has been written by then.
 
-    >>> raise InputError("k", "is -3", "give at least two clusters")
+    >>> import featavg as fa
+    >>> raise fa.InputError("k", "is -3", "give at least two clusters")
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: k is -3: give at least two clusters.

@@ -36,11 +36,12 @@ class Registry(Generic[P]):
         kind: what the parts are called in settings and messages.
         folder: their folder, relative to the package; every module in it is a part.
 
-    >>> "momentum" in STEPPERS
+    >>> import featavg as fa
+    >>> "momentum" in fa.STEPPERS
     True
-    >>> STEPPERS.build("momentum:beta=0.5")
+    >>> fa.STEPPERS.build("momentum:beta=0.5")
     Momentum(beta=0.5)
-    >>> STEPPERS.build("momentun")
+    >>> fa.STEPPERS.build("momentun")
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: stepper is 'momentun': choose one of ...

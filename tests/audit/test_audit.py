@@ -168,7 +168,10 @@ def test_a_layer_that_is_not_there_is_named_before_anything_else():
     points = task.sample(160, seed=0)
     net = fa.feature_averaging(task)
     x, wrong = points.coordinates(net.dimension), (points.y < 0).astype(int)
-    for layer, words in (("nan", "layer is 'nan': choose auto or input"), ("auto", "fine")):
+    for layer, words in (
+        ("nan", "layer is 'nan': choose auto or input"),
+        ("auto", "model decides 0 of"),
+    ):
         with pytest.raises(InputError, match=words):
             fa.audit(net, x, wrong, points.clusters, bounds=None, layer=layer)
 

@@ -48,6 +48,12 @@ def _tensor_of_bits() -> Any:
     return torch.eye(3).to_sparse()
 
 
+def _nested_tensor() -> Any:
+    import torch
+
+    return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+
+
 class _Raises:
     """An object whose every use as an array raises something of its own."""
 
@@ -75,6 +81,7 @@ NO_ARRAYS = (
     Named("100,000 levels of lists", lambda: _nested(100_000)),
     Named("sparse tensor", _tensor_of_bits),
     Named("object that raises", _Raises),
+    Named("nested tensor", _nested_tensor),
     Named("memory view", lambda: memoryview(b"abc")),
     Named("type", lambda: np.ndarray),
     Named("file", lambda: np.ones),
@@ -118,6 +125,7 @@ NO_LISTS = (
     Named("list of None", lambda: [None]),
     Named("object that raises", _Raises),
     Named("dictionary", lambda: {"a": 1}),
+    Named("set", lambda: {1.0, 2.0}),
     Named("type", lambda: list),
 )
 NO_OBJECTS = (
@@ -152,6 +160,8 @@ def spoiled(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         copy = array.astype(object)
         copy.flat[-1] = HUGE
         yield "with a huge number", copy
+    if array.ndim > 1:
+        yield "with an axis of no length", array[..., :0]
     if array.ndim:
         yield "of one axis more", array[None]
         yield (

@@ -93,6 +93,16 @@ def _stopped(k, seed, **plan):
     return replace(run, residuals=(run.residuals[0],) * len(run.residuals))
 
 
+def turning_on(monkeypatch):
+    """A direction that turns on as it did: as much from e^-200 to e^-500 as from e^-50 to e^-200."""
+
+    def run(k, seed, **plan):
+        honest = kept_run(k, seed, **plan)
+        return replace(honest, turns=np.arange(len(honest.turns), dtype=float)[::-1])
+
+    monkeypatch.setattr(homogeneous, "kkt_run", run)
+
+
 def other_networks(module, make):
     """KKT points replaced by a network that is none."""
 
@@ -196,7 +206,10 @@ def _as_it_is(monkeypatch):
     """The claim is small enough."""
 
 
-ROWS = tuple(
-    Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), needs=NEEDS.get(claim, ()))
-    for claim, (what, mutate) in _BROKEN.items()
+ROWS = (
+    *(
+        Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), needs=NEEDS.get(claim, ()))
+        for claim, (what, mutate) in _BROKEN.items()
+    ),
+    Sabotage("margin-direction", "the direction goes on turning", turning_on, shallow),
 )

@@ -135,6 +135,16 @@ def test_a_worker_counts_on_one_core(tmp_path, results):
     assert [result.verdict for result in found] == [Verdict.HOLDS] * 2
 
 
+def test_claims_that_share_runs_are_run_in_one_process(tmp_path, results):
+    def process(settings):
+        return Evidence((Check("process", os.getpid(), ">=", 0),))
+
+    chosen = [replace(claim(name, process), shares="runs") for name in "abc"]
+    found = run(tmp_path, *chosen, claim("d", process), workers=2)
+    assert [result.id for result in found] == ["a", "b", "c", "d"]
+    assert len({result.evidence.main.measured for result in found[:3]}) == 1
+
+
 def test_a_damaged_outcome_is_run_again(tmp_path, results):
     program = Counting()
     run(tmp_path, claim("counted", program), full=True)
@@ -351,6 +361,13 @@ def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
     assert "MNIST is not here" in after
     with pytest.raises(InputError, match="holds no results"):
         rebuild(tmp_path / "nothing")
+
+
+def test_a_report_of_some_claims_is_rebuilt_with_these(tmp_path, monkeypatch):
+    monkeypatch.setattr("featavg.claims.registry.all_claims", lambda: CLAIMS)
+    first = reproduce(only=CLAIMS[0].id, out=tmp_path, quiet=True)
+    assert [r.id for r in rebuild(tmp_path, quiet=True)] == [r.id for r in first]
+    assert len(rebuild(tmp_path, only=[c.id for c in CLAIMS], quiet=True)) == len(CLAIMS)
 
 
 def test_a_claim_that_was_not_run_is_tried_again(tmp_path):

@@ -1,13 +1,18 @@
 """Every public name has an example, which pytest runs once: in the module in which it is written."""
 
+import ast
+import builtins
 import doctest
+import inspect
+import re
 
 import pytest
-from tools import api_pages
+from tools import api_pages, docstrings
 
 import featavg
 
 MAKERS = api_pages.makers()
+FUNCTIONS = [name for name in api_pages.names() if inspect.isroutine(api_pages.thing_of(name))]
 
 
 def test_using_a_public_function_does_not_add_its_example_to_the_package():
@@ -35,3 +40,59 @@ def test_an_example_that_comes_out_otherwise_is_noticed(monkeypatch):
     monkeypatch.setattr(api_pages, "docstring", lambda name: ">>> 1 + 1  # long\n3\n")
     with pytest.raises(ValueError, match="does not come out as printed"):
         api_pages.run_left_out("linf_study")
+
+
+def unknown_names(source):
+    """What a block of code uses and neither makes nor imports."""
+    tree, known, used = ast.parse(source), set(dir(builtins)), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            known |= {(name.asname or name.name).partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            known.add(node.name)
+        elif isinstance(node, ast.arg):
+            known.add(node.arg)
+        elif isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else known).add(node.id)
+    return used - known
+
+
+@pytest.mark.parametrize("name", api_pages.names())
+def test_an_example_can_be_pasted_into_an_empty_session(name):
+    """pytest runs it among the names of its module, which a reader of `help` does not have."""
+    ((_, found),) = api_pages.examples(name, MAKERS)
+    assert unknown_names("\n".join(example.source for example in found)) == set()
+
+
+@pytest.mark.parametrize("name", api_pages.names())
+def test_help_has_an_example_or_says_where_one_is(name):
+    said = api_pages.docstring(name)
+    assert ">>> " in said or re.search(r"Returned by `fa\.\w+`", said)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_help_names_every_argument(name):
+    said = api_pages.docstring(name).partition(">>> ")[0]
+    for argument in inspect.signature(api_pages.thing_of(name)).parameters:
+        assert argument == "progress" or re.search(rf"\b{argument}\b", said), argument
+
+
+def test_a_docstring_becomes_markdown():
+    said = """Cosine of w_j, `radii` and <x, y>.
+
+    a = b * c
+
+Args:
+    one, two: long
+        lines.
+
+>>> 1 + 1  # long
+2"""
+    shown = docstrings.as_markdown(said, {"radii": "radii-function.md"}.get)
+    assert shown.splitlines() == [
+        "Cosine of w\\_j, [`radii`](radii-function.md) and &lt;x, y>.",
+        "",
+        *("```text", "a = b * c", "```", ""),
+        *("**Arguments**", "", "- `one`, `two`: long lines.", ""),
+        *("```pycon", ">>> 1 + 1", "2", "```"),
+    ]

@@ -72,3 +72,11 @@ def test_notebooks_are_made_from_their_scripts():
         assert script.with_suffix(".ipynb").read_text() == notebooks.text_of(script), script.name
         made = notebooks.notebook(script)
         assert [cell["cell_type"] for cell in made["cells"]][:2] == ["markdown", "code"]
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.stem)
+def test_links_of_pages_beside_the_site_lead_somewhere(page):
+    """`tools/docs.py` follows those of the site."""
+    aims = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    missing = [aim for aim in aims if "://" not in aim and not (ROOT / aim).exists()]
+    assert missing == []

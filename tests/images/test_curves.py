@@ -191,6 +191,9 @@ def test_the_commands(trained, tmp_path):
     words = ("--epochs", 2, "--width", 4, "--out", tmp_path, "--threads", 1)
     assert run("images", "train", "digits", "coarse", *words).exit_code == 0
     assert (tmp_path / "digits-coarse" / "arrays.safetensors").exists()
+    # Another seed is another network: it lies beside the first, where experiments look for it.
+    assert run("images", "train", "digits", "coarse", *words, "--seed", 1).exit_code == 0
+    assert (tmp_path / "digits-coarse-seed1" / "arrays.safetensors").exists()
     heads = run("images", "heads", "digits", "--seeds", 1, "--points", 5)
     assert heads.exit_code == 0
     assert "averaging" in heads.output

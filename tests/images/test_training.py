@@ -129,18 +129,30 @@ def test_bad_recipes_are_refused(change):
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "used"),
-    [({}, "bfloat16"), ({"avx2": True}, "float32"), ({"avx512_bf16": True}, "bfloat16")],
-    ids=["unknown", "without", "with"],
+    ("capabilities", "survives", "used", "said"),
+    [
+        ({}, True, "bfloat16", ""),
+        ({"avx2": True}, True, "float32", "has no instructions for bfloat16"),
+        ({"avx512_bf16": True}, True, "bfloat16", ""),
+        ({"amx_bf16": True}, False, "float32", "that it does not carry out"),
+    ],
+    ids=["unknown", "without", "with", "listed and broken"],
 )
 def test_a_cpu_without_bfloat16_trains_in_float32_and_says_so(
-    task, monkeypatch, caplog, capabilities, used
+    task, monkeypatch, caplog, capabilities, survives, used, said
 ):
+    here = precision.survives()
     monkeypatch.setattr(precision, "_capabilities", lambda: capabilities)
+    monkeypatch.setattr(precision, "survives", lambda: survives)
+    assert precision.used_precision("bfloat16", "cuda") == "bfloat16"
+    assert precision.used_precision("bfloat16", "cpu") == used
+    assert said in caplog.text
+    assert bool(caplog.text) == bool(said)
+    if used == "bfloat16" and not here:
+        return  # the process would end with an illegal instruction
     recipe = ImageRecipe(epochs=1, batch=64, precision="bfloat16")
     trained = train_module(network(task), task, "fine", recipe, stop_after=1)
     assert trained.precision == used
-    assert ("no instructions for bfloat16" in caplog.text) == (used == "float32")
     plain = train_module(
         network(task), task, "fine", replace(recipe, precision="float32"), stop_after=1
     )
@@ -149,7 +161,12 @@ def test_a_cpu_without_bfloat16_trains_in_float32_and_says_so(
         for a, b in zip(*(arrays_of(t.net).values() for t in (trained, plain)), strict=True)
     ]
     assert all(same) == (used == "float32")
-    assert precision.used_precision("bfloat16", "cuda") == "bfloat16"
+
+
+def test_an_illegal_instruction_is_met_in_a_process_of_its_own(monkeypatch):
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+    monkeypatch.setattr(precision, "TRIAL", dies)
+    assert not precision.survives.__wrapped__()
 
 
 def test_narrow_shortcuts_leave_pixels_out_and_agree_with_the_plain_convolution():

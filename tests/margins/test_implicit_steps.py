@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.nets.torch.margin_cnn import MarginCNN, outputs  # noqa: E402
 from featavg.training.controllers.loss_based import LossBased  # noqa: E402
-from featavg.training.margin_network import network_pass, support_steps  # noqa: E402
+from featavg.training.margin_network import implicit, network_pass, support_steps  # noqa: E402
 from featavg.training.margin_network.epoch import ImageTensors, Measured, measure  # noqa: E402
 from featavg.training.margin_network.implicit import shares_after  # noqa: E402
 from featavg.training.margin_network.run import images_of, tensors  # noqa: E402
@@ -69,6 +69,15 @@ def test_a_look_is_the_forward_pass(biases: str) -> None:
     x, _ = digits(120).rows(slice(None))
     kept = network_pass.forward(params, x)
     assert torch.allclose(network_pass.outputs_of(params, x), kept.outputs, rtol=1e-5, atol=1e-6)
+
+
+def test_newtons_direction_solves_its_equation_with_shares_that_are_zero() -> None:
+    draw = np.random.default_rng(0)
+    gradients, rest = draw.normal(size=(6, 4)), draw.normal(size=6)
+    products, rate, p = gradients @ gradients.T, 3.0, np.array([0.5, 0.0, 0.2, 0.0, 0.3, 0.0])
+    direction = implicit._newton(products, p, rest, rate)
+    matrix = np.eye(6) + rate * (np.diag(p) - np.outer(p, p)) @ products
+    assert np.allclose(matrix @ direction, -rest, rtol=0, atol=1e-12)
 
 
 def linear_problem(seed: int, n: int = 12, d: int = 30) -> tuple[np.ndarray, np.ndarray]:

@@ -451,6 +451,8 @@ def test_ctrl_c_with_two_workers_is_one_line(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Tests that a shell put into the background were started deaf to it, and so are their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     while not (tmp_path / "run" / "about.json").exists() and process.poll() is None:
         time.sleep(0.05)

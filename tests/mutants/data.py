@@ -48,8 +48,8 @@ MUTANTS = [
             COMPRESS("test_compression_that_cannot_be_exact_is_refused"),
         ),
         (
-            "rest -= self.task.alpha * self.features[self.clusters]",
-            "rest -= self.features[self.clusters]",
+            "-= self.task.alpha * self.features[:, :near][self.clusters]",
+            "-= self.features[:, :near][self.clusters]",
             "the noise keeps a part of the feature",
             TIGHT("test_points_are_features_and_noise"),
         ),
@@ -117,8 +117,8 @@ MUTANTS = [
             CLUSTERS("test_a_test_sample_is_not_the_training_sample_of_the_same_seed"),
         ),
         (
-            "self.task.alpha * features[self.clusters] + self.task.sigma * self.noise(dimension)",
-            "features[self.clusters] + self.task.sigma * self.noise(dimension)",
+            "points += self.task.alpha * self.task.features_in(dimension)[self.clusters]",
+            "points += self.task.features_in(dimension)[self.clusters]",
             "alpha is ignored",
             TIGHT("test_points_are_features_and_noise"),
         ),

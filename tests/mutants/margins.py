@@ -240,7 +240,7 @@ MUTANTS = [
             "outside = products[np.ix_(inside, ~inside)] @ direction[~inside]",
             "outside = 0.0 * p",
             "Newton forgets the samples that lost their share",
-            IMPLICIT("test_the_step_against_a_plain_minimiser"),
+            IMPLICIT("test_newtons_direction_solves_its_equation_with_shares_that_are_zero"),
         ),
         (
             "return _minimum(log_losses, products, rate, shares, tolerance)",

@@ -151,8 +151,8 @@ MUTANTS = [
             TIGHT("test_coefficients_with_every_factor_another_number"),
         ),
         (
-            "return lambdas * squares, tail.T * noise_squares",
-            "return lambdas, tail.T * noise_squares",
+            "(lambdas * squares).reshape(*size, data.task.k),",
+            "lambdas.reshape(*size, data.task.k),",
             "projected coefficients in another unit",
             TIGHT("test_coefficients_with_every_factor_another_number"),
         ),

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 from tests.claims.test_figure import PANELS
 
+from featavg.errors import InputError
 from featavg.figures import matplotlib_figure as figures
-from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
+from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
 from featavg.figures.plotly_figure import legend
 from featavg.report.page import _small
 
@@ -61,3 +62,23 @@ def test_a_label_has_one_entry_in_the_legend():
     figure = Figure("f", "T", "C", (PANELS["curves"], PANELS["bars"]))
     labels = [entry.label for entry in legend(figure)]
     assert labels == ["averaged", "decoupled", "published", "bound of the lemma"]
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg", "png", "csv"])
+def test_a_figure_saves_itself_as_its_ending_says(tmp_path, ending):
+    figure = Figure("one", "One", "A panel.", (next(iter(PANELS.values())),))
+    path = figure.save(tmp_path / f"new/one.{ending}")
+    assert path.read_bytes() == figures.render(figure)[ending]
+
+
+def test_a_figure_of_no_known_ending_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"end it with \.pdf, \.svg, \.png or \.csv"):
+        Figure("one", "One", "A panel.", (next(iter(PANELS.values())),)).save(tmp_path / "one.gif")
+
+
+def test_long_names_below_a_heat_map_stand_upright():
+    long = tuple(f"sub-class {j} of class {j % 2}" for j in range(10))
+    for names, angle in ((long, 90), (tuple("0123456789"), 0)):
+        heat = Heatmap([[0.5] * 10] * 10, names, names, label="cosine", limit=1.0)
+        (axes,) = figures.draw(Figure("heat", "Heat", "A map.", (heat,))).axes
+        assert {label.get_rotation() for label in axes.get_xticklabels()} == {angle}

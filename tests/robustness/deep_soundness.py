@@ -33,6 +33,9 @@ from featavg.robustness.radii import radii
 SAME = 1e-6
 MARGIN = 1e-7
 NEURONS = 14
+# Weights that are whole numbers have parallel pieces. Their slopes differ by rounding errors, and where
+# the list of regions lets them meet, far beyond this, nothing flips.
+FAR = 1e9
 POINTS = 20
 BUDGET = Budget(nodes=1000)
 OURS, FOOLBOX = ("ddn", "deepfool", "pgd"), ("foolbox:L2DeepFoolAttack", "foolbox:DDNAttack")
@@ -110,7 +113,7 @@ def check_regions(count, seed):
             continue
         plain = layered_of(net)
         truth = brute_force(plain, plain.start(x)[0], goals)
-        if math.isinf(truth):
+        if truth > FAR:
             assert math.isinf(found.attack[0])
             told["infinite"] += 1
             continue

@@ -55,7 +55,7 @@ def _guard_function(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
         arguments, named = _checked(function, arguments, named)
-        with _bar(function, arguments, named) as shown:
+        with _enough_memory(function.__name__), _bar(function, arguments, named) as shown:
             return _with_guarded_methods(function(*arguments, **named, **shown))
 
     if hasattr(function, "cache_clear"):
@@ -63,6 +63,15 @@ def _guard_function(function: Callable[..., Any]) -> Callable[..., Any]:
     # Another process finds it under its public name, where it is the same object.
     checked.__module__, checked.__qualname__ = "featavg", function.__name__
     return checked
+
+
+@contextmanager
+def _enough_memory(name: str) -> Iterator[None]:
+    """What cannot be held is a number too large, and an answer like any other."""
+    try:
+        yield
+    except MemoryError as error:
+        raise InputError(name, "needs more memory than there is", "ask for less") from error
 
 
 @contextmanager
@@ -135,7 +144,8 @@ def _guard_method(method: Callable[..., Any]) -> Callable[..., Any]:
         if _called_from_inside():
             return method(self, *arguments, **named)
         (_, *rest), named = _checked(method, (self, *arguments), named)
-        return _with_guarded_methods(method(self, *rest, **named))
+        with _enough_memory(method.__name__):
+            return _with_guarded_methods(method(self, *rest, **named))
 
     return checked
 

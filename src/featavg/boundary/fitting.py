@@ -36,6 +36,11 @@ def converted(argument: str, annotation: Any, value: Any, nan: bool) -> Any:
     fitted = fit(annotation, value, nan)
     if fitted is _REFUSED:
         raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}")
+    shape = getattr(fitted, "shape", ())
+    if (
+        not nan and isinstance(shape, tuple) and 0 in shape[1:]
+    ):  # no rows may be meant, no columns not
+        raise InputError(argument, f"has shape {shape}", "give an array without an empty axis")
     if not nan and not _is_finite(fitted, argument in _ENDLESS):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
     return fitted
@@ -113,6 +118,9 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool)
         return _REFUSED if any(item is _REFUSED for item in kept) else value
     if isinstance(value, (str, bytes, bytearray, memoryview, collections.abc.Mapping)):
         return _REFUSED
+    ordered = issubclass(origin, collections.abc.Sequence)
+    if ordered and isinstance(value, (set, frozenset)):  # which comes first, nobody can tell
+        return _REFUSED
     if not isinstance(value, collections.abc.Iterable):
         return _REFUSED
     if not isinstance(value, collections.abc.Collection):
@@ -123,6 +131,9 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool)
         return _fit_record(options, tuple(value), nan)
     if hasattr(value, "dtype") and options and options[0] is not str:
         return _fit_row(options[0], value)
+    if isinstance(value, (set, frozenset)) and options:
+        kept = [fit(options[0], item, nan) for item in value]
+        return _REFUSED if any(item is _REFUSED for item in kept) else value
     if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
         items = [fit(options[0], item, nan) for item in value]
         if any(item is _REFUSED for item in items):
@@ -175,7 +186,15 @@ def _is_a(kind: type, value: Any) -> bool:
     return all(hasattr(type(value), name) or hasattr(value, name) for name in wanted)
 
 
+def _out_of_array(value: Any) -> Any:
+    """The number in an array or a tensor without axes."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return value.item()
+    return value
+
+
 def _number(value: Any) -> Any:
+    value = _out_of_array(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return _REFUSED
     try:
@@ -185,6 +204,7 @@ def _number(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
+    value = _out_of_array(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return _REFUSED
     if isinstance(value, Integral):

@@ -36,7 +36,11 @@ def short(value: Any) -> str:
         return f"a number of about {value.bit_length() * 3 // 10} digits"
     if isinstance(value, (bool, int, float, str, type(None))) and len(text := repr(value)) <= 40:
         return text
-    shape, kind = getattr(value, "shape", None), _with_article(type(value).__name__)
+    kind = _with_article(type(value).__name__)
+    try:
+        shape = getattr(value, "shape", None)
+    except Exception:  # a nested tensor has none, and raises something of its own
+        shape = None
     return f"{kind} of shape {tuple(shape)}" if isinstance(shape, tuple) else kind
 
 

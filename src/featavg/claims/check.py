@@ -34,11 +34,12 @@ class CheckStatus(Enum):
 class Check:
     """A number, or one for each seed, against a tolerance fixed in the code. NaN never passes.
 
-    >>> Check("error", 3e-13, "<=", 1e-9).status
+    >>> import featavg as fa
+    >>> fa.Check("error", 3e-13, "<=", 1e-9).status
     <CheckStatus.PASSED: 'within'>
-    >>> Check("cosine", relation="within", bound=(0.39, 0.49), values=[0.44, 0.45, 0.43]).status
+    >>> fa.Check("cosine", relation="within", bound=(0.39, 0.49), values=[0.44, 0.45, 0.43]).status
     <CheckStatus.PASSED: 'within'>
-    >>> Check("slope", relation=">=", bound=0.5, values=[0.45, 0.58]).status
+    >>> fa.Check("slope", relation=">=", bound=0.5, values=[0.45, 0.58]).status
     <CheckStatus.UNDECIDED: 'undecided'>
 
     Args:

@@ -223,7 +223,9 @@ class Claim:
     `tier` "full" is for claims of hours (their results are committed, see `store`); `minutes` is an
     estimate on two cores for five seeds; `needs` names packages such as "torch" and data sets such
     as "mnist"; `statements` are the ids of the numbered statements of the documents that it checks,
-    such as "paper-theorem-1". Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and Unicode.
+    such as "notes-theorem-1"; claims with the same `shares` look at the same runs, which are computed
+    once because these claims are run in one process. Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and
+    Unicode.
 
     >>> import featavg as fa
     >>> def run(settings):
@@ -244,6 +246,7 @@ class Claim:
     minutes: Number = 0.1
     needs: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
+    shares: str = ""
 
     def __post_init__(self) -> None:
         one_of("tier", self.tier, ("quick", "full"))

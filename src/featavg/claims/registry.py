@@ -91,6 +91,8 @@ def find_claims(
     if ids is None:
         return list(known)
     wanted = [part.strip() for part in (ids.split(",") if isinstance(ids, str) else ids)]
+    if not wanted:
+        raise InputError("only", "is an empty list", "name a claim, or leave it out for all")
     for name in wanted:
         if not any(_matches(name, claim.id) for claim in known):
             raise InputError("only", f"names no claim ({name!r})", _suggestion(name, known))

@@ -85,12 +85,13 @@ def _judged(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     # The longest first: at the end nobody waits for one that was begun last.
-    ordered = sorted(waiting, key=lambda claim: float(claim.minutes), reverse=True)
+    ordered = sorted(_families(waiting), key=_family_minutes, reverse=True)
     # One BLAS thread each, so that a claim's numbers do not depend on how many run beside it.
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
         try:
-            yield from pool(delayed(_judge_alone)(claim, settings) for claim in ordered)
+            for results in pool(delayed(_judge_alone)(family, settings) for family in ordered):
+                yield from results
         except TerminatedWorkerError as error:
             raise InputError(
                 "workers",
@@ -99,9 +100,25 @@ def _judged(
             ) from error
 
 
-def _judge_alone(claim: Claim, settings: ClaimSettings) -> ClaimResult:
+def _families(waiting: Sequence[Claim]) -> list[list[Claim]]:
+    """The claims that share runs together, every other one alone.
+
+    What one process has computed another does not know: two claims on the same runs, in two
+    processes, would compute them twice.
+    """
+    families: dict[str, list[Claim]] = {}
+    for claim in waiting:
+        families.setdefault(claim.shares or f"alone: {claim.id}", []).append(claim)
+    return list(families.values())
+
+
+def _family_minutes(family: Sequence[Claim]) -> float:
+    return sum(float(claim.minutes) for claim in family)
+
+
+def _judge_alone(family: Sequence[Claim], settings: ClaimSettings) -> list[ClaimResult]:
     work_alone()
-    return judge(claim, settings)
+    return [judge(claim, settings) for claim in family]
 
 
 def _or_recorded(outcome: ClaimResult, earlier: ClaimResult | None) -> ClaimResult:

@@ -101,9 +101,10 @@ def statements_table(results: Iterable[ClaimResult] = ()) -> tuple[StatementRow,
     Args:
         results: of a run, such as `run_claims` returns; claims without one are "not run".
 
-    >>> row = statements_table()[0]
+    >>> import featavg as fa
+    >>> row = fa.statements_table()[0]
     >>> row.statement.document_title, row.verdict
-    ('Lecture notes on arXiv 2410.10322', 'no claim')
+    ('Lecture notes on arXiv 2410.10322', 'not run')
     """
     by_id = {result.id: result for result in results}
     claims = {claim.id: claim for claim in all_claims()}

@@ -23,7 +23,12 @@ def _audit(
             "file with the weights of a public CIFAR ResNet."
         ),
     ],
-    data: Annotated[str, typer.Option(help=f"{named()}, an npz file or a folder of pictures.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help=f"{named()}, a folder of pictures, or an npz file with x, coarse and perhaps fine."
+        ),
+    ],
     weights: Annotated[
         Path | None, typer.Option(help="For FACTORY: safetensors, or torch tensors; never code.")
     ] = None,
@@ -34,7 +39,10 @@ def _audit(
         bool, typer.Option("--fine/--no-fine", help="Use the data's fine labels, or discover some.")
     ] = True,
     groups: Annotated[
-        str | None, typer.Option(help="Coarse classes: parity, halves, or as 0,1,2/3,4,5.")
+        str | None,
+        typer.Option(
+            help="Coarse classes: parity, halves, or as 0,1,2/3,4,5 (of two the first is class 1)."
+        ),
     ] = None,
     twin: Annotated[
         str | None, typer.Option(help="A network with fine labels, named like MODEL.")
@@ -64,31 +72,32 @@ def _audit(
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
     from featavg.commands.parse import one_or_list
     from featavg.commands.tables import console
-    from featavg.data.image_sets.loading import load_images
-    from featavg.errors import one_of
+    from featavg.errors import InputError, one_of
     from featavg.progress import ProgressBar
     from featavg.storage.files import dumps, usable_folder, write
     from featavg.storage.reading import read_arrays
 
     use_torch(threads)
     from featavg import audit, write_audit
-    from featavg.experiments.audit import load_model
+    from featavg.experiments.audit import audit_images, load_model
     from featavg.report import pictures_of
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
     one_of("readout", readout, ("probability", "max"))
     shift, scale = one_or_list("mean", mean), one_or_list("std", std)
     vectors = None if embedding is None else next(iter(read_arrays(embedding).values()))
+    if twin is None and twin_weights is not None:
+        raise InputError("twin_weights", "is given without a twin", "give --twin too")
     usable_folder(out)
-    task = load_images(data, groups, data_dir)
+    looked_at = audit_images(data, groups, data_dir)
     network = load_model(model, weights)
     other = None if twin is None else load_model(twin, twin_weights, "twin")
     with ProgressBar() as progress:
         result = audit(
             network,
-            task.test.pixels,
-            task.targets(task.test, "coarse"),
-            task.test.fine if fine else None,
+            looked_at.x,
+            looked_at.coarse,
+            looked_at.fine if fine else None,
             mean=shift,
             std=scale,
             readout=readout,
@@ -98,7 +107,7 @@ def _audit(
             radii=radii,
             gradients=gradients,
             twin=other,
-            names=task.fine_names if fine else None,
+            names=looked_at.names if fine else None,
             name=model,
             folder=out / "parts",
             seed=seed,
@@ -106,7 +115,7 @@ def _audit(
             embedding=vectors,
         )
     write(out / "audit.json", dumps(result.to_json()))
-    page = write_audit(result, out, pictures_of(result, task.test.pixels))
+    page = write_audit(result, out, pictures_of(result, looked_at.x))
     console().print(repr(result), markup=False)
     console().print(f"Page: {page}", markup=False)
     write_json(json, result.to_json())

@@ -78,7 +78,7 @@ def _train(
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
     from featavg.storage.files import usable_folder
-    from featavg.training.torch.recipe import image_preset, preset_for
+    from featavg.training.torch.recipe import image_preset, network_name, preset_for
 
     one_of("labels", labels, ("coarse", "fine"))
     use_torch(threads)
@@ -93,7 +93,7 @@ def _train(
     changes |= {"epochs": epochs} if epochs is not None else {}
     changes |= {"precision": precision} if precision is not None else {}
     recipe = replace(chosen.recipe, **changes)
-    folder = usable_folder(out) / f"{preset or task.name}-{labels}"
+    folder = usable_folder(out) / network_name(preset or task.name, labels, seed)
     architecture(network or chosen.network, task, labels, chosen.width if width is None else width)
     typer.echo(f"{folder}: about {chosen.minutes:g} min on two quiet cores with the preset's size.")
     try:

@@ -44,7 +44,9 @@ class MultiCluster:
         gram: the Gram matrix <mu_i, mu_j>, instead of `cosine` and `norms`.
         orientation: "axes" or "random".
 
-    >>> task = MultiCluster(k=4, d=100)
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
     >>> task.positive_clusters
     array([ True,  True, False, False])
     >>> task.features.shape, float(np.linalg.norm(task.features[0]))
@@ -230,7 +232,8 @@ class Sample:
     so a fresh point is its first N coordinates. The coordinates are drawn one after another, which
     makes `coordinates(100)` the beginning of `coordinates(200)`.
 
-    >>> points = MultiCluster(k=2, d=10**6).sample(3, seed=1)
+    >>> import featavg as fa
+    >>> points = fa.MultiCluster(k=2, d=10**6).sample(3, seed=1)
     >>> bool((points.coordinates(5) == points.coordinates(9)[:, :5]).all())
     True
     """
@@ -258,8 +261,10 @@ class Sample:
 
     def coordinates(self, dimension: int) -> Float[ndarray, "n dimension"]:
         """The first `dimension` coordinates of the points."""
-        features = self.task.features_in(dimension)
-        return self.task.alpha * features[self.clusters] + self.task.sigma * self.noise(dimension)
+        points = self.noise(dimension)
+        points *= self.task.sigma
+        points += self.task.alpha * self.task.features_in(dimension)[self.clusters]
+        return points
 
     @property
     def x(self) -> Float[ndarray, "n d"]:

@@ -37,6 +37,8 @@ class TrainingSet:
         clusters, y: the cluster and the class (+1 or -1) of each point.
         unit_weights: standard normal directions; times sigma_w they are initial weights.
         coordinates: "compressed" or "ambient".
+
+    Returned by `fa.draw` and `fa.draw_many`, which have examples.
     """
 
     task: MultiCluster
@@ -69,7 +71,9 @@ class TrainingSet:
     def noise(self) -> Float[ndarray, "*s n N"]:
         """sigma * xi_i: each point without its feature."""
         rest = self.x.copy()
-        rest -= self.task.alpha * self.features[self.clusters]
+        # Compressed features are in the first k coordinates: the others need no second matrix.
+        near = self.task.k if self.coordinates == "compressed" else self.dimension
+        rest[..., :near] -= self.task.alpha * self.features[:, :near][self.clusters]
         return rest
 
     def share(self, first: int, count: int) -> TrainingSet:
@@ -84,7 +88,16 @@ def draw(
 
     Several networks that are to be compared on one sample share one draw: `neurons` counts them all.
 
-    >>> draw(MultiCluster(k=10, d=10**12), n=100, neurons=10, seed=0).x.shape
+    Args:
+        task: the clusters.
+        n: training points.
+        neurons: initial directions, of all networks together.
+        seed: of noise and weights.
+        coordinates: "auto" compresses whenever that is exact and smaller, "compressed" insists on
+            it, "ambient" stays in R^d.
+
+    >>> import featavg as fa
+    >>> fa.draw(fa.MultiCluster(k=10, d=10**12), n=100, neurons=10, seed=0).x.shape
     (100, 120)
     """
     one_of("coordinates", coordinates, COORDINATES)
@@ -110,6 +123,14 @@ def draw_many(
     task: MultiCluster, n: int, neurons: int, seeds: Sequence[int], coordinates: str = "auto"
 ) -> TrainingSet:
     """One training set for each seed, stacked: the seed is the first axis of every array.
+
+    Args:
+        task: the clusters.
+        n: training points for each seed.
+        neurons: initial directions for each seed.
+        seeds: one draw each.
+        coordinates: "auto" compresses whenever that is exact and smaller, "compressed" insists on
+            it, "ambient" stays in R^d.
 
     >>> import featavg as fa
     >>> many = fa.draw_many(fa.MultiCluster(k=4, d=100), n=20, neurons=6, seeds=[0, 1, 2])

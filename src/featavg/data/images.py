@@ -57,14 +57,16 @@ class Images:
         return self.pixels.astype(np.float32)
 
 
-def check_bounds(pixels: ndarray, low: float = 0.0, high: float = 1.0) -> None:
+def check_bounds(
+    pixels: ndarray, low: float = 0.0, high: float = 1.0, name: str = "images"
+) -> None:
     """Refuse pixels outside the bounds that a radius is stated in."""
     if not np.all(np.isfinite(pixels)) or pixels.min() < low or pixels.max() > high:
         numbers = pixels[np.isfinite(pixels)]
         reach = f"{numbers.min():g} to {numbers.max():g}" if numbers.size else "NaN"
         raise InputError(
-            "images",
-            f"lie outside [{low:g}, {high:g}] ({reach})",
+            name,
+            f"{'lie' if name == 'images' else 'lies'} outside [{low:g}, {high:g}] ({reach})",
             "give bytes, or scale them first",
         )
 
@@ -79,6 +81,8 @@ class ImageTask:
         groups: the coarse class of each fine class; of two, 1 is the positive one.
         fine_names, coarse_names: for tables and figures.
         flips: whether a mirrored image is still of its class (a digit's is not).
+
+    Returned by `fa.load_images` and `fa.discover_labels`, which have examples.
     """
 
     name: str

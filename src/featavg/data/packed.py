@@ -171,8 +171,16 @@ def draw_packed(
 ) -> PackedSet:
     """A training set with the law of `draw(..., coordinates="compressed")`, from other draws.
 
-    >>> task = MultiCluster(k=4, d=10**6)
-    >>> data = draw_packed(task, n=600, neurons=4, seed=0)
+    Args:
+        task: the clusters.
+        n: training points.
+        neurons: initial directions, of all networks together.
+        seed: of noise and weights.
+        precision: of the stored numbers, "float32" or "float64".
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=10**6)
+    >>> data = fa.draw_packed(task, n=600, neurons=4, seed=0)
     >>> data.x.shape, [len(block) for block in data.x.blocks]
     ((600, 608), [512, 88])
     """

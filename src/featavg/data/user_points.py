@@ -82,6 +82,9 @@ def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPo
 def read_labelled(path: Path) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
     """Points `x` (n x d) and labels `y` (-1 and +1) from an npz file.
 
+    Args:
+        path: the file; arrays of objects in it are refused.
+
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np

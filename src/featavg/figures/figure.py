@@ -31,6 +31,7 @@ import io
 import math
 import re
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError
@@ -49,6 +50,7 @@ from featavg.figures.marks import (
 )
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import html, without_tags
+from featavg.storage.files import usable_file, write
 
 __all__ = [
     "Arrow",
@@ -79,6 +81,7 @@ PARTS.update(
         )
     }
 )
+FORMATS = ("pdf", "svg", "png", "csv")
 COLUMNS = ("panel", "layer", "name", "x", "y", "lo", "hi", "value", "x_end", "y_end")
 
 
@@ -138,6 +141,17 @@ class Figure:
         except TypeError as error:
             remedy = "write it again with this version of featavg"
             raise InputError("figure", f"cannot be read ({error})", remedy) from error
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure to `path`, as its ending says: `.pdf`, `.svg`, `.png`, or `.csv` (its numbers)."""
+        from featavg.figures.matplotlib_figure import render
+
+        target = Path(path)
+        kind = target.suffix.removeprefix(".")
+        if kind not in FORMATS:
+            remedy = f"end it with .{', .'.join(FORMATS[:-1])} or .{FORMATS[-1]}"
+            raise InputError("path", f"is {str(path)!r}", remedy)
+        return write(usable_file(target, "path"), render(self, (kind,))[kind], "path")
 
     def csv(self) -> str:
         """All numbers of the figure as one tidy table; columns that nobody uses are left out."""

@@ -14,11 +14,13 @@ from featavg.figures.number_format import number
 from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.plotly_parts import short
-from featavg.figures.typeset import SUPERSCRIPT, mathtext
+from featavg.figures.typeset import SUPERSCRIPT, mathtext, without_tags
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Below a heat map as many signs stand side by side; a sign of a label is so many points wide.
+MOST_SIGNS, SIGN = 90, 4.5
 DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+markers": "-"}
 
 
@@ -72,11 +74,16 @@ def _heatmap(panel: Heatmap, ax: Axes) -> dict[str, Any]:
     for place, names in ((ax.set_xticks, panel.columns), (ax.set_yticks, panel.rows)):
         shown = range(0, len(names), -(-len(names) // 16))
         place(shown, [mathtext(names[i]) for i in shown])
+    longest = [max(map(len, map(without_tags, names))) for names in (panel.columns, panel.rows)]
+    if longest[0] * columns > MOST_SIGNS:
+        ax.tick_params(axis="x", labelrotation=90)
     ax.set(xlabel=mathtext(panel.column_label), ylabel=mathtext(panel.row_label))
     ax.grid(False)
     ax.spines[:].set_visible(False)
     if panel.shows_values:
         points = ax.get_window_extent().width * 72 / ax.figure.dpi
+        # Long names of rows take their room from the cells, but only once all is laid out.
+        points -= SIGN * max(longest[1] - 4, 0)
         size = min(7.5, points / columns / 3.5)
         for (i, j), value in np.ndenumerate(values):
             if not np.isnan(value):

@@ -48,4 +48,6 @@ class Result(ABC):
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return f"{self.figure()._repr_html_()}<pre>{escape(self.summary())}</pre>"
+        # Summaries have long lines, and a notebook has no room beside it.
+        text = f'<pre style="white-space: pre-wrap">{escape(self.summary())}</pre>'
+        return self.figure()._repr_html_() + text

@@ -30,6 +30,9 @@ class Accuracy:
     high: float
     n: int
 
+    def __repr__(self) -> str:
+        return f"Accuracy({self})"
+
     def __str__(self) -> str:
         return f"{100 * self.value:.2f}% [{100 * self.low:.2f}, {100 * self.high:.2f}], n={self.n}"
 
@@ -89,6 +92,11 @@ def accuracy(
 ) -> Accuracy:
     """How often the coarse decision is the class of the point, over all seeds of a batch.
 
+    Args:
+        net: a network with one output or with one for each cluster, or a batch.
+        points: a sample of its task.
+        readout: how outputs of clusters become a class: `probability`, `max` or `sum`.
+
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
     >>> fa.accuracy(fa.feature_averaging(task), task.sample(100, seed=0)).value
@@ -101,6 +109,10 @@ def accuracy(
 
 def fine_accuracy(net: TwoLayer | Deep, points: Sample) -> Accuracy:
     """How often the largest output of a grouped network is that of the point's cluster.
+
+    Args:
+        net: a network with one output for each cluster, or a batch.
+        points: a sample of its task.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)

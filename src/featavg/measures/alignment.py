@@ -63,6 +63,10 @@ def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:
 def equivalent_weights(net: TwoLayer, labels: Int[ndarray, " k"]) -> Float[ndarray, "*s k N"]:
     """w_j = 1/h sum_r w_{j,r}: the mean weight vector of each sub-network.
 
+    Args:
+        net: a network with one output or with one for each cluster, or a batch.
+        labels: the class of each cluster, +1 or -1.
+
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.grouped(np.arange(8.0).reshape(4, 2), k=2)
@@ -77,9 +81,14 @@ def equivalent_weights(net: TwoLayer, labels: Int[ndarray, " k"]) -> Float[ndarr
 def cosines(net: TwoLayer, task: MultiCluster) -> Float[ndarray, "*s k k"]:
     """The matrix of Figure 2: entry (i, j) is cos(mu_i, w_j).
 
-    >>> from featavg.nets.ideal import feature_averaging
-    >>> task = MultiCluster(k=4, d=100)
-    >>> np.round(cosines(feature_averaging(task), task)[0], 3)
+    Args:
+        net: a network with one output or with one for each cluster, or a batch.
+        task: the clusters that it was trained on.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> np.round(fa.cosines(fa.feature_averaging(task), task)[0], 3)
     array([0.707, 0.707, 0.   , 0.   ])
 
     Raises:
@@ -115,6 +124,11 @@ def block_cosines(
     matrix: Float[ndarray, "*s k k"], labels: Int[ndarray, " k"], diagonal: bool = True
 ) -> BlockCosines:
     """Mean entry of the class blocks and of the rest, the diagonal counted or not.
+
+    Args:
+        matrix: as `cosines` returns it.
+        labels: the class of each cluster.
+        diagonal: whether entries (j, j) count to their block.
 
     >>> import numpy as np
     >>> import featavg as fa

@@ -54,6 +54,8 @@ class AveragingIndex:
         share: mean over the neurons of the share of |w|^2 in the span of the features.
         neurons: the index of each neuron; NaN where its class has one feature only.
         neuron_evenness, neuron_share: the two factors of each neuron.
+
+    Returned by `fa.averaging_index` and `fa.averaging_index_of`, which have examples.
     """
 
     value: float
@@ -94,11 +96,15 @@ def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
     1 for an equal sum of the features of the class, 0 for one of them, whatever their angles are.
     The second factor is the share of the weight that the features span (all of them).
 
-    >>> from featavg.nets.ideal import feature_averaging, feature_decoupling
-    >>> task = MultiCluster(k=10, d=100, cosine=0.9)
-    >>> averaging_index(feature_averaging(task), task)
+    Args:
+        net: a network with one output or with one for each cluster.
+        task: the clusters that it was trained on.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=10, d=100, cosine=0.9)
+    >>> fa.averaging_index(fa.feature_averaging(task), task)
     AveragingIndex(1.000 [1.000, 1.000], random 0.05...; evenness 1.000, share in the span 1.000, 2 neurons)
-    >>> round(averaging_index(feature_decoupling(task), task).value, 12)
+    >>> round(fa.averaging_index(fa.feature_decoupling(task), task).value, 12)
     0.0
 
     Raises:

@@ -45,6 +45,8 @@ def shuffled_auc(
         coordinates: the points before they were turned; points are coordinates @ rotation.
         block: which coordinates to shuffle; none of them gives the plain AUC.
         rotation: None if the points were not turned.
+        y: labels, -1 or +1.
+        seed: of the permutation.
 
     >>> import numpy as np
     >>> import featavg as fa

@@ -78,8 +78,10 @@ def collapse(
         weights: of a last linear layer with one row per class.
         decided: what the network says.
 
+    >>> import numpy as np
+    >>> import featavg as fa
     >>> x = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
-    >>> collapse(x, np.array([0, 0, 1, 1]), decided=np.array([0, 0, 1, 0]))
+    >>> fa.collapse(x, np.array([0, 0, 1, 1]), decided=np.array([0, 0, 1, 0]))
     Collapse(nc1=0.0, nc2=0.0, nc3=None, nc4=0.25)
     """
     classes = int(labels.max()) + 1
@@ -123,6 +125,9 @@ def subclass_collapse(
         groups: the class of each sub-class.
         weights: of the last linear layer, if there is one.
         decided: the class that the network says.
+        features: one row for each sample, before the last layer.
+        fine: the sub-class of each row.
+        seed: of the probe's split.
 
     >>> import numpy as np
     >>> import featavg as fa

@@ -113,13 +113,19 @@ class Coefficients:
 
 
 def projected_coefficients(
-    weights: Float[ndarray, "M N"], initial: Float[ndarray, "M N"], data: TrainingSet
-) -> tuple[Float[ndarray, "M k"], Float[ndarray, "M n"]]:
+    weights: Float[ndarray, "*t M N"], initial: Float[ndarray, "M N"], data: TrainingSet
+) -> tuple[Float[ndarray, "*t M k"], Float[ndarray, "*t M n"]]:
     """lambda and sigma of any weights in the span, by solving the decomposition for them.
 
     They are unique whenever features and noise are linearly independent. Compressed noise is lower
     triangular behind the k features and M weights, so its coefficients are one triangular solve, and
     what they leave in the first k coordinates is the features' part; in R^d it is least squares.
+    Several moments of one run, stacked, cost little more than one.
+
+    Args:
+        weights: of the network, at any time.
+        initial: the weights that training began with.
+        data: what it was trained on.
 
     >>> import numpy as np
     >>> import featavg as fa
@@ -131,15 +137,22 @@ def projected_coefficients(
     ((10, 4), (10, 40))
     """
     squares = (data.features**2).sum(axis=-1)
-    noise = data.noise / data.task.sigma
+    noise = data.noise
+    noise /= data.task.sigma
     noise_squares = (noise**2).sum(axis=-1)
-    moved = weights - initial
+    size = weights.shape[:-1]
+    moved = (weights - initial).reshape(-1, weights.shape[-1])
     if data.coordinates == "compressed":
         before = data.dimension - len(noise)
         tail = solve_triangular(noise[:, before:], moved[:, before:].T, lower=True, trans="T")
         rest = moved[:, : data.task.k] - tail.T @ noise[:, : data.task.k]
         lambdas = np.linalg.solve(data.task.features.T, rest.T).T
-        return lambdas * squares, tail.T * noise_squares
-    directions = np.concatenate([data.features, noise])
-    solution = np.linalg.lstsq(directions.T, moved.T, rcond=None)[0].T
-    return solution[:, : data.task.k] * squares, solution[:, data.task.k :] * noise_squares
+        sigmas = tail.T
+    else:
+        directions = np.concatenate([data.features, noise])
+        solution = np.linalg.lstsq(directions.T, moved.T, rcond=None)[0].T
+        lambdas, sigmas = solution[:, : data.task.k], solution[:, data.task.k :]
+    return (
+        (lambdas * squares).reshape(*size, data.task.k),
+        (sigmas * noise_squares).reshape(*size, len(noise)),
+    )

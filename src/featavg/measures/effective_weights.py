@@ -39,11 +39,12 @@ def effective_weights(
         clusters: of each point.
         labels: the class of each cluster, +1 or -1.
 
-    >>> from featavg.nets.ideal import feature_decoupling
-    >>> task = MultiCluster(k=2, d=100, sigma=0.1)
-    >>> net, points = feature_decoupling(task), task.sample(50, seed=1)
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=2, d=100, sigma=0.1)
+    >>> net, points = fa.feature_decoupling(task), task.sample(50, seed=1)
     >>> x = np.abs(points.coordinates(2))
-    >>> effective_weights(net, x, points.clusters, task.cluster_labels).round(6)
+    >>> fa.effective_weights(net, x, points.clusters, task.cluster_labels).round(6)
     array([[ 10., -10.],
            [-10.,  10.]])
     """
@@ -79,9 +80,14 @@ def gradient_cosines(
 ) -> Float[ndarray, "*s k k"]:
     """The matrix of Figure 2 for any depth: entry (i, j) is cos(mu_i, w_j), w_j the effective weight.
 
-    >>> from featavg.nets.ideal import feature_averaging
-    >>> task = MultiCluster(k=4, d=100)
-    >>> gradient_cosines(feature_averaging(task), task, task.sample(400, 1)).shape
+    Args:
+        net: a network of any depth, or a batch.
+        task: the clusters that it was trained on.
+        points: a sample of them, over which gradients are averaged.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> fa.gradient_cosines(fa.feature_averaging(task), task, task.sample(400, 1)).shape
     (4, 4)
     """
     x = points.coordinates(net.dimension)
@@ -91,6 +97,11 @@ def gradient_cosines(
 
 def gradient_index(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> AveragingIndex:
     """The averaging index of the effective weights, with its null.
+
+    Args:
+        net: a network of any depth, or a batch.
+        task: the clusters that it was trained on.
+        points: a sample of them, over which gradients are averaged.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=1000)

@@ -77,6 +77,13 @@ def margins(
 ) -> Margins:
     """Margins of a network from its outputs, log-losses, norm and order of homogeneity.
 
+    Args:
+        outputs: f(x_i), one column for two classes, else one for each class.
+        targets: y_i: -1 or +1 for two classes, else class numbers.
+        log_losses: log of the loss of each sample.
+        norm: |theta|, of all parameters together.
+        order: L: outputs grow like the L-th power of the parameters.
+
     >>> import numpy as np
     >>> import featavg as fa
     >>> outputs, targets = np.array([[3.0], [-1.0]]), np.array([1, -1])

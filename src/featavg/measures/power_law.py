@@ -19,7 +19,8 @@ def power_law_exponent(
     Args:
         x, y: positive numbers, at least two.
 
-    >>> round(power_law_exponent([1, 10, 100], [3.0, 0.3, 0.03]), 9)
+    >>> import featavg as fa
+    >>> round(fa.power_law_exponent([1, 10, 100], [3.0, 0.3, 0.03]), 9)
     -1.0
     """
     horizontal, vertical = np.asarray(x, dtype=float), np.asarray(y, dtype=float)

@@ -33,6 +33,8 @@ class SharedGradient:
         matrix: A of every pair of sub-classes, also across classes; NaN where it is not defined.
         counts: samples of each sub-class.
         undefined: the share of same-class pairs without a positive squared length.
+
+    Returned by `fa.shared_gradient`, which has an example.
     """
 
     value: float
@@ -77,12 +79,15 @@ def shared_gradient(
         permutations: for the null, sub-class labels are permuted inside each class so often.
         resamples: of the bootstrap.
         progress: called with the share done and a note.
+        seed: of permutations and resamples.
 
+    >>> import numpy as np
+    >>> import featavg as fa
     >>> rng = np.random.default_rng(0)
     >>> fine = np.arange(200) % 4
     >>> noise = rng.standard_normal((200, 30))
-    >>> averaged = shared_gradient(5.0 + noise, fine, np.array([0, 0, 1, 1]))
-    >>> decoupled = shared_gradient(20.0 * np.eye(30)[fine] + noise, fine, np.array([0, 0, 1, 1]))
+    >>> averaged = fa.shared_gradient(5.0 + noise, fine, np.array([0, 0, 1, 1]))
+    >>> decoupled = fa.shared_gradient(20.0 * np.eye(30)[fine] + noise, fine, np.array([0, 0, 1, 1]))
     >>> round(averaged.value, 2), abs(round(decoupled.value, 1))
     (1.0, 0.0)
     """

@@ -51,14 +51,24 @@ def sphere_distance(
     neurons, at sums of random subsets of them, and at random points; c is chosen anew against all
     points found so far until ascent finds nothing worse.
 
-    >>> from featavg.nets.power_relu import averaged_limit, decoupled_limit
+    Args:
+        f: a homogeneous network; it is scaled by the best c.
+        g: the one that it is compared with.
+        seed: of the random starts.
+        starts: of the ascent.
+        rounds: at most so often c is chosen anew.
+        steps: of an ascent.
+        progress: called with the share done and a note.
+
+    >>> import numpy as np
+    >>> import featavg as fa
     >>> labels = np.array([1.0, 1.0, -1.0, -1.0])
-    >>> one = averaged_limit(np.eye(4), labels)
-    >>> same = Shallow(3.0 * one.weights, one.head, one.activation)
-    >>> found = sphere_distance(same, one)
+    >>> one = fa.averaged_limit(np.eye(4), labels)
+    >>> same = fa.Shallow(3.0 * one.weights, one.head, one.activation)
+    >>> found = fa.sphere_distance(same, one)
     >>> round(found.scale, 6), found.upper < 1e-9
     (0.333333, True)
-    >>> bool(sphere_distance(one, decoupled_limit(np.eye(4), labels, 1.0)).lower > 0.4)
+    >>> bool(fa.sphere_distance(one, fa.decoupled_limit(np.eye(4), labels, 1.0)).lower > 0.4)
     True
     """
     if f.weights.ndim != 2 or g.weights.ndim != 2:

@@ -68,7 +68,13 @@ def check_labelled(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> None:
 def max_margin(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> MaxMargin:
     """Solve the SVM by a QP and check it by its duality gap.
 
-    >>> found = max_margin(np.array([[2.0, 0.0], [0.0, 2.0], [-3.0, 0.0]]), np.array([1, 1, -1]))
+    Args:
+        x: points, separable by a plane through the origin.
+        y: their labels, -1 or +1.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> found = fa.max_margin(np.array([[2.0, 0.0], [0.0, 2.0], [-3.0, 0.0]]), np.array([1, 1, -1]))
     >>> found.w.round(12), round(found.margin, 6), found.support
     (array([0.5, 0.5]), 1.414214, array([0, 1]))
     """

@@ -96,9 +96,14 @@ def robust_usefulness(feature: UsefulFeature, eps: float = 0.0) -> float:
         linear:    gamma = (sum_j p_j y_j m_j - mean * E[y] - eps |w|) / std,
         detector:  the same with m_j replaced by P(z >= t + y_j eps |w|), z ~ N(m_j, s^2).
 
-    >>> task = MultiCluster(k=10, d=1000, sigma=0.0)
-    >>> average = UsefulFeature(task, task.cluster_labels.astype(float))
-    >>> round(robust_usefulness(average), 6), round(robust_usefulness(average, 5.0), 6)
+    Args:
+        feature: a direction, linear or with a threshold.
+        eps: length of the perturbation, l2.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=10, d=1000, sigma=0.0)
+    >>> average = fa.UsefulFeature(task, task.cluster_labels.astype(float))
+    >>> round(fa.robust_usefulness(average), 6), round(fa.robust_usefulness(average, 5.0), 6)
     (1.0, 0.5)
     """
     task, y, p = feature.task, feature.task.cluster_labels, feature.task.cluster_probabilities

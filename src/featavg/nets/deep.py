@@ -46,7 +46,9 @@ class Deep:
         activation: phi, or its name, such as "leaky-relu:leak=0.1".
         residual: whether hidden layers add what they were fed.
 
-    >>> net = Deep((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, -1.0]])))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.Deep((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, -1.0]])))
     >>> net(np.array([[3.0, 1.0]])), net.homogeneity()
     (array([[2.]]), 2)
     >>> net.input_gradient(np.array([[3.0, -1.0]]))

@@ -23,6 +23,11 @@ def grouped_head(k: int, h: int) -> Float[ndarray, "k M"]:
 def grouped(weights: Float[ndarray, "*s M N"], k: int) -> TwoLayer:
     """f_j(x) = 1/h sum_r relu(<w_{j,r}, x>), j = 1..k: no biases, groups one after another.
 
+    Args:
+        weights: one row for each neuron, the h of the first group first; leading axes are
+            independent networks.
+        k: groups, one for each output; h = M/k.
+
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.grouped(np.eye(3), k=3)

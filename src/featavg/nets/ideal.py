@@ -20,7 +20,12 @@ def _features(task: MultiCluster, dimension: int | None) -> Float[ndarray, "k N"
 def feature_averaging(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
     """f_FA(x) = |J+| relu(<mu_+, x>) - |J-| relu(<mu_-, x>), mu_s the average feature of class s.
 
-    >>> feature_averaging(MultiCluster(k=4, d=100)).weights
+    Args:
+        task: the clusters.
+        dimension: how many coordinates the weights have; as few as hold the features unless given.
+
+    >>> import featavg as fa
+    >>> fa.feature_averaging(fa.MultiCluster(k=4, d=100)).weights
     array([[10., 10.,  0.,  0.],
            [ 0.,  0., 10., 10.]])
     """
@@ -31,6 +36,10 @@ def feature_averaging(task: MultiCluster, dimension: int | None = None) -> TwoLa
 
 def feature_decoupling(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
     """f_FD(x) = sum_{J+} relu(<mu_j, x>) - sum_{J-} relu(<mu_j, x>): one neuron per cluster.
+
+    Args:
+        task: the clusters.
+        dimension: how many coordinates the weights have; as few as hold the features unless given.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
@@ -49,6 +58,11 @@ def biased_robust(
 
     A point of cluster i turns on its own neuron and no other until it has travelled `threshold` of
     the way towards another feature, whereas without biases any step towards it counts.
+
+    Args:
+        task: the clusters.
+        threshold: share of a centre's own response below which a neuron stays off.
+        dimension: how many coordinates the weights have; as few as hold the features unless given.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)

@@ -45,7 +45,9 @@ class DegreeOneActivation(Protocol):
 class PowerReLU:
     """phi(z, r) = relu(z)^p / r^(p-1), the pReLU of Min and Vidal (2024); p = 1 is the ReLU.
 
-    >>> PowerReLU(3.0).value(np.array([[2.0, -1.0]]), np.array([[1.0, 1.0]]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> fa.PowerReLU(3.0).value(np.array([[2.0, -1.0]]), np.array([[1.0, 1.0]]))
     array([[8., 0.]])
     """
 
@@ -95,7 +97,9 @@ def _power(base: ndarray, exponent: float) -> ndarray:
 class Shallow:
     """h neurons and one output, both layers free; leading axes `*s` are independent networks.
 
-    >>> net = Shallow(2.0 * np.eye(2), np.array([1.0, -1.0]), PowerReLU(3.0))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.Shallow(2.0 * np.eye(2), np.array([1.0, -1.0]), fa.PowerReLU(3.0))
     >>> net(np.array([[1.0, 0.5]]))
     array([1.75])
     """
@@ -190,6 +194,11 @@ def averaged_limit(
     `p` other than 1 gives the same two directions and the same contributions under relu^p, for
     comparisons that should not be won by the power alone.
 
+    Args:
+        features: orthonormal, one row for each cluster.
+        labels: the class of each, +1 or -1.
+        p: the power of the ReLU.
+
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.averaged_limit(np.eye(4), np.array([1.0, 1.0, -1.0, -1.0]))
@@ -207,7 +216,14 @@ def decoupled_limit(
 ) -> Shallow:
     """F^(p)(x) = sum_{J+} relu(<mu_k, x>)^p - sum_{J-} relu(<mu_k, x>)^p for unit features.
 
-    >>> decoupled_limit(np.eye(2), np.array([1.0, -1.0]), 3.0)(np.array([[0.0, 0.5]]))
+    Args:
+        features: orthonormal, one row for each cluster.
+        labels: the class of each, +1 or -1.
+        p: the power of the ReLU.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> fa.decoupled_limit(np.eye(2), np.array([1.0, -1.0]), 3.0)(np.array([[0.0, 0.5]]))
     array([-0.125])
     """
     return Shallow(features, np.asarray(labels, dtype=float), PowerReLU(p))

@@ -27,7 +27,9 @@ class TwoLayer:
         biases: b_r.
         head: the second layer.
 
-    >>> net = binary(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.array([[1.0, 0.0], [0.0, 1.0]]))
     >>> net(np.array([[3.0, 1.0]]))
     array([[2.]])
     """
@@ -120,6 +122,10 @@ def binary(
     """The network of Definition 2.2 with m = M/2 neurons per class.
 
     f(x) = 1/m sum_{r <= m} relu(<w_r, x> + b_r) - 1/m sum_{r > m} relu(<w_r, x> + b_r).
+
+    Args:
+        weights: w_1, ..., w_M, the m of class +1 first; leading axes are independent networks.
+        biases: b_r, none unless given.
 
     >>> import numpy as np
     >>> import featavg as fa

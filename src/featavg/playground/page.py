@@ -40,8 +40,9 @@ def playground(path: str | Path | None = None, *, open_browser: bool = False) ->
         path: the file, or a folder for it; a new temporary folder unless given.
         open_browser: also open it.
 
+    >>> import featavg as fa
     >>> import tempfile
-    >>> written = playground(tempfile.mkdtemp())
+    >>> written = fa.playground(tempfile.mkdtemp())
     >>> written.name, written.stat().st_size < 600_000
     ('playground.html', True)
     """

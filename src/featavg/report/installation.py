@@ -28,6 +28,8 @@ class Installation:
         core, extras: the version of each package, None where it is missing.
         data: of each data set, whether its files are here, as the loader would find them.
         out_problem: why nothing can be written below `out`, or None.
+
+    Returned by `fa.doctor`, which has an example.
     """
 
     featavg: str
@@ -93,7 +95,8 @@ def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Install
         data_dir: the folder with data sets; $FEATAVG_DATA or pooch's unless given.
         out: the folder that results would go to; nothing is left in it.
 
-    >>> doctor().ready
+    >>> import featavg as fa
+    >>> fa.doctor().ready
     True
     """
     from featavg.data.image_sets.archives import state

@@ -91,13 +91,19 @@ def rebuild(
 ) -> list[ClaimResult]:
     """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
 
-    A claim that has no result there shows the one that was recorded with the package, if any.
+    The page has the claims that it had: those with a result there, and after a run of the whole
+    quick tier all others too, as they were recorded with the package, if they were.
+
+    Args:
+        folder: what `reproduce` wrote to; `featavg-results/report` by default.
+        only: ids or beginnings of ids, whether they have a result there or not.
+        quiet: print nothing.
 
     >>> import tempfile
     >>> import featavg as fa  # long
     >>> folder = tempfile.mkdtemp()
     >>> ran = fa.reproduce(only="lemma-12", seeds=1, out=folder, quiet=True)
-    >>> [result.verdict.value for result in fa.rebuild(folder, only="lemma-12", quiet=True)]
+    >>> [result.verdict.value for result in fa.rebuild(folder, quiet=True)]
     ['holds']
     """
     chosen = find_claims(only)
@@ -105,12 +111,15 @@ def rebuild(
     if not any_kept(out):
         remedy = f"run `{typed('featavg reproduce')}` first"
         raise InputError(str(out), "holds no results of `featavg reproduce`", remedy)
+    kept = {claim.id: last_result(out, claim.id) for claim in chosen}
+    whole = all(kept[claim.id] for claim in chosen if claim.tier == "quick")
     settings = ClaimSettings()
     results = [
-        last_result(out, claim.id)
+        kept[claim.id]
         or recorded_result(claim.id)
         or not_run(claim, settings, f"There is no result of it in {out}.")
         for claim in chosen
+        if only is not None or whole or kept[claim.id]
     ]
     if not quiet:
         show_results(results)

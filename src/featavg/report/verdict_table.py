@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
 
 from featavg.claims.check import decision_text, measured_text, tolerance_text
 from featavg.claims.ledger import Verdict
@@ -43,11 +42,12 @@ _MATHS = {
     ),
     **dict(
         zip(
-            "ΣΩΔ≤≥≈√∞×·∝−±⟨⟩∂∈→",
+            "ΣΩΔ∇≤≥≈√∞×·∝−±⟨⟩∂∈→",
             [
                 "Sigma",
                 "Omega",
                 "Delta",
+                "nabla",
                 "le",
                 "ge",
                 "approx",
@@ -68,14 +68,14 @@ _MATHS = {
         )
     ),
 }
-_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
-_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True))
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₋₊ⱼᵢ", "0123456789-+ji", strict=True))
 
 
 def markdown(results: Sequence[ClaimResult]) -> str:
     """A table for GitHub and the documentation, a heading for each theme."""
     lines: list[str] = []
-    for theme, group in groupby(results, key=lambda result: result.theme):
+    for theme, group in by_theme(results).items():
         lines += [f"### {without_tags(theme)}", "", f"| {' | '.join(_COLUMNS)} |", "|---|---|---|"]
         for result in group:
             cells = (without_tags(result.title), f"**{result.verdict.value}**", decided(result))
@@ -89,12 +89,20 @@ def latex(results: Sequence[ClaimResult]) -> str:
     head = " & ".join(_COLUMNS)
     lines = [r"\begin{longtable}{@{}p{0.36\textwidth}lp{0.44\textwidth}@{}}", r"\toprule"]
     lines += [head + r" \\", r"\midrule", r"\endhead"]
-    for theme, group in groupby(results, key=lambda result: result.theme):
+    for theme, group in by_theme(results).items():
         lines.append(rf"\multicolumn{{3}}{{@{{}}l}}{{\emph{{{_tex(theme)}}}}} \\")
         for result in group:
             cells = (_tex(result.title), result.verdict.value, _tex(decided(result, tags=True)))
             lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{longtable}", ""])
+
+
+def by_theme(results: Sequence[ClaimResult]) -> dict[str, list[ClaimResult]]:
+    """The results of each theme, themes in the order in which they first appear."""
+    themes: dict[str, list[ClaimResult]] = {}
+    for result in results:
+        themes.setdefault(result.theme, []).append(result)
+    return themes
 
 
 def decided(result: ClaimResult, tags: bool = False) -> str:
@@ -118,7 +126,25 @@ def _tex(text: str) -> str:
         if kind:
             maths = kind in ("sub", "sup")
             written.append(frame[kind] % _signs(inside, maths))
-    return "".join(written)
+    return _joined("".join(written))
+
+
+def _joined(text: str) -> str:
+    """Neighbours in one formula: not 10$^{-}$$^{4}$ but 10$^{-4}$, and roots over what is below them."""
+    for sign in ("^", "_"):
+        several = rf"(?:\$\{sign}\{{[^}}]*\}}\$){{2,}}"
+        text = re.sub(several, lambda found, s=sign: _in_one(found[0], s), text)  # type: ignore[misc]
+    return re.sub(r"\$\\surd\$(?:\(([^()]*)\)|(\w))", _root, text)
+
+
+def _in_one(several: str, sign: str) -> str:
+    inside = "".join(re.findall(r"\{([^}]*)\}", several))
+    return f"${sign}{{{inside}}}$"
+
+
+def _root(found: re.Match[str]) -> str:
+    below = (found[1] or found[2]).replace("$", "")
+    return rf"$\sqrt{{{below}}}$"
 
 
 def _signs(text: str, in_maths: bool = False) -> str:

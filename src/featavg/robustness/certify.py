@@ -43,6 +43,8 @@ class Certificates:
         status: one of `Certificate` for each point.
         witness: a flipped point within the radius, re-checked; NaN where there is none.
         seconds: time spent on each point.
+
+    Returned by `fa.certify`, which has an example.
     """
 
     radius: float
@@ -114,8 +116,10 @@ def certify(
         budget: what one point may cost.
         progress: told the share of points that are done.
 
-    >>> net = Deep((np.eye(2), np.eye(2)))
-    >>> certify(net, np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 0]), radius=1.0)
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.Deep((np.eye(2), np.eye(2)))
+    >>> fa.certify(net, np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 0]), radius=1.0)
     Certificates at l2 radius 1, 2 points: 1 certified, 1 flipped; robust error 50.0% to 50.0%
     """
     finite("radius", radius, above=0)

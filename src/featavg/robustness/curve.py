@@ -137,6 +137,15 @@ def pgd_curve(
             with one output needs none.
         step_size: a share of the radius, 2.5/steps unless given.
         progress: is told the share of the radii done.
+        model: `network_model(...)` or `torch_model(...)`.
+        x: points, one per row, or images.
+        y: labels of the decision that is counted.
+        radii: at which to attack.
+        norm: "l2" or "linf".
+        steps: of each attack.
+        restarts: starts of each attack; one flip is enough.
+        seed: of the starts.
+        confidence: of the Wilson intervals.
 
     >>> import numpy as np
     >>> import featavg as fa

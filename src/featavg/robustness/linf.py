@@ -64,8 +64,9 @@ def linf_radii(
         budget: linear programs and seconds a point (2000 programs unless given).
         progress: called with the share done and a note, such as a `ProgressBar`.
 
-    >>> from featavg.nets.two_layer import binary
-    >>> found = linf_radii(binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> found = fa.linf_radii(fa.binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
     >>> found.certified.round(6), found.norm
     (array([1.]), 'linf')
     """

@@ -83,8 +83,9 @@ def radii(
         jobs: processes; by default all cores if there is work for some seconds, otherwise none.
         progress: called with the share done and a note, such as a `ProgressBar`.
 
-    >>> from featavg.nets.two_layer import binary
-    >>> found = radii(binary(np.eye(2)), np.array([[3.0, 1.0], [1.0, 3.0]]), y=np.array([1, 1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> found = fa.radii(fa.binary(np.eye(2)), np.array([[3.0, 1.0], [1.0, 3.0]]), y=np.array([1, 1]))
     >>> found.certified.round(6), [outcome.value for outcome in found.outcomes]
     (array([1.414214, 0.      ]), ['exact', 'misclassified'])
     """

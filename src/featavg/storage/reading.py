@@ -56,9 +56,9 @@ def read_bytes(path: Path, limit: int = TEXT_LIMIT) -> bytes:
 
 
 def read_text(path: Path, limit: int = TEXT_LIMIT) -> str:
-    """The whole file, which is UTF-8."""
+    """The whole file, which is UTF-8; Windows puts a mark of three bytes before it."""
     try:
-        return read_bytes(path, limit).decode("utf-8")
+        return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(str(path), f"is not text ({error.reason})", "save it as UTF-8") from error
 

@@ -90,6 +90,9 @@ def train_head(
         classes: the fine class of each row.
         groups: the coarse class of each fine one, 0 or 1 (more only with fine labels).
         seed: of the initial weights.
+        labels: "coarse" or "fine".
+        recipe: neurons, steps, step size and start.
+        progress: called with the share done and a note.
 
     >>> import numpy as np
     >>> import featavg as fa

@@ -190,7 +190,8 @@ def train(
         coordinates: "auto" compresses whenever that is exact and smaller; "ambient" stays in R^d.
         save_at, recorders, checkpoint, progress: see `featavg.training.driver.run`.
 
-    >>> run = train(MultiCluster(k=4, d=10**6), labels="coarse", n=50, m=2, steps=20, lr=1e-5)
+    >>> import featavg as fa
+    >>> run = fa.train(fa.MultiCluster(k=4, d=10**6), labels="coarse", n=50, m=2, steps=20, lr=1e-5)
     >>> run.net.weights.shape, run.outcome.name, bool(run.log_loss[-1] < run.log_loss[0])
     ((4, 58), 'STEPS_DONE', True)
     """

@@ -44,6 +44,8 @@ class Trajectory:
         log_rate: log of the learning rate of each step.
         outcomes: how the run of each seed ended.
         settings: what is needed to run it again.
+
+    Returned by `fa.train` and `fa.run`, which have examples.
     """
 
     steps: Int[ndarray, "t *s"]
@@ -180,6 +182,9 @@ def _as_batch(run: Trajectory) -> Trajectory:
 
 def load_trajectory(folder: str | Path) -> Trajectory:
     """Read a run back: the same arrays to the last bit.
+
+    Args:
+        folder: where `Trajectory.save` wrote it.
 
     >>> import tempfile
     >>> from pathlib import Path

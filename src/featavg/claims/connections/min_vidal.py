@@ -157,5 +157,6 @@ CLAIMS = (
         statements=("csml-conjecture-1",),
         run=limits,
         minutes=0.12,
+        shares="power relus",
     ),
 )

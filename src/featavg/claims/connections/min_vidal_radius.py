@@ -158,5 +158,6 @@ CLAIMS = (
         statements=("csml-conjecture-1",),
         run=radius,
         minutes=0.1,
+        shares="power relus",
     ),
 )

@@ -24,15 +24,15 @@ def protocols(settings: ClaimSettings) -> Evidence:
     task = data_needed("cifar10", settings)
     from featavg.experiments.images import published_protocols
     from featavg.training.torch.image_network import train_images
-    from featavg.training.torch.recipe import image_preset
+    from featavg.training.torch.recipe import image_preset, network_name
 
     seed, folder = settings.seeds[0], run_folder(settings)
-    recipe, mark = replace(image_preset(PRESET).recipe, seed=seed), f"-seed{seed}" if seed else ""
+    recipe = replace(image_preset(PRESET).recipe, seed=seed)
     nets = {
         labels: train_images(
             task,
             labels,
-            folder / f"{PRESET}-{labels}{mark}",
+            folder / network_name(PRESET, labels, seed),
             recipe=recipe,
             preset=PRESET,
             progress=part(settings.progress, 0.3 * i, 0.3 * (i + 1)),
@@ -40,7 +40,8 @@ def protocols(settings: ClaimSettings) -> Evidence:
         for i, labels in enumerate(("coarse", "fine"))
     }
     told = part(settings.progress, 0.6, 1.0)
-    study = published_protocols(nets, task, IMAGES, folder / f"{PRESET}-protocols{mark}", told)
+    kept = folder / network_name(PRESET, "protocols", seed)
+    study = published_protocols(nets, task, IMAGES, kept, told)
     return evidence(study, (seed,))
 
 

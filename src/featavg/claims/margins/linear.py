@@ -34,7 +34,7 @@ def path_claim(settings: ClaimSettings) -> Evidence:
         checks=(Check("largest final angle", worst, "<=", 1e-6),),
         figures=(result.figure(),),
         numbers=result.to_json(),
-        finding=f"At a penalty of e^-{result.clock[-1]:.0e} the angle is at most {worst:.1e}.",
+        finding=f"At a penalty of exp(-{result.clock[-1]:,.0f}) the angle is at most {worst:.1e}.",
     )
 
 

@@ -160,6 +160,7 @@ CLAIMS = (
         run=inner_products,
         minutes=0.2,
         statements=("notes-lemma-6", "notes-lemma-7", "notes-lemma-9", "itcs-theorem-5.5"),
+        shares="theorem-5 runs",
     ),
     Claim(
         id="theorem-5-inequalities",
@@ -174,6 +175,7 @@ CLAIMS = (
         run=common_coefficient,
         minutes=0.02,
         statements=("notes-theorem-5", "notes-lemma-11"),
+        shares="theorem-5 runs",
     ),
     Claim(
         id="lemma-12-epsilon",

@@ -27,13 +27,13 @@ THEORY = (0.85, 1.15)
 def _words(difference: float, name: str) -> str:
     """What a difference between an exact median and a published one means."""
     if abs(difference) <= READ_OFF:
-        return f"The {name} one agrees."
+        return f"The published {name} curve agrees."
     if difference > 0:
         return (
-            f"The {name} one is {difference:.1f} nearer than any attack can come on networks trained "
-            "as stated: the published curve is of another network, or in another unit."
+            f"The published {name} curve is {difference:.1f} nearer than any attack can come on networks "
+            "trained as stated: it is of another network, or in another unit."
         )
-    return f"The {name} one is {-difference:.1f} farther than the exact radius."
+    return f"The published {name} curve is {-difference:.1f} farther than the exact radius."
 
 
 def figure3(settings: ClaimSettings) -> Evidence:
@@ -217,6 +217,7 @@ CLAIMS = (
         run=figure3,
         minutes=0.3,
         statements=("notes-figure-3-left", "summary-experiment-3"),
+        shares="radii of the paper",
     ),
     Claim(
         id="readout-matters",
@@ -231,6 +232,7 @@ CLAIMS = (
         run=read_out,
         minutes=0.05,
         statements=("notes-definition-grouped", "notes-figure-3-left"),
+        shares="radii of the paper",
     ),
     Claim(
         id="gap-against-k",
@@ -242,5 +244,6 @@ CLAIMS = (
         run=gap_against_k,
         minutes=0.15,
         statements=("notes-theorem-1", "notes-theorem-4"),
+        shares="radii at any d",
     ),
 )

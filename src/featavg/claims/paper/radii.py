@@ -258,6 +258,7 @@ CLAIMS = (
             "summary-mechanism-2",
             "notes-definition-2.6",
         ),
+        shares="radii at any d",
     ),
     Claim(
         id="theorem-3-f-fa",
@@ -308,5 +309,6 @@ CLAIMS = (
             "summary-mechanism-3",
             "csml-remark-supervision",
         ),
+        shares="radii at any d",
     ),
 )

@@ -1,8 +1,8 @@
 """Theorem 1 and Theorem 4, parts 1 and 2: what is learned, and that it classifies.
 
 The theorems say o(1) for d = Omega(k^10) and n = Omega(k^7). So each quantity is followed in three
-ways: against d, against n, and for growing k in the theorems' own regime, there at all times from
-eta T = 1 on (Theorem 1) and at eta T = k^8 (Theorem 4).
+ways: against d, against n, and for growing k in the theorems' own regime, there at every save from
+eta T = 1 on (Theorem 1; about two saves for each factor of ten in T) and at eta T = k^8 (Theorem 4).
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ FEW_SAMPLES = "; at n = 200 one neuron in 21 starts off on its whole cluster and
 
 
 def _worst_deviation(run: TheoremRun) -> float:
-    """max over all times eta T >= 1 of sqrt(d) |w - ideal|: absolute, as Theorem 1 has it."""
+    """max over the saves with eta T >= 1 of sqrt(d) |w - ideal|: absolute, as Theorem 1 has it."""
     return float(run.deviation[run.log_times >= 0].max())
+
+
+def _first(run: TheoremRun) -> int:
+    """The first save from eta T = 1 on: nobody lands on a time exactly."""
+    return int(np.flatnonzero(run.log_times >= 0)[0])
 
 
 def _last_deviation(run: TheoremRun) -> float:
@@ -41,7 +46,7 @@ def _deviation_checks(sweep: TheoremSweep) -> tuple[Check, ...]:
     """Part 1 of either theorem: sqrt(d) |w - ideal| = o(1), in the regime n = k^7, d = k^10."""
     coarse = sweep.labels == "coarse"
     by_k = sweep.table(sweep.by_k, _worst_deviation if coarse else _last_deviation)
-    when = "largest at any time" if coarse else "at ηT = k⁸"
+    when = "largest at any save with ηT ≥ 1" if coarse else "at ηT = k⁸"
     last = sweep.clusters[-1]
     in_n = [
         power_law_exponent(sweep.sizes, column)
@@ -108,18 +113,25 @@ def averaging(settings: ClaimSettings) -> Evidence:
     sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     last = sweep.by_k[-1]
     k, d = sweep.clusters[-1], last[0].d
-    early = [float(run.lam[np.flatnonzero(run.log_times >= 0)[0]]) for run in last]
+    early = [float(run.lam[_first(run)]) for run in last]
     # Each step moves b by what it moves <w, mu_j/|mu_j|^2> in sum over the class: b = lambda |J_s| / d.
     larger = k - k // 2
     learned = [float(run.bias[-1] * d / (larger * run.lam[-1])) for run in last]
     bias = [float(run.bias.max()) for run in last]
     gaps = descent_against_flow(settings.seeds[0])
     relative = np.median(sweep.table(sweep.by_k, relative_deviation), axis=1)
+    worst = sweep.table(sweep.by_k, _worst_deviation).max(axis=1)
     return Evidence(
         checks=(
             *_deviation_checks(sweep),
-            Check(f"λ at ηT = 1, k = {k}", relation=">=", bound=1.0, values=early, note="Ω(1)"),
-            Check(f"largest |bias| at any time, k = {k}", relation="<=", bound=0.01, values=bias),
+            Check(
+                f"λ at the first save with ηT ≥ 1, k = {k}",
+                relation=">=",
+                bound=1.0,
+                values=early,
+                note="Ω(1)",
+            ),
+            Check(f"largest |bias| at any save, k = {k}", relation="<=", bound=0.01, values=bias),
             Check(
                 f"|bias| over λ|J<sub>s</sub>|/d, k = {k}",
                 relation="within",
@@ -141,10 +153,11 @@ def averaging(settings: ClaimSettings) -> Evidence:
         figures=(sweep.figure(),),
         numbers=sweep.to_json() | {"descent_minus_flow": gaps.tolist()},
         finding=(
-            f"In the theorem's regime the weights are the average up to {relative[-1]:.1%} of it at "
-            f"k = {k} ({relative[0]:.1%} at k = 2), at all times from 1/η on, with λ ≥ {min(early):.1f}. "
-            "What is left is the noise of n samples, not of d dimensions. Steps of O(d⁻²) are run as "
-            f"their limit, gradient flow; at the paper's step descent is {gaps[0]:.1%} from it."
+            f"In the theorem's regime √d |w − ideal| is at most {worst[-1]:.2f} from 1/η on at k = {k} "
+            f"({worst[0]:.2f} at k = 2), with λ ≥ {min(early):.1f}; at ηT = k⁸ it is {relative[-1]:.1%} of "
+            f"λ ({relative[0]:.1%} at k = 2; medians). What is left is the noise of n samples, not of d "
+            "dimensions. Steps of O(d⁻²) are run as their limit, gradient flow; at the paper's step "
+            f"descent is {gaps[0]:.1%} from it."
         ),
     )
 
@@ -196,8 +209,8 @@ def coefficients(settings: ClaimSettings) -> Evidence:
     # Two clusters leave one feature in each class: the ratio says something from k = 3 on.
     last, k = sweep.by_k[-1], sweep.clusters[-1]
     off = [float(run.across[-1]) for run in last]
-    first = [float(run.smallest[np.flatnonzero(run.log_times >= 0)[0]]) for run in last]
-    before = [float(run.smallest[np.flatnonzero(run.log_times >= 0)[0]]) for run in sweep.by_k[0]]
+    first = [float(run.smallest[_first(run)]) for run in last]
+    before = [float(run.smallest[_first(run)]) for run in sweep.by_k[0]]
     figures = (
         Figure(
             "within",
@@ -239,7 +252,7 @@ def coefficients(settings: ClaimSettings) -> Evidence:
             ),
             Check("exponent of |λ across| in d", relation="<=", bound=-0.1, values=in_d),
             Check(
-                f"smallest λ at ηT = 1 in the theorem's regime: k = {k} over k = 2",
+                f"smallest λ at the first save with ηT ≥ 1, theorem's regime: k = {k} over k = 2",
                 min(first) / min(before),
                 ">=",
                 1.0,
@@ -269,9 +282,9 @@ CLAIMS = (
             "biases o(1), and the clean accuracy is nearly perfect."
         ),
         source="arXiv 2410.10322, Theorem 1, parts 1 and 2 (lecture notes, Theorem 1)",
-        measured="√d times that distance at all times ηT from 1 to k⁸, by gradient flow (the limit of "
-        "steps O(d⁻²); its own tolerance costs λ less than 0.2%, which the tests check), biases and clean "
-        "accuracy: against d, against n, for d = k¹⁰, n = k⁷",
+        measured="√d times that distance at about two times for each factor of ten of ηT from 1 to k⁸, by "
+        "gradient flow (the limit of steps O(d⁻²); its own tolerance costs λ less than 0.2%, which the "
+        "tests check), biases and clean accuracy: against d, against n, for d = k¹⁰, n = k⁷",
         run=averaging,
         minutes=0.6,
         statements=(
@@ -281,6 +294,7 @@ CLAIMS = (
             "csml-theorem-averaging",
             "notes-assumption-3",
         ),
+        shares="theorem-1 runs",
     ),
     Claim(
         id="theorem-1-coefficients",
@@ -295,6 +309,7 @@ CLAIMS = (
         run=coefficients,
         minutes=0.1,
         statements=("csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1"),
+        shares="theorem-1 runs",
     ),
     Claim(
         id="theorem-4-decoupling",
@@ -308,7 +323,8 @@ CLAIMS = (
         source="arXiv 2410.10322, Theorem 4, parts 1 and 2; lecture notes, Lemmas 8, 10 and 11; talk at "
         "iTCS 2024, Theorem 5.5",
         measured="√d times that distance, λ and clean accuracy (classes, and argmax over the clusters), "
-        "by gradient flow: against d, against n, for d = k¹⁰, n = k⁷",
+        "by gradient flow: for d = k¹⁰, n = k⁷ at ηT = k⁸, the first of the theorem's times; against d and "
+        "against n at the paper's time",
         run=decoupling,
         minutes=0.6,
         statements=(

@@ -128,5 +128,6 @@ CLAIMS = (
         run=against_trained,
         minutes=0.1,
         statements=("itcs-theorem-4.2", "notes-remark-1.1"),
+        shares="radii at any d",
     ),
 )

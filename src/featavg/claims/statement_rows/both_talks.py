@@ -130,6 +130,27 @@ BOTH_TALKS: tuple[Row, ...] = (
         "",
     ),
     (
+        "model",
+        "A theoretical model: data distribution",
+        "Balanced clusters with covariance σ²I around orthogonal features of length Θ(√d), which can be "
+        "relaxed slightly. (How far: other angles, lengths of noise and sizes are asked.)",
+        (
+            "question-angle-equal",
+            "question-angle-geometry",
+            "question-border-noise",
+            "assumption-2-unequal",
+        ),
+        "",
+    ),
+    (
+        "averaging-slide",
+        "Feature averaging",
+        "Many features could classify; networks learn an average or combination of them, one of the major "
+        "causes of non-robustness.",
+        ("theorem-1-averaging", "audit-shared-gradient-images", "finer-labels-border"),
+        "",
+    ),
+    (
         "examples",
         "Adversarial examples",
         "Accuracy drops to nearly zero under small perturbations: every training and test image is close "

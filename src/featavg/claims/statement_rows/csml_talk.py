@@ -100,10 +100,31 @@ CSML: tuple[Row, ...] = (
         "",
     ),
     (
+        "csml-margin-misleads",
+        "Margin and robustness, pictures",
+        "Maximal margins have not solved robustness: pictures of a wide margin mislead in high dimension.",
+        ("margin-kkt-radius", "connections-dimpled-manifold"),
+        "",
+    ),
+    (
+        "csml-finite-time",
+        "Implicit bias of GD, finite time",
+        "KKT points are abstract and a limit; averaging is seen after finite time.",
+        ("theorem-1-averaging", "margin-kkt-averaging"),
+        "",
+    ),
+    (
         "csml-remark-supervision",
         "Final remarks",
         "With feature-level labels a similar network learns decoupled, more robust solutions.",
         (),
+        "",
+    ),
+    (
+        "csml-final-remarks",
+        "Final remarks, people",
+        "People are robust without adversarial training, from richer labels; can standard training do it?",
+        ("question-adversarial",),
         "",
     ),
     (

@@ -123,9 +123,9 @@ ITCS: tuple[Row, ...] = (
     (
         "itcs-final-remarks",
         "Final remarks",
-        "People learn from richer labels; such labels at scale are possible with large models.",
-        (),
-        "An outlook. What finer labels buy on images is measured by the claims on MNIST, CIFAR-10, "
-        "CIFAR-100 and digits.",
+        "People are robust without adversarial training, from richer labels; such labels at scale are "
+        "possible with large models. (The last is an outlook. What either training buys is measured.)",
+        ("question-adversarial", "images-digits", "cifar100-superclasses"),
+        "",
     ),
 )

@@ -6,18 +6,18 @@ from featavg.claims.statement_rows.row import DEFINITION, Row
 
 NOTES: tuple[Row, ...] = (
     (
-        "notes-definition-2.2",
-        "Definition 2.2",
-        "A two-layer ReLU network, m neurons for each class, second layer fixed at ±1/m.",
-        (),
-        DEFINITION + "`binary`.",
-    ),
-    (
         "notes-definition-2.1",
         "Definition 2.1",
         "Clusters of unit Gaussian noise around k features; the class is that of the cluster.",
         (),
         DEFINITION + "`MultiCluster`.",
+    ),
+    (
+        "notes-definition-2.2",
+        "Definition 2.2",
+        "A two-layer ReLU network, m neurons for each class, second layer fixed at ±1/m.",
+        (),
+        DEFINITION + "`binary`.",
     ),
     (
         "notes-definition-2.3",
@@ -66,6 +66,19 @@ NOTES: tuple[Row, ...] = (
         "Assumption 3",
         "d = Ω(k¹⁰), n = Ω(k⁷), m = Θ(k), steps O(d⁻²), a start of variance O(ηk⁻⁵).",
         (),
+        "",
+    ),
+    (
+        "notes-assumption-3-discussion",
+        "Assumption 3, discussion",
+        "What it is for: many dimensions for orthogonal features, samples that show every cluster, width "
+        "for k clusters, and steps and a start so small that activations stay as they are.",
+        (
+            "question-border-samples",
+            "question-border-neurons",
+            "question-border-initialisation",
+            "lemma-3-activation",
+        ),
         "",
     ),
     (
@@ -206,6 +219,21 @@ NOTES: tuple[Row, ...] = (
         "Within √d/10 the own output keeps 3λ/4 and no other reaches 3λ/4 − ln k: nothing flips.",
         (),
         "",
+    ),
+    (
+        "notes-setting",
+        "Part IV, data sets",
+        "k = 10, d = 3072, m = 5, n = 1000, η = 0.001, σ_w = σ_b = 10⁻⁵, 100 steps; CIFAR-10, first five "
+        "classes against last five.",
+        (),
+        DEFINITION + "the preset `paper` and the image task `cifar10`.",
+    ),
+    (
+        "notes-equivalent-weights",
+        "Part IV, symbols",
+        "A class's feature is its mean penultimate output, a sub-network's weight the mean over its neurons.",
+        (),
+        DEFINITION + "`equivalent_weights` and `cosines`.",
     ),
     (
         "notes-figure-2ab",

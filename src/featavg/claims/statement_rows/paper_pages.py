@@ -6,6 +6,21 @@ from featavg.claims.statement_rows.row import Row
 
 SUMMARY: tuple[Row, ...] = (
     (
+        "summary-key-results",
+        "Key results",
+        "Descent learns weighted averages; these are attacked along the negative average; feature-level "
+        "labels decouple, with optimal robustness; synthetic data, MNIST and CIFAR-10 agree.",
+        (
+            "theorem-1-averaging",
+            "theorem-1-non-robust",
+            "theorem-4-decoupling",
+            "connections-optimal-radius",
+            "figure-3-mnist",
+            "figure-3-cifar10",
+        ),
+        "",
+    ),
+    (
         "summary-mechanism-1",
         "Mechanism 1",
         "Descent turns each neuron into a weighted average of its class's features.",
@@ -75,6 +90,21 @@ SUMMARY: tuple[Row, ...] = (
         "First experiments, 3",
         "Matrices of cosines and curves of robust accuracy.",
         (),
+        "",
+    ),
+    (
+        "summary-tradeoffs",
+        "Design tradeoffs",
+        "Two layers allow proofs and may miss what real networks do; finer labels make robust and cost "
+        "labelling.",
+        ("question-depth-averages", "question-depth-fine", "audit-hidden-digit"),
+        "",
+    ),
+    (
+        "summary-question-orthogonal",
+        "Foundational learning, orthogonal clusters",
+        "If features are not orthogonal, what becomes of averaging?",
+        ("question-angle-equal", "question-angle-geometry"),
         "",
     ),
     (
@@ -168,6 +198,13 @@ ABSTRACT: tuple[Row, ...] = (
         "Abstract, first claim",
         "Descent relies on an average, or a certain combination, of the available features.",
         ("theorem-1-averaging",),
+        "",
+    ),
+    (
+        "abstract-proof",
+        "Abstract, proof",
+        "On clusters with orthogonal centres the weights of each hidden neuron become an average of them.",
+        ("theorem-1-averaging", "theorem-1-coefficients", "theorem-1-scale"),
         "",
     ),
     (

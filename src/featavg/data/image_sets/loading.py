@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +61,8 @@ def load_images(
         data_dir: the folder with published data sets; $FEATAVG_DATA or pooch's unless given.
         seed: of the split into training and test images where none is given.
 
-    >>> load_images("digits", groups="0,1,2,3,4/5,6,7,8,9")
+    >>> import featavg as fa
+    >>> fa.load_images("digits", groups="0,1,2,3,4/5,6,7,8,9")
     digits: 1258 training and 539 test images of 1 x 8 x 8, 10 fine classes in 2 coarse ones (...)
     """
     if str(source) in image_sets():
@@ -161,8 +163,8 @@ def _channel_first(pixels: ndarray) -> ndarray:
 
 
 def _folder(path: Path, groups: str | None, share: float, seed: int) -> ImageTask:
-    files = sorted(f for f in path.rglob("*") if f.suffix.lower() in PICTURES)
     depth = 1 if groups is not None else 2
+    files = sorted(f for f in _files(path, depth + 2) if f.suffix.lower() in PICTURES)
     where = "fine/picture.png" if groups is not None else "coarse/fine/picture.png"
     if not files or any(len(f.relative_to(path).parts) != depth + 1 for f in files):
         raise InputError(str(path), f"is not laid out as {where}", "sort the pictures into folders")
@@ -177,6 +179,14 @@ def _folder(path: Path, groups: str | None, share: float, seed: int) -> ImageTas
     train, test = split(Images(_pictures(files), fine), share, seed)
     names = tuple(folder.name for folder in folders)
     return ImageTask(path.name, train, test, coarse_of, names, coarse, flips=True)
+
+
+def _files(path: Path, depth: int) -> Iterator[Path]:
+    """All files down to `depth` names below: whoever gives the root of a disk is not walked through it."""
+    for folder, folders, names in os.walk(path):
+        yield from (Path(folder, name) for name in (*folders, *names))
+        if len(Path(folder).relative_to(path).parts) >= depth - 1:
+            folders.clear()
 
 
 def _pictures(files: list[Path]) -> ndarray:

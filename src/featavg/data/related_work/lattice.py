@@ -28,7 +28,8 @@ class Lattice:
         gap: |last coordinate|.
         seed: of the labels, half of them +1.
 
-    >>> task = Lattice(m=3, gap=0.05)
+    >>> import featavg as fa
+    >>> task = fa.Lattice(m=3, gap=0.05)
     >>> task.x.shape, int(task.y.sum()), task.balls_meet_the_cube(0.05)
     ((8, 4), 0, True)
     """

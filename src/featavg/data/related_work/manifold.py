@@ -25,7 +25,9 @@ from featavg.errors import InputError
 class OnSubspace:
     """The task: k clusters in r of d dimensions, |mu_j| = sqrt(d), noise inside the subspace.
 
-    >>> task = OnSubspace(k=4, d=1000, r=20)
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> task = fa.OnSubspace(k=4, d=1000, r=20)
     >>> data = task.draw(n=50, neurons=6, seed=0)
     >>> data.x.shape, bool(np.all(data.x[:, 20:] == 0)), bool(np.any(data.unit_weights[:, 20:] != 0))
     ((50, 26), True, True)

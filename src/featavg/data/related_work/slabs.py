@@ -36,7 +36,8 @@ class Slabs:
         noise: the share of points whose linear coordinates fall into the margin, without a label.
         rotate: turn the points by a random rotation, the same for every sample of one seed.
 
-    >>> task = lms(5, d=4)
+    >>> import featavg as fa
+    >>> task = fa.Slabs((1, 5, 5, 5))
     >>> task.blocks, task.simple, task.complex
     ((1, 5, 5, 5), [0], [1, 2, 3])
     """

@@ -1,5 +1,6 @@
 """What `featavg.experiments.audit` offers. Its files are known inside the folder only."""
 
+from featavg.experiments.audit.labels import audit_images as audit_images
 from featavg.experiments.audit.gain_study import compare_gains as compare_gains
 from featavg.experiments.audit.gain_study import feature_spaces as feature_spaces
 from featavg.experiments.audit.module_from_name import load_model as load_model

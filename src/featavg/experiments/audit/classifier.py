@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from featavg.errors import InputError
 from featavg.nets.torch.image_nets import Normalise
-from featavg.nets.torch.inference import unchanged
+from featavg.nets.torch.inference import check_readable, unchanged
 from featavg.nets.torch.outputs import Logits, kind_of, unwrapped
 from featavg.nets.torch.spy import device_of, watch
 from featavg.nets.two_layer import TwoLayer
@@ -76,6 +76,7 @@ def classifier(
     """Take a model in, look at it once, and refuse what cannot be audited in one sentence."""
     with torch.random.fork_rng(devices=[]):  # new layers draw weights before they get theirs
         module, exact = _module(model)
+    check_readable(module, "model")
     _check_precision(module)
     title = name or type(model).__name__
     first = torch.from_numpy(np.ascontiguousarray(x[:4])).to(device_of(module))
@@ -83,12 +84,14 @@ def classifier(
     with unchanged(module), torch.enable_grad():
         wrapped = torch_model(module, bounds, mean, std).shaped(x)
         _check_normalisation(module, wrapped)
-        prepared = ((first.to(like.dtype) - wrapped.mean) / wrapped.std).requires_grad_()
+        first = first.to(like.dtype).requires_grad_()
+        prepared = (first - wrapped.mean) / wrapped.std
         try:
             returned, seen = watch(module, prepared)
+            again, _ = watch(module, prepared)
         except InputError:
             raise
-        except Exception as error:  # whatever a stranger's code raises
+        except (Exception, SystemExit) as error:  # whatever a stranger's code raises
             raise InputError(
                 "model",
                 f"stopped on images of shape {tuple(x.shape[1:])} ({type(error).__name__}: {error})",
@@ -103,13 +106,42 @@ def classifier(
                 "has no gradient in its input",
                 "take torch.no_grad, .detach and .numpy out of its forward",
             )
-        _check_gradient(outputs, prepared)
+        _check_repeats(outputs, unwrapped(again, len(first)))
+        _check_gradient(outputs, first)
         kind = kind_of(outputs.detach(), seen.last)
+    _check_decisions(model, module, wrapped, x)
     if exact is None and kind == "logits":
-        exact = _two_layer(module, wrapped)
+        exact = _two_layer(module)
+    if exact is not None:
+        exact = _behind(wrapped, x.shape[1:], exact)
     return Classifier(
         title, module, Logits(module, kind), bounds, mean, std, exact, outputs.shape[1]
     )
+
+
+def _check_repeats(outputs: Tensor, again: Tensor) -> None:
+    """A decision that is drawn anew at every call has no radius."""
+    if not torch.allclose(outputs, again, rtol=1e-3, atol=1e-5):
+        problem = "answers the same images differently a second time, in evaluation mode too"
+        raise InputError("model", problem, "take dropout and other randomness out of its forward")
+
+
+def _check_decisions(model: Any, module: nn.Module, wrapped: TorchModel, x: ndarray) -> None:
+    """What was rebuilt from scikit-learn's weights must decide as its model says it does."""
+    if not hasattr(model, "predict"):
+        return
+    with torch.no_grad():
+        given = (torch.from_numpy(np.array(x[:200], dtype=float)) - wrapped.mean) / wrapped.std
+        outputs = module(given).numpy()
+    index = (outputs[:, 0] > 0).astype(int) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+    classes = np.asarray(getattr(model, "classes_", ()))
+    same = np.zeros(1)
+    if classes.ndim == 1 and len(classes) == max(2, outputs.shape[1]):
+        told = np.asarray(model.predict(given.numpy().reshape(len(given), -1)))
+        same = told == classes[index] if told.shape == index.shape else same
+    if np.mean(same) < 0.99:  # all but ties
+        problem = f"is a {type(model).__name__}, which does not decide by its largest output"
+        raise InputError("model", problem, "give a classifier with one output per class")
 
 
 def _check_gradient(outputs: Tensor, x: Tensor) -> None:
@@ -148,12 +180,28 @@ def _module(model: Any) -> tuple[nn.Module, TwoLayer | None]:
         weights, bias = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
         module = nn.Sequential(nn.Flatten(), _linear(weights, bias))
         return module, _linear_as_two_layer(weights, bias)
+    inner = getattr(model, "net", None)  # of a Trajectory, or of a network trained on images
+    if isinstance(inner, nn.Module | TwoLayer):
+        return _module(inner)
+    raise InputError("model", *_no_model(model))
+
+
+def _no_model(model: Any) -> tuple[str, str]:
+    """Why this is none, and what to give instead."""
+    kind = type(model).__name__
     if type(model).__module__.startswith("onnx"):
         remedy = "give the torch module that it was exported from"
-        raise InputError("model", "is an ONNX model, which has no gradients to audit", remedy)
-    raise InputError(
-        "model",
-        f"is a {type(model).__name__}",
+        return "is an ONNX model, which has no gradients to audit", remedy
+    if isinstance(model, type):
+        return f"is the class {model.__name__}", "give a network that it made"
+    if hasattr(model, "named_steps"):
+        return f"is a {kind}", "give its last step, and x as the steps before it make it"
+    if callable(model):
+        return f"is a {kind}", "call it in the forward of a torch.nn.Module, and give that"
+    if isinstance(model, dict):
+        return f"is a {kind}", "load it into its torch.nn.Module, and give that"
+    return (
+        f"is a {kind}",
         "give a torch.nn.Module, a fitted MLP or linear model of scikit-learn, or a TwoLayer",
     )
 
@@ -207,8 +255,8 @@ def _linear_as_two_layer(weights: ndarray, bias: ndarray) -> TwoLayer | None:
     return TwoLayer(both, np.append(bias, -bias).astype(float), np.hstack([eye, -eye]))
 
 
-def _two_layer(module: nn.Module, wrapped: TorchModel) -> TwoLayer | None:
-    """Linear, ReLU, linear in a Sequential, the normalisation folded into the first layer."""
+def _two_layer(module: nn.Module) -> TwoLayer | None:
+    """Linear, ReLU, linear in a Sequential."""
     parts = [p for p in module.modules() if not any(True for _ in p.children())]
     if not isinstance(module, nn.Sequential):
         return None
@@ -218,12 +266,17 @@ def _two_layer(module: nn.Module, wrapped: TorchModel) -> TwoLayer | None:
     first, last = parts[0], parts[2]
     assert isinstance(first, nn.Linear)
     assert isinstance(last, nn.Linear)
-    if first.out_features > WIDEST_EXACT or wrapped.mean.numel() != 1 or wrapped.std.numel() != 1:
+    if first.out_features > WIDEST_EXACT:
         return None
     w, b = _numpy(first.weight), _numpy(first.bias, first.out_features)
-    shift, scale = float(wrapped.mean), float(wrapped.std)
-    head, bias = _numpy(last.weight), _numpy(last.bias, last.out_features)
-    return _with_output_bias(w / scale, b - w.sum(axis=1) * shift / scale, head, bias)
+    return _with_output_bias(w, b, _numpy(last.weight), _numpy(last.bias, last.out_features))
+
+
+def _behind(wrapped: TorchModel, shape: tuple[int, ...], net: TwoLayer) -> TwoLayer:
+    """`net` with the normalisation before it folded into its first layer."""
+    mean, std = (_numpy(v.expand(shape)).reshape(-1) for v in (wrapped.mean, wrapped.std))
+    weights = net.weights / std
+    return TwoLayer(weights, net.biases - weights @ mean, net.head)
 
 
 def _numpy(tensor: Tensor | None, size: int = 0) -> ndarray:

@@ -88,7 +88,9 @@ def radii_figure(radii: DecisionRadii, twin: DecisionRadii | None) -> Figure:
     if twin is not None:
         networks.append(("twin with fine labels", "decoupled", twin))
     finite = np.concatenate([r.attack[np.isfinite(r.attack)] for _, _, r in networks])
-    grid = np.linspace(0.0, float(np.quantile(finite, 0.99)) or 1.0, 41)
+    # Where no attack flipped anything, the curve is a flat line over a unit of the radius.
+    longest = float(np.quantile(finite, 0.99)) if len(finite) else 0.0
+    grid = np.linspace(0.0, longest or 1.0, 41)
     lines = [_series(name, role, "solid", r.attack, grid) for name, role, r in networks]
     lines += [
         _series(f"{name}, certified", role, "dashed", r.certified, grid)

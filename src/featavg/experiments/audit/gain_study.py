@@ -180,14 +180,13 @@ def feature_spaces(
     """
     from featavg.data.image_sets.loading import load_images
     from featavg.training.torch.image_network import train_images
-    from featavg.training.torch.recipe import image_preset
+    from featavg.training.torch.recipe import image_preset, network_name
 
     digits, preset = load_images("digits"), image_preset("digits")
     spaces = [embed("pixels", digits)]
     for labels in ("coarse", "fine"):
         for seed in seeds:
-            mark = f"-seed{seed}" if seed else ""
-            kept_in = folder / f"digits-{labels}{mark}"
+            kept_in = folder / network_name("digits", labels, seed)
             part(progress, 0.0, 0.5)(0.0, f"digits, {labels} labels, seed {seed}")
             train_images(digits, labels, kept_in, recipe=replace(preset.recipe, seed=seed))
             spaces.append(embed(kept_in, digits))

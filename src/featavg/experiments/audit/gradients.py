@@ -80,7 +80,7 @@ def passes(
     weight: Tensor | None = None
     layers: list[int] | None = None
     with unchanged(module), torch.enable_grad():
-        wrapped = classifier.model(decision.groups, decision.readout.name, batch)
+        wrapped = classifier.model(decision.groups, decision.readout.name, batch).shaped(x)
         for start in range(0, len(x), batch):
             part = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
             part = part.to(wrapped.mean).requires_grad_()

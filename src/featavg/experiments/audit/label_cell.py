@@ -136,10 +136,11 @@ def trained_cell(
     from featavg.nets.torch.lipschitz import lipschitz, settle
     from featavg.training.torch.image_network import train_images
     from featavg.training.torch.module import train_module
+    from featavg.training.torch.recipe import network_name
 
     if cell.preset is not None:
-        mark = f"-seed{cell.seed}" if cell.seed else ""
-        path = None if folder is None else folder / f"{cell.preset}-{cell.labels}{mark}"
+        name = network_name(cell.preset, cell.labels, cell.seed)
+        path = None if folder is None else folder / name
         made = train_images(
             task, cell.labels, path, None, None, cell.recipe, progress, preset=cell.preset
         )

@@ -146,7 +146,10 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelTable(Result):
-    """The whole table."""
+    """The whole table.
+
+    Returned by `fa.label_table`, which has an example.
+    """
 
     rows: tuple[LabelRow, ...]
 
@@ -296,6 +299,8 @@ def label_table(
         trainings: names of `TRAININGS`.
         seeds: how many per data set, counted from 0; see `SEEDS`.
         folder: one small JSON file per cell.
+        data_dir: where data sets are.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # needs half a minute
     >>> small = {"networks": ["two-layer"], "trainings": ["cross-entropy"]}

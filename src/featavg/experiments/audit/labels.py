@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from featavg.data.images import check_bounds
+from featavg.data.image_sets.loading import load_images
+from featavg.data.images import check_bounds, partition
+from featavg.data.npz import read_npz
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.robustness.models.model import checked_bounds
+from featavg.storage.reading import is_file
 
 LEAST_PER_SUBCLASS = 20
 
@@ -75,13 +80,14 @@ def audit_data(
 ) -> AuditData:
     """Arrays as they are given, made one form: bytes become [0, 1], labels -1/+1 become 0/1."""
     x = np.asarray(x)
-    if x.ndim < 2 or len(x) == 0:
+    if x.ndim < 2 or x.size == 0:
         raise InputError("x", f"has shape {x.shape}", "give images, n x channels x height x width")
     if x.dtype == np.uint8:
         x = x.astype(np.float32) / np.float32(255.0)
     x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
     if bounds is not None:
-        check_bounds(x, *bounds)
+        checked_bounds(bounds)
+        check_bounds(x, *bounds, name="x")
     elif not np.all(np.isfinite(x)):
         raise InputError("x", "holds a NaN or an infinity", "give finite points")
     classes = _labels(coarse, "coarse", len(x))
@@ -95,6 +101,8 @@ def audit_data(
 
 def _labels(given: ndarray, name: str, n: int) -> Int[ndarray, " n"]:
     labels = np.asarray(given)
+    if labels.dtype.kind == "f" and np.all(np.abs(labels) < 2**53):
+        labels = labels.astype(int) if np.all(labels == np.rint(labels)) else labels
     whole = labels.dtype.kind in "iub" and labels.shape == (n,)
     if not whole:
         shape = f"has shape {labels.shape} and type {labels.dtype}"
@@ -144,3 +152,54 @@ def balanced(labels: Int[ndarray, " n"], count: int, seed: int) -> Int[ndarray, 
         members = order[labels[order] == label]
         rank[members] = np.arange(len(members))
     return np.sort(order[np.argsort(rank[order], kind="stable")][:count])
+
+
+@dataclass(frozen=True, eq=False)
+class AuditImages:
+    """Arguments of `audit` by the names they have there.
+
+    Attributes:
+        x: images, or points.
+        coarse: the class of each.
+        fine: the sub-class of each; None where it is not known.
+        names: of the sub-classes; None where they have none.
+    """
+
+    x: ndarray
+    coarse: ndarray
+    fine: ndarray | None
+    names: tuple[str, ...] | None
+
+
+def audit_images(
+    source: str, groups: str | None = None, data_dir: Path | None = None
+) -> AuditImages:
+    """Test images of what `load_images` knows; of an npz file with `x`, every image in it.
+
+    Who gives `x` gives images to audit, and nobody else knows which ones the network was trained on.
+
+    Args:
+        groups: a partition of the sub-classes into classes, instead of the data's own.
+    """
+    path = Path(source)
+    if path.suffix == ".npz" and is_file(path):
+        arrays = read_npz(path, "x=..., coarse=..., fine=...")
+        if "x" in arrays and "images" not in arrays:
+            return _given(path, arrays, groups)
+    task = load_images(source, groups, data_dir)
+    coarse = task.targets(task.test, "coarse")
+    return AuditImages(task.test.pixels, coarse, task.test.fine, task.fine_names)
+
+
+def _given(path: Path, arrays: dict[str, ndarray], groups: str | None) -> AuditImages:
+    x, coarse, fine = arrays["x"], arrays.get("coarse"), arrays.get("fine")
+    if x.ndim == 3:
+        x = x[:, None]  # grey images
+    if groups is not None:
+        if fine is None:
+            raise InputError("groups", f"divide sub-classes that {path} has not", "add fine to it")
+        sub = _labels(fine, "fine", len(x) if x.ndim else 0)
+        coarse = partition(groups, int(sub.max()) + 1)[sub]
+    if coarse is None:
+        raise InputError("data", f"({path}) has no 'coarse'", "add it, or fine and --groups")
+    return AuditImages(x, coarse, fine, None)

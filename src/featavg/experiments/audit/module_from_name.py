@@ -13,6 +13,8 @@ from featavg.errors import InputError
 from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
 
+PARALLEL = "module."  # DataParallel puts it before every name
+
 
 def load_model(source: str, weights: Path | None = None, argument: str = "model") -> nn.Module:
     """A network for an audit.
@@ -26,6 +28,9 @@ def load_model(source: str, weights: Path | None = None, argument: str = "model"
         argument: what to call it in an error.
     """
     path = Path(source)
+    if weights is not None and (is_folder(path) or is_file(path)):
+        problem = f"is given for {source}, which has its own"
+        raise InputError("weights", problem, "leave it out, or name MODULE:FACTORY")
     if is_folder(path):
         from featavg.training.torch.image_network import load_trained
 
@@ -57,14 +62,14 @@ def _made(module_name: str, factory: str, argument: str) -> nn.Module:
             f"{module_name}:{factory} cannot be imported ({error})",
             "name a function in a module",
         ) from error
-    except Exception as error:  # whatever the user's code raises on import
+    except (Exception, SystemExit) as error:  # whatever the user's code raises on import
         problem = f"{module_name} stopped while it was imported ({type(error).__name__}: {error})"
         raise InputError(argument, problem, "repair it") from error
     finally:
         sys.path.remove("")
     try:
         module = found() if callable(found) and not isinstance(found, nn.Module) else found
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         problem = f"{module_name}:{factory} stopped ({type(error).__name__}: {error})"
         raise InputError(argument, problem, "give a function that needs no arguments") from error
     if not isinstance(module, nn.Module):
@@ -75,7 +80,10 @@ def _made(module_name: str, factory: str, argument: str) -> nn.Module:
 
 def _fill(module: nn.Module, weights: Path) -> None:
     try:
-        module.load_state_dict(read_tensors(weights))
+        tensors = read_tensors(weights)
+        if all(name.startswith(PARALLEL) for name in tensors):
+            tensors = {name.removeprefix(PARALLEL): value for name, value in tensors.items()}
+        module.load_state_dict(tensors)
     except RuntimeError as error:
         problem = "hold the weights of another network"
         raise InputError("weights", f"({weights}) {problem}", "check the factory") from error

@@ -65,6 +65,8 @@ class Rehead:
         groups: the class of each output.
         gain: of the boundary in feature space, measured.
         lost: sub-classes that the head never decides for.
+
+    Returned by `fa.rehead`, which has an example.
     """
 
     module: Reheaded
@@ -111,6 +113,10 @@ def rehead(
         model, bounds, mean, std: as in `audit`.
         x: training images.
         fine: their sub-classes, given or discovered.
+        coarse: the class of each image.
+        recipe: of the head.
+        seed: of its initial weights.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> import torch
@@ -143,7 +149,7 @@ def frozen_features(
     groups = None if subject.outputs == 1 else np.arange(subject.outputs)
     rows = []
     with unchanged(subject.module), torch.no_grad():
-        wrapped = subject.model(groups, "max")
+        wrapped = subject.model(groups, "max").shaped(x)
         for start in range(0, len(x), batch):
             part_x = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
             _, seen = watch(subject.module, (part_x.to(wrapped.mean) - wrapped.mean) / wrapped.std)
@@ -174,6 +180,9 @@ def discover_labels(
     Args:
         model, mean, std: as in `audit`.
         clusters: per class; clusters that are too small to be measured are merged.
+        task: its images; its own fine labels are not looked at.
+        seed: of the clustering.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> import torch
@@ -226,6 +235,12 @@ def retrain(
         task: images with sub-classes, perhaps discovered ones.
         objective: what to make small instead of cross-entropy alone, to control the gradient:
             `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
+        labels: "fine" or "coarse".
+        recipe: epochs, batches and steps; `ImageRecipe()` unless given.
+        mean: what to subtract from pixels.
+        std: what to divide them by.
+        seed: of initial weights and batches.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> import torch

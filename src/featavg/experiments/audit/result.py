@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from featavg.figures.figure import Figure
 from featavg.figures.result import Result
 from featavg.measures.accuracy import Accuracy
 from featavg.measures.collapse import SubclassCollapse
+from featavg.notebook import table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +52,8 @@ class Audit(Result):
         twin: the audit of a twin with fine labels, if one was given.
         seconds: what it took.
         images: which of the given images were audited.
+
+    Returned by `fa.audit`, which has an example.
     """
 
     about: Mapping[str, Any]
@@ -200,6 +205,16 @@ class Audit(Result):
             f"against {self.shared_gradient:.2f}; accuracy {self.twin.accuracy} against {self.accuracy}."
         )
 
+    def _repr_html_(self) -> str:
+        rows = dict(self.rows())
+        if self.twin is not None:
+            rows["twin"] = self.comparison()
+        title = f"Audit of {self.about['model']} on {self.about['images']} images"
+        told = "".join(f"<li>{_with_code(line)}</li>" for line in self.remedies)
+        return (
+            f"{table(title, rows)}{self.figure()._repr_html_()}<ul>{told}</ul><p>{escape(RULE)}</p>"
+        )
+
     def summary(self) -> str:
         """The findings as text."""
         lines = [f"Audit of {self.about['model']} on {self.about['images']} images"]
@@ -208,6 +223,10 @@ class Audit(Result):
             lines.append(f"  {'twin':18} {self.comparison()}")
         lines += [f"  - {line}" for line in self.remedies]
         return "\n".join([*lines, f"  {RULE}"])
+
+
+def _with_code(line: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
 
 
 def _number(radius: float) -> str:

@@ -88,34 +88,90 @@ def audit(
         folder: where finished parts are kept, so that a killed audit goes on.
         embedding: one row per image, in which sub-classes are discovered instead of the features of
             the model; those of another network often tell them apart better.
+        name: of the model, for titles.
+        seed: of samples, permutations and attacks.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=200)
     >>> net = fa.feature_averaging(task)
     >>> points = task.sample(200, seed=0)
     >>> x = points.coordinates(net.dimension)
-    >>> report = audit(net, x, points.y, points.clusters, bounds=None, radii=20)
+    >>> report = fa.audit(net, x, points.y, points.clusters, bounds=None, radii=20)
     >>> report.verdict.value, round(report.shared_gradient, 1)
     ('averages', 1.0)
     """
     started = perf_counter()
     if images < 1 or radii < 1 or gradients < 1:
         raise InputError("images", "radii or gradients are below 1", "give at least one of each")
+    for known, value in (("clusters", clusters), ("embedding", embedding)):
+        if fine is not None and value is not None:
+            raise InputError(known, "is for discovery, and fine labels are given", "leave one out")
     data = audit_data(x, coarse, fine, bounds).sample(images, seed)
     subject = classifier(model, data.x, bounds, mean, std, name)
+    other = None if twin is None else _twin(twin, data, bounds, mean, std, readout)
     _log.info("audits %s on %d images of shape %s", subject.name, len(data.x), data.x.shape[1:])
+    kept = None if folder is None else Path(folder)
+    rows = data.rows_of(embedding, len(x))
+    asked = (readout, layer, radii, gradients, seed, kept)
+    share = 1.0 if other is None else 0.6
+    discovery, data, result = _audited(
+        subject, data, *asked, part(progress, 0.0, share), clusters, rows
+    )
+    second = None
+    if other is not None:
+        begun = perf_counter()
+        _, _, beside = _audited(other, data, *asked, part(progress, share, 1.0))
+        lasted = perf_counter() - begun
+        second = _finished(beside, other, data, None, None, names, seed, lasted)
+    seconds = perf_counter() - started
+    _log.info("audited %s in %.1f s", subject.name, seconds)
+    return _finished(result, subject, data, discovery, second, names, seed, seconds)
+
+
+def _twin(
+    twin: Any,
+    data: AuditData,
+    bounds: tuple[float, float] | None,
+    mean: Any,
+    std: Any,
+    readout: str,
+) -> Classifier:
+    """Taken in before the long work begins, so that a twin of another task is told at once."""
+    try:
+        other = classifier(twin, data.x, bounds, mean, std, "twin")
+        if data.fine is not None:
+            _decision(other, data, readout)
+    except InputError as error:
+        if error.argument not in ("model", "module"):
+            raise
+        raise InputError("twin", error.problem, error.remedy) from error
+    return other
+
+
+def _audited(
+    subject: Classifier,
+    data: AuditData,
+    readout: str,
+    layer: str,
+    radii: int,
+    gradients: int,
+    seed: int,
+    folder: Path | None,
+    progress: Progress,
+    clusters: int | None = None,
+    embedding: ndarray | None = None,
+) -> tuple[Discovery | None, AuditData, dict[str, Any]]:
+    """One network: the sub-classes that were discovered, the data with them, and what was measured."""
     with unchanged(subject.module):
         decision = _decision(subject, data, readout)
-        label = data.coarse
-        seen = passes(subject, decision, data.x, label, progress=part(progress, 0.0, 0.15))
+        seen = passes(subject, decision, data.x, data.coarse, progress=part(progress, 0.0, 0.15))
         check_layer(layer, seen.gradients)
         discovery = None
         if data.fine is None:
-            discovery = _discovered(seen, data, clusters, seed, data.rows_of(embedding, len(x)))
+            discovery = _discovered(seen, data, clusters, seed, embedding)
             data = data.with_fine(discovery.labels)
             _log.info("found %d sub-classes in %s", discovery.labels.max() + 1, discovery.where)
-        assert data.fine is not None
-        assert data.groups is not None
         result = _examined(
             subject,
             data,
@@ -126,35 +182,10 @@ def audit(
             radii,
             gradients,
             seed,
-            None if folder is None else Path(folder),
-            part(progress, 0.15, 0.6 if twin is not None else 1.0),
-        )
-    second = None
-    if twin is not None:
-        second = audit(
-            twin,
-            data.x,
-            data.coarse,
-            data.fine,
-            bounds,
-            mean,
-            std,
-            readout,
-            None,
-            layer,
-            images,
-            radii,
-            gradients,
-            None,
-            names,
-            "twin",
             folder,
-            seed,
-            part(progress, 0.6, 1.0),
+            part(progress, 0.15, 1.0),
         )
-    seconds = perf_counter() - started
-    _log.info("audited %s in %.1f s", subject.name, seconds)
-    return _finished(result, subject, data, discovery, second, names, seed, seconds)
+    return discovery, data, result
 
 
 def shared_gradients(
@@ -225,6 +256,7 @@ def _examined(
     assert groups is not None
     margins = decision.margins(seen.outputs, data.coarse)
     right = np.flatnonzero(margins > 0)
+    _check_decided(right, len(fine), fine, groups)
     layers = by_layer(seen.gradients, right, fine, groups, seed)
     read_at = reported(layers, layer)
     decided = decision.scores(seen.outputs).argmax(axis=1)
@@ -265,6 +297,16 @@ def _examined(
         "judgement": judge(read_at, discovery, accuracy, chance),
         "readout": decision.readout.name,
     }
+
+
+def _check_decided(right: ndarray, n: int, fine: ndarray, groups: ndarray) -> None:
+    """A network that names one class for nearly everything has no two sub-classes to compare."""
+    enough = np.bincount(fine[right], minlength=len(groups)) > 1
+    if not np.any(np.bincount(groups[enough]) > 1):
+        problem = (
+            f"decides {len(right)} of {n} images rightly, too few of two sub-classes of a class"
+        )
+        raise InputError("model", problem, "check the order of the classes, mean and std")
 
 
 def _kept_gain(

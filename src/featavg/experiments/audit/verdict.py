@@ -66,7 +66,7 @@ def judge(
         return Judgement(
             AuditVerdict.CANNOT_TELL,
             f"The network decides hardly better than by always naming one class (accuracy {accuracy}, "
-            f"against {chance:.2%}): check the labels, `mean` and `std`.",
+            f"against {chance:.2%}): check the order of the classes, `mean` and `std`.",
         )
     if layer is None:
         return Judgement(

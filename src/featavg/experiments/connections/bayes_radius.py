@@ -47,6 +47,8 @@ class OptimalRadius(Result):
         task: the clusters.
         radii: of each classifier (`CLASSIFIER_ROLES`) on mu_j + xi, every j; never rounded up.
         bayes: certified radii of the Bayes rule on fresh points.
+
+    Returned by `fa.optimal_radius`, which has an example.
     """
 
     task: MultiCluster

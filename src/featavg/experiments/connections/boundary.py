@@ -33,6 +33,8 @@ class BoundaryPicture(Result):
         radius: the exact radius of each at mu_1, in units of sqrt(d), by name.
         theory: what it should be.
         directions: how many directions the boundaries of f_FA and f_FD have in the plane.
+
+    Returned by `fa.boundary_picture`, which has an example.
     """
 
     task: MultiCluster

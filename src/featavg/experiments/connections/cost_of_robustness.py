@@ -41,6 +41,8 @@ class Expressivity(Result):
             classifier robust at eps >= gap must do; a row for each seed.
         clusters: numbers of clusters on which networks were trained with `POINTS_PER_CLUSTER` each.
         coarse, fine: median exact radii of those, in units of sqrt(d/k) and of sqrt(d/2).
+
+    Returned by `fa.expressivity`, which has an example.
     """
 
     m: int

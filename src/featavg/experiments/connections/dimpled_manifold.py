@@ -81,6 +81,8 @@ class OffManifold(Result):
         task: clusters on a random subspace.
         sizes: of the initial weights; the first is the paper's, the last the talks' 1/sqrt(d).
         runs: the networks of each (labels, size), one for each seed.
+
+    Returned by `fa.off_manifold`, which has an example.
     """
 
     task: OnSubspace

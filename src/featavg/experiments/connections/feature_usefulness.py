@@ -44,6 +44,8 @@ class UsefulFeatures(Result):
         learnt: the same features as trained networks have them, an entry for each seed.
         left: the mean share of <w, x> that is left at `SHARE` sqrt(d) on the points that carry the
             learnt feature, by "single" and "average", an entry for each seed.
+
+    Returned by `fa.useful_features`, which has an example.
     """
 
     task: MultiCluster

@@ -62,6 +62,8 @@ class HintedMargin(Result):
         points: the task, with its hint.
         hinted, free: a network for each seed, trained with and without the hint.
         line, best: the best normalised margin of a line, and of any network.
+
+    Returned by `fa.hinted_margin`, which has an example.
     """
 
     points: HintedPoints
@@ -147,7 +149,8 @@ def hinted_margin(
         seeds: of the initial weights.
         progress: called with the share done and a note.
 
-    >>> result = hinted_margin()
+    >>> import featavg as fa
+    >>> result = fa.hinted_margin()
     >>> result.line.lower < result.margins[0] * 1.1 < result.best.lower
     True
     """

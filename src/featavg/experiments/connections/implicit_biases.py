@@ -32,6 +32,8 @@ class ImplicitBias(Result):
         loss: the training loss of the averaged network.
         coarse_rank, fine_rank: (sum s^2)^2 / sum s^4 over the singular values s of the weights.
         k: clusters.
+
+    Returned by `fa.implicit_bias`, which has an example.
     """
 
     steps: Int[ndarray, " t"]

@@ -38,6 +38,8 @@ class PairedPictures(Result):
     """Areas under the ROC curve, a row for each seed: as it is, digits and vehicles shuffled.
 
     `network` is "convolutional" (a narrow ResNet-18) or "dense"; `accuracy` is of the test pictures.
+
+    Returned by `fa.paired_pictures`, which has an example.
     """
 
     seeds: tuple[int, ...]

@@ -44,6 +44,8 @@ class PowerReluDescent(Result):
         accuracy: on fresh points.
         radii: the l2 radii that attacks find on fresh points, |mu| = 1.
         normalised: whether activations are divided by |w|^(p-1).
+
+    Returned by `fa.power_relu_descent`, which has an example.
     """
 
     p: float
@@ -141,7 +143,8 @@ def power_relu_descent(
         seed: of data and start.
         progress: called with the share done and a note.
 
-    >>> run = power_relu_descent(n=200, d=50, k=4, positive=2, width=20, scale=1e-2, iterations=300)
+    >>> import featavg as fa
+    >>> run = fa.power_relu_descent(n=200, d=50, k=4, positive=2, width=20, scale=1e-2, iterations=300)
     >>> bool(run.loss[-1] < run.loss[0])
     True
     """

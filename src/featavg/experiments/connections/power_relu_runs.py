@@ -42,6 +42,8 @@ class PowerReluRun(Result):
         p: the power of its activation.
         seed: of data and start.
         test: how many fresh points radii are measured on.
+
+    Returned by `fa.power_relu_run`, which has an example.
     """
 
     task: MultiCluster
@@ -185,7 +187,8 @@ def power_relu_run(
         test: fresh points whose radii are measured.
         progress: called with the share done and a note.
 
-    >>> run = power_relu_run(p=3.0, k=4, n=40, width=30, time=2000.0)
+    >>> import featavg as fa
+    >>> run = fa.power_relu_run(p=3.0, k=4, n=40, width=30, time=2000.0)
     >>> run.feature_cosine > 0.9 > run.average_cosine
     True
     """

@@ -75,6 +75,8 @@ class PowerReluImages(Result):
         accuracy: on all test images, by power and seed.
         radii: by norm, power and seed, of each attacked image; 0 where the image is misclassified.
             Upper bounds: what the attack found.
+
+    Returned by `fa.power_relu_images`, which has an example.
     """
 
     data: str

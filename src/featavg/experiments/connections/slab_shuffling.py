@@ -34,6 +34,8 @@ class SlabReliance(Result):
         aucs: areas under the ROC curve on fresh points: as they are, with the simplest coordinates
             shuffled, with all others shuffled.
         accuracy, train_accuracy: on fresh and on training points.
+
+    Returned by `fa.slab_reliance`, which has an example.
     """
 
     task: str
@@ -118,7 +120,8 @@ def slab_reliance(
         seeds: one network each.
         progress: called with the share done and a note.
 
-    >>> slab_reliance("lms-5", d=5, n=600, widths=(8,), steps=300).mean.shape
+    >>> import featavg as fa
+    >>> fa.slab_reliance("lms-5", d=5, n=600, widths=(8,), steps=300).mean.shape
     (3,)
     """
     if not seeds:

@@ -27,6 +27,8 @@ class AttackComparison(Result):
         others: radii of each opponent.
         gradients: per point, really spent, by attack.
         apgd_radii, apgd_accuracy: where APGD was run, and the share of points that stay right.
+
+    Returned by `fa.compare_attacks`, which has an example.
     """
 
     network: str

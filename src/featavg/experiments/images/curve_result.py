@@ -38,7 +38,10 @@ STYLES: dict[str, Any] = {"coarse": "solid", "fine, max": "dashed", "fine, sum":
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageCurves(Result):
-    """Robust accuracy of networks with coarse and with fine labels on one data set."""
+    """Robust accuracy of networks with coarse and with fine labels on one data set.
+
+    Returned by `fa.image_curve`, which has an example.
+    """
 
     data: str
     curves: tuple[DecisionCurve, ...]

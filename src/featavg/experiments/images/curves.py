@@ -244,6 +244,9 @@ def image_curve(
     Args:
         nets: by labels, "coarse" and "fine"; one of them may be missing.
         folder: where each finished part is kept, so that a killed run goes on.
+        task: whose test images are attacked.
+        settings: radii, norms, read-outs, images and attacks; see `CurveSettings`.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> task = fa.load_images("digits")

@@ -33,6 +33,8 @@ class FeatureSet:
     Attributes:
         groups: the coarse class of each fine one.
         source: which network and data they come from.
+
+    Returned by `fa.embed`, which has an example.
     """
 
     train: Float[ndarray, "n N"]
@@ -106,8 +108,8 @@ def embed(
         folder: keep the features there, and take them from there if they are the same.
         train: at most so many training images, the first ones.
 
-    >>> from featavg.data.image_sets.loading import load_images
-    >>> embed("pixels", load_images("digits"))
+    >>> import featavg as fa
+    >>> fa.embed("pixels", fa.load_images("digits"))
     pixels of digits: 64 features of 1258 training and 539 test images, 10 fine classes
     """
     if isinstance(source, str) and source == "pixels":

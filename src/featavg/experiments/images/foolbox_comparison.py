@@ -56,6 +56,8 @@ def compare_attacks(
         ours: `Strongest()` unless given.
         network: what this is, for titles.
         foolbox: what `foolbox_radii` found on the same points, if that is known already.
+        seed: of random starts.
+        progress: called with the share done and a note.
 
     >>> import numpy as np
     >>> import featavg as fa  # long

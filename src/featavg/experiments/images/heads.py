@@ -47,6 +47,8 @@ class HeadStudy(Result):
         index: averaging index; `null` is that of random directions.
         dead, lost: dead neurons and lost classes, for each seed.
         nets: the heads themselves.
+
+    Returned by `fa.study_heads`, which has an example.
     """
 
     labels: str
@@ -119,10 +121,16 @@ def study_heads(
 ) -> HeadStudy:
     """Train a head with each seed and measure what it points at.
 
-    >>> from featavg.data.image_sets.loading import load_images
-    >>> from featavg.experiments.images.features import embed
-    >>> digits = embed("pixels", load_images("digits"))
-    >>> print(study_heads(digits, "coarse", seeds=(0,)))
+    Args:
+        features: of `embed`.
+        labels: "coarse" or "fine".
+        seeds: of the heads' initial weights.
+        recipe: neurons, steps, step size and start; `HeadRecipe()` unless given.
+        progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> digits = fa.embed("pixels", fa.load_images("digits"))
+    >>> print(fa.study_heads(digits, "coarse", seeds=(0,)))
     1 heads with coarse labels on pixels of digits: accuracy ...
     """
     if len(seeds) == 0:
@@ -166,6 +174,8 @@ class HeadRadii(Result):
     Attributes:
         length: the unit, see `FeatureSet.length`.
         radii: of each point, in raw coordinates.
+
+    Returned by `fa.head_radii`, which has an example.
     """
 
     readout: str
@@ -232,6 +242,15 @@ def head_radii(
     """Exact l2 radii in feature space, in units of the mean length of a feature vector.
 
     The unit makes networks comparable: penultimate activations have no scale of their own.
+
+    Args:
+        net: a head on these features.
+        features: whose test points are measured.
+        readout: how outputs of fine classes become a class.
+        points: test points, drawn at random.
+        seed: of the draw.
+        nodes: at most so many in the search for each point; then a bracket is left.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> digits = fa.embed("pixels", fa.load_images("digits"))

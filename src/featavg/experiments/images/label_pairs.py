@@ -50,22 +50,21 @@ def train_pair(
 ) -> LabelPair:
     """Train both networks of a preset and attack them; what is finished is kept in `folder`."""
     from featavg.training.torch.image_network import train_images
-    from featavg.training.torch.recipe import image_preset
+    from featavg.training.torch.recipe import image_preset, network_name
 
     recipe = replace(image_preset(preset).recipe, seed=seed)
-    mark = f"-seed{seed}" if seed else ""
     networks = {
         labels: train_images(
             task,
             labels,
-            folder / f"{preset}-{labels}{mark}",
+            folder / network_name(preset, labels, seed),
             recipe=recipe,
             preset=preset,
             progress=part(progress, 0.3 * i, 0.3 * (i + 1)),
         )
         for i, labels in enumerate(("coarse", "fine"))
     }
-    kept = folder / f"{preset}-curves{mark}"
+    kept = folder / network_name(preset, "curves", seed)
     curves = image_curve(networks, task, settings, kept, part(progress, 0.6, 0.95))
     part(progress, 0.95, 1.0)(0.0, "where own-loss PGD ends")
     ends = pgd_ends(networks["fine"].net, task, settings)

@@ -42,6 +42,8 @@ class SuperclassStudy(Result):
         lost_classes: of both heads, for each seed.
         neurons: of each head.
         radii: the attacked radius of each image, by decision and seed, to four digits.
+
+    Returned by `fa.study_superclasses`, which has an example.
     """
 
     source: str
@@ -104,6 +106,10 @@ def study_superclasses(
     Args:
         h: neurons per fine class; a coarse class has those of all its fine ones together.
         points: test points attacked.
+        features: of `embed`.
+        seeds: of the heads' initial weights.
+        budget: gradients per point of each attack.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> digits = fa.embed("pixels", fa.load_images("digits"), train=200)

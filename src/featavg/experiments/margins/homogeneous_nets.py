@@ -187,7 +187,8 @@ def homogeneous_flow(
         target: log of the mean loss at which to end.
         progress: called with the share done and a note.
 
-    >>> homogeneous_flow(2, target=-50.0).fall
+    >>> import featavg as fa
+    >>> fa.homogeneous_flow(2, target=-50.0).fall
     0.0
     """
     pairs = [class_data(seed) for seed in seeds]

@@ -40,6 +40,8 @@ class KKTRadius(Result):
         universal: the shortest z = eta sum_j y_j mu_j that flips 99% of fresh points, over
             sqrt(d / (c^2 k)) with c = 1/2, the share of the smaller class.
         accuracy: on the same fresh points as they are. Without it a short radius would mean nothing.
+
+    Returned by `fa.kkt_radius`, which has an example.
     """
 
     layers: str

@@ -37,6 +37,8 @@ class LinearDrift(Result):
         clock: where the directions were looked at.
         angles: to the SVM direction in radians, a row for each data set.
         svm: the exact answers, with their duality gaps.
+
+    Returned by `fa.linear_drift` and `fa.linear_limits`, which have examples.
     """
 
     kind: str
@@ -105,8 +107,10 @@ def linear_drift(
         y: their labels, -1 or +1.
         log_times: log t at which to look.
 
-    >>> x, y = labelled_points(0)
-    >>> bool(linear_drift(x, y, (10.0, 1000.0)).angles[0, -1] < 0.01)
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> x, y = np.array([[2.0, 1.0], [1.0, 3.0], [-1.0, -2.0]]), np.array([1, 1, -1])
+    >>> bool(fa.linear_drift(x, y, (10.0, 1000.0)).angles[0, -1] < 0.01)
     True
     """
     svm = checked_max_margin(x, y)
@@ -118,10 +122,11 @@ def linear_drift(
 def linear_limits(
     kind: str = "flow", *, seeds: Sequence[int] = (0,), progress: Progress = silent
 ) -> LinearDrift:
-    """The same on Gaussian clouds (Soudry et al. 2017), or along a vanishing penalty (Rosset 2004).
+    """How linear classifiers of Gaussian clouds turn to the max-margin direction.
 
     Args:
-        kind: "flow" or "path".
+        kind: "flow", gradient flow in time (Soudry et al. 2017), or "path", minimisers under a
+            vanishing penalty (Rosset et al. 2004).
         seeds: of the clouds.
         progress: called with the share done and a note.
 

@@ -100,7 +100,10 @@ class MarginRow:
 
 @dataclass(frozen=True, repr=False)
 class MarginTable(Result):
-    """The rows that a run has reached, and the way there (an entry for some passes)."""
+    """The rows that a run has reached, and the way there (an entry for some passes).
+
+    Returned by `fa.margin_table`, which has an example.
+    """
 
     data: str
     rows: tuple[MarginRow, ...]

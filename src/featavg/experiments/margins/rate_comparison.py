@@ -29,6 +29,8 @@ class RateComparison(Result):
         constant, loss_based: log10 of the loss.
         attempts: passes that the loss-based rule made, undone ones included.
         constant_margins, loss_based_margins: the normalized margin after the same passes.
+
+    Returned by `fa.compare_rates`, which has an example.
     """
 
     data: str

@@ -50,6 +50,7 @@ from featavg.experiments.paper.theorem_runs import theorem_run as theorem_run
 from featavg.experiments.paper.theorem_sweeps import TheoremSweep as TheoremSweep
 from featavg.experiments.paper.theorem_sweeps import relative_deviation as relative_deviation
 from featavg.experiments.paper.theorem_sweeps import clusters_of_tier as clusters_of_tier
+from featavg.experiments.paper.theorem_sweeps import largest_dimension as largest_dimension
 from featavg.experiments.paper.theorem_sweeps import theorem_sweep as theorem_sweep
 from featavg.experiments.paper.unequal_sizes import UnequalClusters as UnequalClusters
 from featavg.experiments.paper.unequal_sizes import unequal_clusters as unequal_clusters

@@ -47,7 +47,10 @@ def exact_clean_error(task: MultiCluster) -> float:
 
 @dataclass(frozen=True, repr=False)
 class CleanError(Result):
-    """Exact and measured error of f_FA against d, k = 10; `points` fresh points for each d."""
+    """Exact and measured error of f_FA against d, k = 10; `points` fresh points for each d.
+
+    Returned by `fa.clean_error`, which has an example.
+    """
 
     dimensions: tuple[int, ...]
     exact: tuple[float, ...]
@@ -98,6 +101,10 @@ def clean_error(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> CleanError:
     """Exact and measured clean error of the feature-averaging network against d.
+
+    Args:
+        seeds: of the fresh points.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.clean_error(seeds=(0,))

@@ -43,6 +43,8 @@ class DeadNeurons(Result):
         spread: standard deviation of `dead` if that is the law.
         final_cosines: with the own feature after training, of those that started off, n = sizes[0].
         live_cosines: of the other neurons of the same networks whose cluster was drawn at all.
+
+    Returned by `fa.dead_neurons_study`, which has an example.
     """
 
     sizes: tuple[int, ...]
@@ -91,6 +93,10 @@ class DeadNeurons(Result):
 
 def dead_neurons_study(first_seed: int = 0, progress: Progress = silent) -> DeadNeurons:
     """Count dead neurons over `DRAWS` draws for each n, and train some of the smallest ones.
+
+    Args:
+        first_seed: another one gives `DRAWS` other draws.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.dead_neurons_study()

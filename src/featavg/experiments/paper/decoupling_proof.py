@@ -70,6 +70,8 @@ class DecouplingLemmas(Result):
     Attributes:
         clusters: k of each row.
         runs: a row for each k, a run for each seed.
+
+    Returned by `fa.decoupling_lemmas`, which has an example.
     """
 
     clusters: tuple[int, ...]
@@ -148,6 +150,11 @@ def decoupling_lemmas(
     seeds: tuple[int, ...] = (0, 1), clusters: tuple[int, ...] = (2, 3), progress: Progress = silent
 ) -> DecouplingLemmas:
     """Runs with cluster labels at d = 100 k^10, n = k^7, and what the lemmas allow.
+
+    Args:
+        seeds: one network and one sample for each.
+        clusters: values of k.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.decoupling_lemmas(seeds=(0,), clusters=(2,))

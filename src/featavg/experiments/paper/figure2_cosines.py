@@ -130,7 +130,12 @@ class CosineMatrices(Result):
 def cosine_matrices(labels: str, seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) -> CosineMatrices:
     """Train at the paper's setting with `labels`, one network for each seed, and measure.
 
-    >>> cosine_matrices("fine", (0,)).diagonal.round(1).min()
+    Args:
+        labels: "coarse" or "fine".
+        seeds: one network and one sample for each.
+
+    >>> import featavg as fa
+    >>> fa.cosine_matrices("fine", (0,)).diagonal.round(1).min()
     np.float64(1.0)
     """
     task = MultiCluster(k=K, d=D)

@@ -71,6 +71,8 @@ class RobustCurves(Result):
         averaged: of the binary network.
         largest, added, probability: of the grouped one under max, sum, probability.
         pgd_averaged, pgd_decoupled: robust accuracy under PGD-40 at the radii `AT`.
+
+    Returned by `fa.robust_curves`, which has an example.
     """
 
     averaged: Radii
@@ -135,6 +137,10 @@ def robust_curves(
 ) -> RobustCurves:
     """Figure 3, left: both networks at the paper's setting, exact radii and PGD-40.
 
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
+
     >>> import featavg as fa  # long
     >>> fa.robust_curves(seeds=(0,))
     Median l2 radii at the paper's setting: averaged ...
@@ -164,6 +170,8 @@ class ReadoutComparison(Result):
     Attributes:
         exact: the radii of each row of `READOUT_ROWS`.
         pgd: robust accuracy under PGD-40 at the radii `AT`.
+
+    Returned by `fa.compare_readouts`, which has an example.
     """
 
     exact: Mapping[str, Radii]
@@ -222,6 +230,10 @@ def compare_readouts(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> ReadoutComparison:
     """The same networks under their read-outs: exact medians against PGD-40's.
+
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.compare_readouts(seeds=(0,))

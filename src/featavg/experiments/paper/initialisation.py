@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.data.compress import draw_many
+from featavg.data.compress import draw
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.result import Result
 from featavg.measures.averaging import averaging_index
@@ -39,6 +38,8 @@ class StartSweep(Result):
         across: largest |coefficient| on the other class over the mean one on the own, worst neuron.
         index, evenness: averaging index of the network, and its first factor.
         long_within, long_across: the first two after LONG_STEPS from the talks' start.
+
+    Returned by `fa.start_sweep`, which has an example.
     """
 
     scales: tuple[float, ...]
@@ -104,28 +105,20 @@ class StartSweep(Result):
         )
 
 
-@cache
-def _ended(scale: float, steps: int, seeds: tuple[int, ...]) -> tuple[ndarray, ...]:
-    """Ratio inside, ratio across (worst neurons), index and evenness of each seed."""
-    task = MultiCluster(k=K, d=START_D)
+def _ended(watched: Coefficients, scale: float, steps: int) -> tuple[float, float, float, float]:
+    """Ratio inside, ratio across (worst neurons), index and evenness after training on one sample."""
+    data = watched.data
     recipe = Recipe(sigma_w=scale / math.sqrt(START_D), sigma_b=scale / START_D, steps=steps)
-    data = draw_many(task, N_TRAIN, recipe.neurons(K), seeds)
-    coefficients = Coefficients(data, rebuild=False)
-    net = train(data, recipe, recorders=(coefficients,)).net
+    net = train(data, recipe, recorders=(watched,)).net
     own = own_clusters(net, data).T
-    low = np.where(own, coefficients.feature, np.inf).min(axis=-1)
-    high = np.where(own, coefficients.feature, -np.inf).max(axis=-1)
-    mean = np.where(own, coefficients.feature, 0.0).sum(axis=-1) / own.sum(axis=-1)
-    other = np.where(own, 0.0, np.abs(coefficients.feature)).max(axis=-1)
+    low = np.where(own, watched.feature, np.inf).min(axis=-1)
+    high = np.where(own, watched.feature, -np.inf).max(axis=-1)
+    mean = np.where(own, watched.feature, 0.0).sum(axis=-1) / own.sum(axis=-1)
+    other = np.where(own, 0.0, np.abs(watched.feature)).max(axis=-1)
     within = np.divide(high, low, out=np.full_like(high, np.inf), where=low > 0)
     across = np.divide(other, mean, out=np.full_like(other, np.inf), where=mean > 0)
-    measured = [averaging_index(net[i], task) for i in range(len(seeds))]
-    return (
-        within.max(axis=-1),
-        across.max(axis=-1),
-        np.array([one.value for one in measured]),
-        np.array([one.evenness for one in measured]),
-    )
+    index = averaging_index(net, data.task)
+    return float(within.max()), float(across.max()), index.value, index.evenness
 
 
 def start_sweep(
@@ -133,16 +126,27 @@ def start_sweep(
 ) -> StartSweep:
     """Train from starts of falling size at the paper's setting, the talks' first.
 
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
+
     >>> import featavg as fa  # long
     >>> fa.start_sweep(seeds=(0,))
     After 100 steps, k = 10, d = 3072, n = 1000
     ...
     """
-    rows = []
-    for i, scale in enumerate(SCALES):
-        progress(i / (len(SCALES) + 2), f"σ_w √d = {scale:.2g}")
-        rows.append(_ended(scale, START_STEPS, seeds))
-    within, across, index, even = (np.array([row[i] for row in rows]) for i in range(4))
-    progress(0.8, f"{START_LONG_STEPS} steps")
-    long_within, long_across, *_ = _ended(SCALES[0], START_LONG_STEPS, seeds[:LONG_SEEDS])
+    task = MultiCluster(k=K, d=START_D)
+    ends, long_ends = [], []
+    for i, seed in enumerate(seeds):
+        # One sample for every start; by itself it stays in a core's cache, which five would not.
+        watched = Coefficients(draw(task, N_TRAIN, Recipe().neurons(K), seed), rebuild=False)
+        for j, scale in enumerate(SCALES):
+            note = f"seed {seed}, σ_w √d = {scale:.2g}"
+            progress((i + j / len(SCALES)) / len(seeds), note)
+            ends.append(_ended(watched, scale, START_STEPS))
+        if i < LONG_SEEDS:
+            long_ends.append(_ended(watched, SCALES[0], START_LONG_STEPS))
+    shape = len(seeds), len(SCALES)
+    within, across, index, even = (np.reshape(row, shape).T for row in zip(*ends, strict=True))
+    long_within, long_across, *_ = map(np.array, zip(*long_ends, strict=True))
     return StartSweep(SCALES, within, across, index, even, long_within, long_across)

@@ -46,6 +46,8 @@ class LinfRadii(Result):
     Attributes:
         medians: keyed by (orientation, network).
         exact: the share of points for which certificate and attack meet.
+
+    Returned by `fa.linf_study`, which has an example.
     """
 
     medians: Mapping[tuple[str, str], Medians]
@@ -119,6 +121,10 @@ class LinfRadii(Result):
 
 def linf_study(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent) -> LinfRadii:
     """Train both networks in R^d with both orientations and measure exact l_inf radii.
+
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> fa.linf_study(seeds=(0,))

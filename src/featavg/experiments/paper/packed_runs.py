@@ -84,6 +84,8 @@ class TheoremScale(Result):
     Attributes:
         runs: in single precision, one for each k.
         twin: the run at the last k but one on the same numbers in double precision.
+
+    Returned by `fa.theorem_scale`, which has an example.
     """
 
     runs: tuple[ScaleRun, ...]

@@ -132,6 +132,11 @@ def paper_run(
 ) -> PaperRun:
     """Train at the paper's setting and record what the lemmas are about.
 
+    Args:
+        labels: "coarse" or "fine".
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
+
     >>> import featavg as fa
     >>> fa.paper_run("coarse", seeds=(0,))
     100 steps at the paper's setting, coarse labels: own-class pairs active ...

@@ -74,6 +74,8 @@ class RadiusGrowth(Result):
     Attributes:
         seeds: whose medians the columns are.
         by_d, by_k: for each kind of network, a row for each value.
+
+    Returned by `fa.radius_growth`, which has an example.
     """
 
     seeds: tuple[int, ...]
@@ -146,6 +148,11 @@ def radius_growth(
     progress: Progress = silent,
 ) -> RadiusGrowth:
     """Exact median radii of some kinds of networks (keys of `KINDS`) against d and against k.
+
+    Args:
+        kinds: which networks, keys of `KINDS`.
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.radius_growth(seeds=(0,))

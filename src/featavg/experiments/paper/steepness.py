@@ -42,6 +42,8 @@ class Slopes(Result):
             each k, a column for each seed.
         active: mean share of the neurons of the point's own class that are active on it.
         one_neuron: share of points on which the neuron of their cluster is active and no other.
+
+    Returned by `fa.slopes`, which has an example.
     """
 
     steepness: Mapping[str, Float[ndarray, "v s"]]
@@ -105,6 +107,10 @@ class Slopes(Result):
 
 def slopes(seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent) -> Slopes:
     """Measure averaged trained networks and the robust solution at the same fresh points.
+
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.slopes(seeds=(0,))

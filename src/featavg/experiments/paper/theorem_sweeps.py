@@ -42,6 +42,8 @@ class TheoremSweep(Result):
         dimensions, by_d: n = SAMPLES, k = 10, at the paper's time.
         sizes, by_n: d = SIZES_D, k = 10, at the paper's time.
         clusters, by_k: d = k^10, n = k^7, up to eta T = k^8.
+
+    Returned by `fa.theorem_sweep`, which has an example.
     """
 
     labels: str
@@ -133,6 +135,11 @@ class TheoremSweep(Result):
 def clusters_of_tier(full: bool) -> tuple[int, ...]:
     """k of the runs in the theorems' regime: k = 4 takes gigabytes and minutes."""
     return (2, 3, 4) if full else (2, 3)
+
+
+def largest_dimension(labels: str, seeds: tuple[int, ...]) -> tuple[TheoremRun, ...]:
+    """The last row of a sweep against d, without the rest of the sweep."""
+    return tuple(scaled_run(labels, DIMENSIONS[-1], SAMPLES, seed) for seed in seeds)
 
 
 def theorem_sweep(

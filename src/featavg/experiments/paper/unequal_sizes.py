@@ -64,6 +64,8 @@ class UnequalClusters(Result):
             prediction, the same layout, partitions first and then the unequal clusters.
         shares: p_j of the sample with unequal clusters, a row for each seed.
         measured, predicted: lambda_j there.
+
+    Returned by `fa.unequal_clusters`, which has an example.
     """
 
     partitions: tuple[int, ...]
@@ -132,6 +134,10 @@ def unequal_clusters(
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
 ) -> UnequalClusters:
     """Train with unequal partitions of equal clusters, then with equal classes of unequal clusters.
+
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa
     >>> fa.unequal_clusters(seeds=(0,))

@@ -82,7 +82,10 @@ def shortest(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class UniversalVector(Result):
-    """Share of points fooled against |z| / sqrt(d/k), a row for each seed, for each kind of network."""
+    """Share of points fooled against |z| / sqrt(d/k), a row for each seed, for each kind of network.
+
+    Returned by `fa.universal_vector`, which has an example.
+    """
 
     d: int
     shares: Mapping[str, Float[ndarray, "s q"]]
@@ -128,6 +131,10 @@ def universal_vector(
 ) -> UniversalVector:
     """The universal vector against f_FA and against trained networks, k = 10.
 
+    Args:
+        seeds: one network and one sample for each.
+        progress: called with the share done and a note.
+
     >>> import featavg as fa
     >>> fa.universal_vector(seeds=(0,))
     Length of the universal vector that fools 99%, worst seed
@@ -156,6 +163,8 @@ class RemarkLengths(Result):
     Attributes:
         settings: (k, d, |J+|) of each row.
         half, almost: a row for each setting, a column for each seed.
+
+    Returned by `fa.remark_lengths`, which has an example.
     """
 
     settings: tuple[tuple[int, int, int], ...]
@@ -214,6 +223,9 @@ REMARK_SETTINGS = (
 
 def remark_lengths(seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) -> RemarkLengths:
     """The remark to Definition 1.1: the vector itself against f_FA, and how long it must be.
+
+    Args:
+        seeds: of the fresh points.
 
     >>> import featavg as fa
     >>> fa.remark_lengths(seeds=(0,))

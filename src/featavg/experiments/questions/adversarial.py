@@ -55,6 +55,8 @@ class AdversarialStudy(Result):
             inner problem's solution flips; its largest relative gap in the end.
         fine: seed x (median exact radius by `max`, seconds) of plain training on cluster labels.
         fine_robust: share of fresh points it keeps at each radius, radius x seed.
+
+    Returned by `fa.adversarial_study`, which has an example.
     """
 
     shares: tuple[float, ...]

@@ -72,6 +72,8 @@ class EqualAngles(Result):
         single: the same as `decoupled` with one neuron per group.
         dead: share of those groups that no centre activates.
         index: averaging index of the network with class labels.
+
+    Returned by `fa.equal_angles`, which has an example.
     """
 
     cosines: tuple[float, ...]

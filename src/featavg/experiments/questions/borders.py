@@ -142,6 +142,8 @@ class BorderMap(Result):
         gain: median exact radius with cluster labels (`max`) over that with class labels; NaN where
             the latter is zero.
         failed: runs that ended in an error.
+
+    Returned by `fa.border_map`, which has an example.
     """
 
     name: str

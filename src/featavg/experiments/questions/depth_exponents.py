@@ -34,6 +34,8 @@ class DepthScaling(Result):
         shapes: the architectures.
         along_d: for each architecture, what was learned at each of `dimensions`, k = 10.
         along_k: for each architecture, what was learned for each of `clusters`, d = 100,000.
+
+    Returned by `fa.depth_scaling`, which has an example.
     """
 
     shapes: tuple[Architecture, ...]
@@ -126,7 +128,8 @@ def depth_scaling(
         progress: called with the share done and a note.
         keep: a folder for finished cells, so that a killed run goes on.
 
-    >>> study = depth_scaling((0,), (Architecture(3),), (1000, 4000), (4, 6))
+    >>> import featavg as fa
+    >>> study = fa.depth_scaling((0,), (fa.Architecture(3),), (1000, 4000), (4, 6))
     >>> bool(abs(study.slopes_d(0)[0] - 0.5) < 0.2)
     True
     """

@@ -53,6 +53,8 @@ class DepthAveraging(Result):
         labels: "coarse" or "fine".
         rows: plain and residual networks of all depths.
         varied: other starts and widths at one depth, without radii.
+
+    Returned by `fa.depth_averaging`, which has an example.
     """
 
     labels: str
@@ -159,7 +161,8 @@ def depth_averaging(
         progress: called with the share done and a note.
         keep: a folder for finished cells, so that a killed run goes on.
 
-    >>> depth_averaging(seeds=(0,), depths=(2,), points=1).deep
+    >>> import featavg as fa
+    >>> fa.depth_averaging(seeds=(0,), depths=(2,), points=1).deep
     ()
     """
     varied = variations() if VARIED_DEPTH in depths else ()

@@ -74,6 +74,8 @@ class DepthMargin(Result):
     Attributes:
         depths: numbers of layers.
         stages: all depths at all losses.
+
+    Returned by `fa.depth_margin`, which has an example.
     """
 
     depths: tuple[int, ...]
@@ -159,7 +161,8 @@ def depth_margin(
         progress: called with the share done and a note.
         keep: a folder for finished depths, so that a killed run goes on.
 
-    >>> depth_margin((0,), (2,), (-2.0,)).stages[0].log_loss.round(0)
+    >>> import featavg as fa
+    >>> fa.depth_margin((0,), (2,), (-2.0,)).stages[0].log_loss.round(0)
     array([-2.])
     """
     rows = []

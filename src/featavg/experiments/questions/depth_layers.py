@@ -106,6 +106,8 @@ class DepthProbe(Result):
         accuracy: for "coarse", "fine" and "untrained" networks, one array for each architecture.
         evenness: the same for `selectivity`.
         chance: 1 / |J_s|.
+
+    Returned by `fa.depth_probe`, which has an example.
     """
 
     shapes: tuple[Architecture, ...]
@@ -183,7 +185,8 @@ def depth_probe(
         progress: called with the share done and a note.
         keep: a folder for finished cells, so that a killed run goes on.
 
-    >>> depth_probe((0,), (Architecture(3),)).accuracy["coarse"][0].shape
+    >>> import featavg as fa
+    >>> fa.depth_probe((0,), (fa.Architecture(3),)).accuracy["coarse"][0].shape
     (1, 2)
     """
     task = MultiCluster(k=K, d=D)

@@ -31,6 +31,8 @@ class DepthBoundary(Result):
         planes: their panels.
         radius: of the first centre, over sqrt(d), the length of a feature; NaN if it is decided
             wrongly.
+
+    Returned by `fa.depth_boundary`, which has an example.
     """
 
     labels: str
@@ -73,7 +75,14 @@ def depth_boundary(
     The plane goes through the origin of the features' triangle: mu_1 and mu_2 of the class +1 and
     the first feature of the class -1.
 
-    >>> depth_boundary(shapes=(Architecture(3),)).radius[0] > 0.1
+    Args:
+        labels: "coarse" or "fine".
+        seed: of data and weights.
+        shapes: one network each.
+        progress: called with the share done and a note.
+
+    >>> import featavg as fa
+    >>> fa.depth_boundary(shapes=(fa.Architecture(3),)).radius[0] > 0.1
     True
     """
     task = MultiCluster(k=K, d=D)

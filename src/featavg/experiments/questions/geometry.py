@@ -143,6 +143,8 @@ class GeometryStudy(Result):
         geometries: names, see `fields_of`.
         table: geometry x seed x `COLUMNS`; late_weights is the correlation of the learned a_j with
             the SVM's multipliers, early_weights that of the early ones with the clusters' sizes.
+
+    Returned by `fa.geometry_study`, which has an example.
     """
 
     geometries: tuple[str, ...]
@@ -240,6 +242,11 @@ def geometry_study(
     progress: Progress = silent,
 ) -> GeometryStudy:
     """Train in every geometry, early and late, and measure weights and radii at the centres.
+
+    Args:
+        seeds: one network and one sample for each.
+        geometries: names of arrangements, from `GEOMETRIES`.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> fa.geometry_study(seeds=(0,), geometries=("orthogonal",))

@@ -73,6 +73,8 @@ class OptimizerStudy(Result):
         optimizers: names, keys of `OPTIMIZERS`.
         table: orientation x optimizer x seed x `COLUMNS`; averaged and decoupled are median exact
             radii of fresh points with class labels, and with cluster labels read out by `max`.
+
+    Returned by `fa.optimizer_study`, which has an example.
     """
 
     optimizers: tuple[str, ...]
@@ -154,6 +156,11 @@ def optimizer_study(
     progress: Progress = silent,
 ) -> OptimizerStudy:
     """Train by every optimizer in both orientations and measure index and radii.
+
+    Args:
+        seeds: one network and one sample for each.
+        optimizers: names, keys of `OPTIMIZERS`.
+        progress: called with the share done and a note.
 
     >>> import featavg as fa  # long
     >>> fa.optimizer_study(seeds=(0,), optimizers=("gradient descent",))

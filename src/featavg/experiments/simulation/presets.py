@@ -43,7 +43,8 @@ def compose(preset: str | None = None, config: str | Path | None = None, **given
         config: a TOML file.
         given: single values.
 
-    >>> compose("theorem", k=2).d
+    >>> import featavg as fa
+    >>> fa.compose("theorem", k=2).d
     1024
     """
     merged = (toml.read_table(Path(config)) if config is not None else {}) | given

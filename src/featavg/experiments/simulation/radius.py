@@ -37,6 +37,8 @@ class RadiusReport(Result):
         readout: how the grouped network was read out.
         points, seed: how many fresh points, and their seed.
         simulation: whose networks they are; the first seed of each.
+
+    Returned by `fa.radius_report`, which has an example.
     """
 
     radii: dict[str, Radii]

@@ -54,6 +54,8 @@ class Simulation(Result):
         cosines: the matrix of Figure 2 for each seed, by labels.
         about: the versions and the machine that made it.
         folder: where it is on disk, if it is.
+
+    Returned by `fa.load_simulation` and `fa.simulate`, which have examples.
     """
 
     setting: Setting
@@ -128,7 +130,8 @@ def simulate(
         checkpoint: where the state of an unfinished run is kept; `out/checkpoint` by default.
         checkpoint_seconds: how often, so that short runs write none; zero for never.
 
-    >>> both = simulate(k=4, d=1000, n=50, steps=20, lr=1e-2)
+    >>> import featavg as fa
+    >>> both = fa.simulate(k=4, d=1000, n=50, steps=20, lr=1e-2)
     >>> [row.labels for row in both.numbers], both.net("fine").weights.shape
     (['coarse', 'fine'], (4, 68))
     """
@@ -174,6 +177,9 @@ def _simulated(
 
 def load_simulation(folder: str | Path) -> Simulation:
     """Read back what `simulate` wrote: the same weights to the last bit.
+
+    Args:
+        folder: the `out` of `simulate`.
 
     >>> import tempfile
     >>> from pathlib import Path

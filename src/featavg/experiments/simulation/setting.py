@@ -58,9 +58,10 @@ class Setting(BaseModel):
         readout: from the fine outputs to a class: a name from READOUTS.
         save_every: keep the weights every so many steps, not only the first and the last.
 
-    >>> Setting(k=4, d=100).task().positive_count
+    >>> import featavg as fa
+    >>> fa.Setting(k=4, d=100).task().positive_count
     2
-    >>> Setting(k=-3)
+    >>> fa.Setting(k=-3)
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: k is -3: give at least two clusters, one for each class.

@@ -56,9 +56,10 @@ def sweep(
         progress: called with the share done and a note.
         base: fields of `Setting` that stay.
 
+    >>> import featavg as fa
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = sweep({"cosine": [0.0, 0.5]}, folder, measures="loss", seeds=2, engine="serial",
+    ...     table = fa.sweep({"cosine": [0.0, 0.5]}, folder, measures="loss", seeds=2, engine="serial",
     ...                   k=4, d=100, n=20, steps=5)
     >>> len(table), table.columns["cosine"]
     (4, array([0. , 0. , 0.5, 0.5]))

@@ -48,6 +48,8 @@ class Sweep(Result):
         columns: arrays of equal length, by name; a missing number is NaN.
         store: the folder of the index, where measured arrays are.
         ids: the runs of every line of the table, one for each measure.
+
+    Returned by `fa.sweep`, which has an example.
     """
 
     plan: Plan

@@ -20,7 +20,9 @@ class LeakyReLU(Activation):
     Args:
         leak: the slope for negative z, in [0, 1).
 
-    >>> LeakyReLU(0.1).value(np.array([2.0, -1.0]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> fa.LeakyReLU(0.1).value(np.array([2.0, -1.0]))
     array([ 2. , -0.1])
     """
 

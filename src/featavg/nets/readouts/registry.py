@@ -44,8 +44,10 @@ def score(
         positive: J+, as c truth values or as the indices of its outputs.
         readout: a name from READOUTS, or a read-out of your own.
 
+    >>> import numpy as np
+    >>> import featavg as fa
     >>> f = np.array([[2.0, 0.0, 1.5, 1.4]])
-    >>> [round(float(score(f, [True, True, False, False], r)[0]), 2) for r in READOUTS]
+    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in fa.READOUTS]
     [-0.02, 0.5, -0.9]
     """
     rule = readout_of(readout)

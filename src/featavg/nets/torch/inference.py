@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from featavg.errors import InputError
 from featavg.nets.torch.randomness import devices_of, graphics
 
 _PAIRS = (("conv1", "bn1"), ("conv2", "bn2"))
@@ -51,6 +53,21 @@ def frozen(net: nn.Module) -> Frozen:
     return Frozen(twin)
 
 
+def check_readable(module: nn.Module, argument: str) -> None:
+    """Refuse weights that are not there, or that torch will not take gradients past."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if nn.parameter.is_lazy(tensor):
+            problem, remedy = "has layers that do not know their size yet", "run it once on images"
+        elif tensor.is_meta:
+            problem, remedy = "has no weights (device meta)", "load them"
+        elif tensor.is_inference():
+            problem = "has weights that were made under torch.inference_mode"
+            remedy = "make or load it outside of that"
+        else:
+            continue
+        raise InputError(argument, problem, remedy)
+
+
 @contextlib.contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode inside, cheap enough for every batch; afterwards every mode is as before."""
@@ -66,12 +83,38 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unchanged(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards every mode and torch's random state are as before."""
+    """Evaluation mode inside; afterwards modes, buffers, attributes and torch's random state are as before.
+
+    A forward may count its calls in a buffer, or leave its features in an attribute.
+    """
     modes = [(part, part.training) for part in module.modules()]
+    values = [
+        (buffer, buffer.detach().clone()) for buffer in module.buffers() if not buffer.is_meta
+    ]
+    bound = [
+        (table, dict(table))
+        for part in module.modules()
+        for table in (part.__dict__, part.__dict__.get("_buffers"))
+        if isinstance(table, dict)
+    ]
     with torch.random.fork_rng(devices=graphics(devices_of(module))):
         module.eval()
         try:
             yield
         finally:
+            for table, before in bound:
+                _bind_again(table, before)
             for part, training in modes:
                 part.training = training
+            with torch.no_grad():
+                for buffer, value in values:
+                    if not torch.equal(buffer, value):
+                        buffer.copy_(value)
+
+
+def _bind_again(table: dict[str, Any], before: dict[str, Any]) -> None:
+    for name in table.keys() - before.keys():
+        del table[name]
+    for name, value in before.items():
+        if table.get(name) is not value:
+            table[name] = value

@@ -101,7 +101,7 @@ class _Watch(TorchFunctionMode):
 def watch(module: nn.Module, x: Tensor) -> tuple[Any, Seen]:
     """Run `module` on x and say what was seen; what it returned comes first."""
     with _Watch(len(x)) as mode:
-        returned = module(x)
+        returned = module(x.clone())  # it may work in place, and may be asked again
     calls = mode.calls
     if not any(call.name in ACTIVATIONS | LINEAR for call in calls):
         return _hooked(module, x)

@@ -24,7 +24,8 @@ class DeepFool(Attack):
         steps: gradients per point, at most.
         overshoot: a share of the total perturbation.
 
-    >>> DeepFool(steps=50)
+    >>> import featavg as fa
+    >>> fa.DeepFool(steps=50)
     DeepFool(steps=50)
     """
 

@@ -33,7 +33,8 @@ class Foolbox(Attack):
         radii: for attacks that need an epsilon: how many radii are tried, evenly spaced up to the
             largest radius that other attacks found.
 
-    >>> Foolbox("DDNAttack", {"steps": 100})
+    >>> import featavg as fa
+    >>> fa.Foolbox("DDNAttack", {"steps": 100})
     Foolbox('DDNAttack', {'steps': 100})
     """
 

@@ -21,7 +21,9 @@ class AttackEnd:
         point: a point that the model decides otherwise; anything where `flipped` is False.
         flipped: where the attack succeeded.
 
-    >>> end = AttackEnd(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([True, False]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> end = fa.AttackEnd(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([True, False]))
     >>> end.radii(np.zeros((2, 2)), "l2")
     array([ 5., inf])
     """
@@ -73,6 +75,8 @@ class AttackResult:
         unit: of the radii.
         attacks: what was run.
         gradients, evaluations: asked of the model, per point, on average.
+
+    Returned by `fa.attack_suite`, which has an example.
     """
 
     radii: Float[ndarray, " n"]

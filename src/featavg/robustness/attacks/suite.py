@@ -77,9 +77,9 @@ def attack_suite(
         seed: for random starts.
         progress: is told the share done and what is being done, such as a `ProgressBar`.
 
-    >>> from featavg.nets.two_layer import binary
-    >>> from featavg.robustness.models.model import network_model
-    >>> result = attack_suite(network_model(binary(np.eye(2))), np.array([[3.0, 1.0]]), [1])
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> result = fa.attack_suite(fa.network_model(fa.binary(np.eye(2))), np.array([[3.0, 1.0]]), [1])
     >>> result.radii.round(6), result.unit
     (array([1.414214]), 'l2, raw')
     """

@@ -26,7 +26,8 @@ class DDN(Attack):
         steps: gradients per point; the budget of the suite unless given.
         targeted: share them among the rivals of each point; otherwise all go to the decision.
 
-    >>> DDN(steps=400, targeted=False)
+    >>> import featavg as fa
+    >>> fa.DDN(steps=400, targeted=False)
     DDN(steps=400, targeted=False)
     """
 

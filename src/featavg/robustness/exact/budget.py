@@ -23,7 +23,8 @@ class Budget:
     A search that spends its budget returns the bracket it has. With `seconds` infinite (the
     default) the same input gives the same bits on the same machine.
 
-    >>> Budget(nodes=100)
+    >>> import featavg as fa
+    >>> fa.Budget(nodes=100)
     Budget(nodes=100, seconds=inf)
     """
 

@@ -71,9 +71,9 @@ class Radii:
         outcome: `RadiusStatus.code` for each point; `outcomes` has the members.
         norm: the norm that all of this is measured in, in the units of x.
 
-    >>> from featavg.nets.two_layer import binary
-    >>> from featavg.robustness.radii import radii
-    >>> found = radii(binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> found = fa.radii(fa.binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
     >>> round(float(found.certified[0]), 6), found.outcomes[0].value
     (1.414214, 'exact')
     """

@@ -49,11 +49,12 @@ class TorchModel(Model):
     def shaped(self, x: ndarray) -> TorchModel:
         """The same model, told the shape of its inputs by a batch of them; the cost is shared."""
         shape = tuple(np.shape(x)[1:])
-        for name, value in (("mean", self.mean), ("std", self.std)):
+        mean, std = _by_coordinate(self.mean, shape), _by_coordinate(self.std, shape)
+        for name, value in (("mean", mean), ("std", std)):
             if not _stays(shape, tuple(value.shape)):
                 problem = f"has {value.numel()} numbers for inputs of shape {shape}"
                 raise InputError(name, problem, "give one number, or one for each channel")
-        return replace(self, shape=shape)
+        return replace(self, shape=shape, mean=mean, std=std)
 
     def rows(self, x: ndarray) -> Float[ndarray, "n D"]:
         """Points as flat rows in the precision of the module."""
@@ -147,8 +148,11 @@ def torch_model(
     """
     import torch
 
+    from featavg.nets.torch.inference import check_readable
+
     if not isinstance(module, torch.nn.Module):
         raise InputError("module", f"is a {type(module).__name__}", "give a torch.nn.Module")
+    check_readable(module, "module")
     tensors: list[Any] = [*module.parameters(), *module.buffers()]
     like = next((t for t in tensors if t.is_floating_point()), torch.zeros(()))
     if not all(bool(torch.isfinite(t).all()) for t in tensors if t.is_floating_point()):
@@ -158,6 +162,9 @@ def torch_model(
         # has no bfloat16 at all. The same weights are evaluated in float32, on a copy.
         module, like = copy.deepcopy(module).float(), like.float()
     shift, scale = (_channels(value, like) for value in (mean, std))
+    for name, value in (("mean", shift), ("std", scale)):
+        if not bool(torch.isfinite(value).all()):
+            raise InputError(name, "holds a number that is not finite", "give finite numbers")
     if not bool((scale > 0).all()):
         raise InputError("std", "is not positive", "give what the inputs are divided by")
     decision = Decision.of(positive, groups, readout)
@@ -189,3 +196,8 @@ def _channels(value: float | Sequence[float] | ndarray, like: torch.Tensor) -> t
 
     tensor = torch.as_tensor(np.asarray(value, dtype=float)).to(like)
     return tensor[:, None, None] if tensor.ndim == 1 else tensor
+
+
+def _by_coordinate(value: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Of flat inputs every coordinate is a channel."""
+    return value[:, 0, 0] if len(shape) == 1 and tuple(value.shape) == (*shape, 1, 1) else value

@@ -44,6 +44,8 @@ class ImageNetwork:
         about: architecture, recipe, task, test accuracy, history of the training, seconds, the
             precision that was really used, and the version and threads of torch, on which the last
             bits depend.
+
+    Returned by `fa.load_trained` and `fa.train_images`, which have examples.
     """
 
     net: nn.Module
@@ -90,6 +92,10 @@ def train_images(
         network, width, recipe: instead of the preset's.
         every: seconds between two checkpoints.
         preset: a name of `image_presets`; that of the data set unless given.
+        task: images with their labels.
+        labels: "coarse" or "fine".
+        progress: called with the share done and a note.
+        device: as torch names it.
 
     >>> import featavg as fa  # long
     >>> task = fa.load_images("digits")
@@ -152,6 +158,9 @@ def _train_new(
 
 def load_trained(folder: str | Path) -> ImageNetwork:
     """Read a network that `train_images` wrote: tensors and plain values, never code.
+
+    Args:
+        folder: where `train_images` wrote it.
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -30,9 +30,12 @@ class CrossEntropy:
 class GradientPenalty:
     r"""Cross-entropy plus `strength` times the mean of |d loss_i / d x_i|^2 (Drucker and LeCun, 1992).
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import featavg as fa
     >>> net, x, y = nn.Linear(3, 2), torch.rand(4, 3), torch.tensor([0, 1, 0, 1])
-    >>> plain, _ = CrossEntropy()(net, x, y)
-    >>> penalised, _ = GradientPenalty(1.0)(net, x, y)
+    >>> plain = nn.functional.cross_entropy(net(x), y)
+    >>> penalised, logits = fa.GradientPenalty(1.0)(net, x, y)
     >>> bool(penalised > plain)
     True
     """

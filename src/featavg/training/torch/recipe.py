@@ -67,7 +67,10 @@ class ImageRecipe:
 
 @dataclass(frozen=True)
 class ImagePreset:
-    """A network and a recipe, with minutes on two quiet cores (a GPU for `paper` ones)."""
+    """A network and a recipe, with minutes on two quiet cores (a GPU for `paper` ones).
+
+    Returned by `fa.image_presets`, which has an example.
+    """
 
     name: str
     data: str
@@ -81,7 +84,8 @@ class ImagePreset:
 def image_presets() -> dict[str, ImagePreset]:
     """The presets that the data sets register, by name.
 
-    >>> image_presets()["digits"].network
+    >>> import featavg as fa
+    >>> fa.image_presets()["digits"].network
     'convnet'
     """
     return {
@@ -97,6 +101,15 @@ def image_preset(name: str) -> ImagePreset:
     """One of them, or a sentence that lists them."""
     presets = image_presets()
     return presets[one_of("preset", name, presets)]
+
+
+def network_name(preset: str, labels: str, seed: int = 0) -> str:
+    """The folder of a trained network: every experiment finds the same network under it.
+
+    >>> network_name("mnist", "fine"), network_name("mnist", "fine", seed=2)
+    ('mnist-fine', 'mnist-fine-seed2')
+    """
+    return f"{preset}-{labels}" + (f"-seed{seed}" if seed else "")
 
 
 def preset_for(data: str) -> ImagePreset:
