@@ -75,14 +75,20 @@ def opened(browser, report):
 
 @pytest.fixture
 def scrolled():
-    """Scrolls through the whole page, as a reader does."""
+    """Scrolls through the whole page, as a reader does.
+
+    Every stop waits until it was painted: figures are drawn when a frame finds them near, and a busy
+    machine that scrolls on by the clock skips frames, so that some figure is never near.
+    """
 
     def scroll(page):
         page.evaluate(
             """async () => {
+              const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
               for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) {
                 scrollTo({top: y, behavior: "instant"});
-                await new Promise((done) => setTimeout(done, 40));
+                await painted();
+                await painted();
               }
             }"""
         )

@@ -32,25 +32,47 @@ THIN = Deep(
     residual=True,
 )
 THIN_X, THIN_Y = np.array([[1.23212053, 1.53464395, -0.6298339]]), np.array([1])
+# The same cone from a tip that no float hits: what flips there can be shown only a little further on.
+TIP = np.array([0.1, -np.pi, np.e])
+MOVED = Deep(
+    THIN.weights,
+    (-THIN.weights[0] @ TIP, np.zeros(5), np.zeros(2)),
+    activation=THIN.activation,
+    residual=True,
+)
 
 
-def test_the_tip_of_a_thin_cone_has_a_witness():
-    found = deep_radii(THIN, THIN_X, THIN_Y)
-    goals = DeepDecision(THIN, "argmax", np.ones(1, bool)).goals(1)
-    plain = layered_of(THIN)
-    truth = brute_force(plain, plain.start(THIN_X)[0], goals)
+@pytest.mark.parametrize(("net", "tip"), [(THIN, np.zeros(3)), (MOVED, TIP)], ids=["zero", "moved"])
+def test_the_tip_of_a_thin_cone_has_a_witness(net, tip):
+    x = THIN_X + tip
+    found = deep_radii(net, x, THIN_Y)
+    goals = DeepDecision(net, "argmax", np.ones(1, bool)).goals(1)
+    plain = layered_of(net)
+    truth = brute_force(plain, plain.start(x)[0], goals)
     assert truth == pytest.approx(np.linalg.norm(THIN_X), rel=1e-9)
     assert found.outcomes[0] is RadiusStatus.EXACT
     assert found.attack[0] == pytest.approx(truth, rel=1e-7)
-    assert THIN(found.witness)[0].argmax() == 0
-    decided = certify(THIN, THIN_X, THIN_Y, radius=1.0001 * truth)
+    assert net(found.witness)[0].argmax() == 0
+    decided = certify(net, x, THIN_Y, radius=1.0001 * truth)
     assert decided.status[0] is Certificate.FLIPPED
-    assert np.linalg.norm(decided.witness - THIN_X) <= decided.radius
+    assert np.linalg.norm(decided.witness - x) <= decided.radius
 
 
-@pytest.mark.parametrize("nodes", [1, 5, 20])
+def test_a_tie_at_the_origin_alone_is_shown():
+    # f = |h1| + |h2| in three layers: nothing is below zero, and only the origin is zero itself.
+    turned = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    both = np.vstack([turned, -turned])
+    net = Deep((both, np.eye(4), np.ones((1, 4))))
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    found = deep_radii(net, x, np.ones(20, int))
+    assert set(found.outcomes) == {RadiusStatus.EXACT}
+    assert found.certified == pytest.approx(np.linalg.norm(x, axis=1), rel=1e-8)
+    assert np.all(net(found.witness) == 0.0)
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 10])
 def test_what_a_spent_budget_leaves_of_a_cone_is_said(nodes):
-    found = deep_radii(THIN, THIN_X, THIN_Y, budget=Budget(nodes))
+    found = deep_radii(MOVED, THIN_X + TIP, THIN_Y, budget=Budget(nodes))
     assert found.outcomes[0] is RadiusStatus.BUDGET
     assert found.certified[0] <= np.linalg.norm(THIN_X) <= found.attack[0]
 

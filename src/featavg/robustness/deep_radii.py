@@ -42,6 +42,9 @@ ARGMAX = "argmax"
 # Of the outputs: what flips by this much flips however its sums are rounded, and the search's own
 # tolerance (`search.SATISFIED`) is half of it.
 CLEARLY = 2e-10
+# Coordinates of a witness below this, relative to the point's largest, are tried as zeros too: what a
+# program's solution has there instead is its rounding.
+ROUNDED = 1e-9
 # Hidden neurons beyond which most searches spend any budget: 6 layers of 20 trained neurons do.
 MOST_NEURONS = 100
 
@@ -212,9 +215,12 @@ class DeepSolver:
             ways.append(candidate.length * replace(candidate, rows=rows).inwards())
         for nudge in (0.0, *NUDGES):
             for way in ways:
-                point = x + self.layered.basis @ (candidate.u + nudge * way)
-                if self.decision.excess(point[None], goals)[0] <= 0:
-                    return np.asarray(point)
+                point = np.asarray(x + self.layered.basis @ (candidate.u + nudge * way))
+                # A tie at the origin or on an axis is there only where coordinates are really zero.
+                zeroed = np.where(np.abs(point) <= ROUNDED * np.abs(x).max(), 0.0, point)
+                for tried in (point, zeroed):
+                    if self.decision.excess(tried[None], goals)[0] <= 0:
+                        return tried
         return None
 
 
