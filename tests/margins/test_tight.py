@@ -150,15 +150,17 @@ def test_the_constant_rate_ends_at_a_loss_or_when_the_data_is_fitted():
         assert support.is_low(run) is low
 
 
-@pytest.mark.parametrize(("most", "step"), [(2, "implicit"), (1, "gradient")])
-def test_implicit_steps_begin_when_few_samples_hold_the_loss(most: int, step: str):
-    """Two samples of three hold all but a hundredth of the loss."""
-    settings = replace(SETTINGS, support=SupportRule(most=most))
+@pytest.mark.parametrize(("step", "rate"), [("implicit", 0.1), ("gradient", 0.3)])
+def test_the_rules_own_steps_begin_when_the_loss_is_low(step: str, rate: float):
+    settings = replace(SETTINGS, support=SupportRule(step=step))
     run = MarginRun(settings, {}, -3.0, np.log([0.5, 0.491, 0.009]), rate=0.3)
+    assert support.step_of(run) == "constant"
+    run.history.append({"errors": 1, "step": "constant"})
     assert support.step_of(run) == "constant"
     run.history.append({"errors": 0, "step": "gradient"})
     assert support.step_of(run) == step
-    assert support._rate(run, settings.support, step) == (0.1 if step == "implicit" else 0.3)
+    # Implicit steps begin anew with the first rate and then go on with their own.
+    assert support._rate(run, settings.support, step) == rate
     run.history[-1]["step"] = "implicit"
     assert support._rate(run, settings.support, step) == 0.3
 

@@ -22,14 +22,13 @@ class SupportRule:
     """How a round over the support is made.
 
     Args:
-        step: "implicit" (the samples' weights are those after the step; passes of SGD until few enough
-            samples hold the loss) or "gradient" (passes of SGD).
+        step: "implicit" (the samples' weights are those after the step) or "gradient" (passes of SGD).
         share: of the loss that may lie outside the support.
         spare: the support is so many times as large as that needs: samples just outside follow.
         least: samples, however concentrated the loss is.
         passes: steps or passes tried over the support, between two looks at everything.
-        heaviest: samples of the support whose gradients an implicit step begins with.
-        most: samples that may hold all but 1% of the loss when implicit steps begin.
+        heaviest: samples of the support whose gradients an implicit step begins with, at least.
+        most: the same at most, where more would be needed to hold all but 1% of the loss.
         corrections: of an implicit step by the losses that it was found to lead to.
         first_rate: the constant rate of the first pass, over everything.
         first_until: log10 of the loss at which the constant rate ends (or when the data is fitted).

@@ -10,8 +10,7 @@ the price.
 The steps are those of `support_steps`: passes of SGD, or implicit ones, which are as long as the
 network is linear and not as short as the heaviest samples are apart.
 
-First the rate is constant and every round counts. Then come passes of SGD with the loss-based rate,
-until few enough samples hold the loss for implicit steps.
+First the rate is constant and every round counts; from a low loss on, it is loss-based.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from featavg.training.margin_network.epoch import ImageTensors, Measured, measur
 from featavg.training.margin_network.run import MarginRun, tensors
 from featavg.training.margin_network.settings import SupportRule
 from featavg.training.margin_network.support_steps import (
-    UNKNOWN,
     SupportSteps,
     heaviest,
     share_outside,
@@ -102,12 +100,11 @@ def play_round(
 
 
 def step_of(run: MarginRun) -> str:
-    """The step of the next round: "constant" at first, "implicit" once few samples hold the loss."""
+    """The step of the next round: "constant" at first, the rule's own once the loss is low."""
     rule = run.settings.support
     if rule is None or run.log_losses is None or not is_low(run):
         return "constant"
-    few = len(heaviest(run.log_losses, UNKNOWN, 1)) <= rule.most
-    return "implicit" if rule.step == "implicit" and few else "gradient"
+    return rule.step
 
 
 def is_low(run: MarginRun) -> bool:
