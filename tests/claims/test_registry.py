@@ -10,7 +10,7 @@ import featavg
 from featavg.claims.registry import all_claims, find_claims
 from featavg.errors import InputError
 
-MORE = (*CLAIMS, claim("theorem-10", pytest.fail))
+MORE = (*CLAIMS, claim("theorem-10", pytest.fail), claim("theorem-10-scale", pytest.fail))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,11 @@ MORE = (*CLAIMS, claim("theorem-10", pytest.fail))
         ("theorem-1", ["theorem-1-k4"]),
         ("lemma-5-balance", ["lemma-5-balance"]),
         ("figure", ["figure-2-cosines", "figure-3-mnist"]),
-        ("theorem, figure-2", ["figure-2-cosines", "theorem-1-k4", "theorem-10"]),
+        ("theorem-10", ["theorem-10"]),
+        (
+            "theorem, figure-2",
+            ["figure-2-cosines", "theorem-1-k4", "theorem-10", "theorem-10-scale"],
+        ),
         (["lemma-3", "lemma-5"], ["lemma-5-balance", "lemma-3-activation"]),
         (None, [c.id for c in MORE]),
     ],

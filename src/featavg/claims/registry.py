@@ -80,31 +80,33 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def find_claims(
-    ids: str | Iterable[str] | None, claims: Iterable[Claim] | None = None
+    only: str | Iterable[str] | None, claims: Iterable[Claim] | None = None
 ) -> list[Claim]:
-    """The claims with these ids, or whose id begins with one of them; all of them for None.
+    """The claims with these ids; where no claim has one, those that begin with it; all for None.
 
-    `theorem-1` finds `theorem-1` and `theorem-1-averaging`, not `theorem-10`. Commas separate ids
-    in one string. The order is the report's, whatever the order asked for.
+    `theorem-1` finds `theorem-1-averaging`, not `theorem-10`. An id names its claim alone, so that the
+    command that repeats `figure-2-cifar10` does not begin `figure-2-cifar10-resnet18` too. Commas
+    separate ids in one string. The order is the report's, whatever the order asked for.
     """
     known = tuple(all_claims() if claims is None else claims)
-    if ids is None:
+    if only is None:
         return list(known)
-    wanted = [part.strip() for part in (ids.split(",") if isinstance(ids, str) else ids)]
+    wanted = [part.strip() for part in (only.split(",") if isinstance(only, str) else only)]
     if not wanted:
         raise InputError("only", "is an empty list", "name a claim, or leave it out for all")
-    for name in wanted:
-        if not any(_matches(name, claim.id) for claim in known):
-            raise InputError("only", f"names no claim ({name!r})", _suggestion(name, known))
-    return [claim for claim in known if any(_matches(name, claim.id) for name in wanted)]
-
-
-def _matches(name: str, claim_id: str) -> bool:
-    return bool(name) and (claim_id == name or claim_id.startswith(f"{name}-"))
-
-
-def _suggestion(name: str, known: tuple[Claim, ...]) -> str:
     ids = [claim.id for claim in known]
+    chosen: set[str] = set()
+    for name in wanted:
+        meant = (
+            {name} if name in ids else {one for one in ids if name and one.startswith(f"{name}-")}
+        )
+        if not meant:
+            raise InputError("only", f"names no claim ({name!r})", _suggestion(name, ids))
+        chosen |= meant
+    return [claim for claim in known if claim.id in chosen]
+
+
+def _suggestion(name: str, ids: list[str]) -> str:
     stems = sorted({"-".join(i.split("-")[: n + 1]) for i in ids for n in range(i.count("-"))})
     near = difflib.get_close_matches(name, ids + stems, n=4, cutoff=0.4)
     near += [i for i in ids if name and name in i and i not in near]
