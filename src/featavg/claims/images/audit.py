@@ -129,30 +129,44 @@ def hidden(settings: ClaimSettings) -> Evidence:
     study = hidden_subclasses(task, seeds, run_folder(settings) / "u-mnist", settings.progress)
     plain, discovered, george, _ = METHODS
 
-    def more(field: str, method: str) -> float:
-        return study.mean(method, field) - study.mean(plain, field)
+    # Seed by seed: a mean of three trainings has been on either side of zero on two machines.
+    def more_right(method: str) -> list[float]:
+        pairs = zip(
+            study.values(method, "worst_accuracy"),
+            study.values(plain, "worst_accuracy"),
+            strict=True,
+        )
+        return [100 * (one - other) for one, other in pairs]
+
+    farther = [
+        one / max(other, 1e-12)
+        for one, other in zip(
+            study.values(discovered, "worst_radius"),
+            study.values(plain, "worst_radius"),
+            strict=True,
+        )
+    ]
 
     return Evidence(
         checks=(
             Check(
                 "worst-digit accuracy, discovered labels minus coarse labels (points)",
-                100 * more("worst_accuracy", discovered),
-                ">=",
-                0.0,
+                relation=">=",
+                bound=0.0,
                 role="main",
+                values=more_right(discovered),
             ),
             Check(
                 "worst-digit radius, discovered labels over coarse labels",
-                study.mean(discovered, "worst_radius")
-                / max(study.mean(plain, "worst_radius"), 1e-12),
-                ">=",
-                1.0,
+                relation=">=",
+                bound=1.0,
+                values=farther,
             ),
             Check(
                 "worst-digit accuracy, GEORGE's recipe minus coarse labels (points)",
-                100 * more("worst_accuracy", george),
-                ">=",
-                0.0,
+                relation=">=",
+                bound=0.0,
+                values=more_right(george),
                 essential=False,
                 note=f"the authors' demo: {PUBLISHED[george][1] - PUBLISHED[plain][1]:.1f}",
             ),
