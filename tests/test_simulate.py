@@ -51,9 +51,15 @@ def test_different_settings_have_different_keys() -> None:
     assert len(keys) == len(ROUND_TRIPS)
 
 
-def test_a_gram_matrix_beside_the_toml_file(tmp_path: Path) -> None:
-    np.save(tmp_path / "gram.npy", np.diag([4.0, 9.0]))
-    (tmp_path / "setting.toml").write_text('k = 2\ngram = "gram.npy"\n')
+@pytest.mark.parametrize("name", ["gram.npy", "gram.csv", "gram.txt"])
+def test_a_gram_matrix_beside_the_toml_file(tmp_path: Path, name: str) -> None:
+    gram = np.diag([4.0, 9.0])
+    if name.endswith(".npy"):
+        np.save(tmp_path / name, gram)
+    else:
+        delimiter = "," if name.endswith(".csv") else " "
+        np.savetxt(tmp_path / name, gram, delimiter=delimiter, header="inner products")
+    (tmp_path / "setting.toml").write_text(f'k = 2\ngram = "{name}"\n')
     assert Setting.from_toml(tmp_path / "setting.toml").gram == ((4.0, 0.0), (0.0, 9.0))
 
 

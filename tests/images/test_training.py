@@ -214,7 +214,17 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, capsys):
     assert "printed" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 not a zip"])
+def test_safetensors_are_known_by_their_content(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"w": torch.ones(2)}, tmp_path / "weights.pt")
+    assert read_tensors(tmp_path / "weights.pt")["w"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"garbage", b"PK\x03\x04 not a zip", b"\x02" + bytes(7) + b"{]", b"\xff" * 8 + b"{"],
+)
 def test_a_damaged_weights_file_is_refused(tmp_path, content):
     path = tmp_path / "bad.th"
     path.write_bytes(content)

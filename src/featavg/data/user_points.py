@@ -115,7 +115,8 @@ def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
             values = read_json(path)
         elif path.suffix in (".csv", ".txt"):
             delimiter = "," if path.suffix == ".csv" else None
-            rows = read_text(path).split("\n")
+            # What follows a # is a comment, as np.savetxt writes its header.
+            rows = (line.partition("#")[0] for line in read_text(path).split("\n"))
             values = [row.split(delimiter) for row in rows if row.strip()]
         else:
             remedy = "name a .npy, .json, .csv or .txt file"

@@ -24,7 +24,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """
     if not path.is_file():
         raise InputError(str(path), "is not a file", "give a file of weights")
-    if path.suffix == ".safetensors":
+    if path.suffix == ".safetensors" or _begins_as_safetensors(path):
         return _safetensors(path)
     try:
         with warnings.catch_warnings():
@@ -45,6 +45,17 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
         raise InputError(str(path), "holds no table of tensors", "save a state dict")
     return {str(name): value for name, value in content.items()}
+
+
+def _begins_as_safetensors(path: Path) -> bool:
+    """Whatever its name: the length of a header, then the header, which is JSON."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(9)
+        length = int.from_bytes(start[:8], "little")
+        return start[8:] == b"{" and length <= path.stat().st_size - 8
+    except OSError:
+        return False
 
 
 def _safetensors(path: Path) -> dict[str, Tensor]:
