@@ -127,7 +127,9 @@ def table_of(margins):
         )
         entry = {"epoch": 1, "log10_loss": -1.0, "smallest_margin": 1.0, "normalized_margin": 1e-6,
                  "product_margin": 1e-4}  # fmt: skip
-        monkeypatch.setattr(table, "_trained", lambda *_: MarginTable("mnist", rows, (entry,), {}))
+        monkeypatch.setattr(
+            table, "_trained", lambda *_, **__: MarginTable("mnist", rows, (entry,), {})
+        )
 
     return patch
 
@@ -184,6 +186,7 @@ _BROKEN = {
         ),
     ),
     "margin-table": ("margins fall from row to row", falling_table),
+    "margin-table-support": ("margins fall from row to row", falling_table),
     "margin-digits": ("margins fall from row to row", falling_table),
     "margin-rate": ("the loss-based rate is as slow", loss_based_falls_by(0.02)),
 }
@@ -196,6 +199,7 @@ SMALL = {
     "margin-kkt-radius": four_clusters,
     "margin-lipschitz": four_clusters,
     "margin-table": as_published,
+    "margin-table-support": as_published,
     "margin-digits": as_published,
     "margin-rate": loss_based_falls_by(0.2),
 }

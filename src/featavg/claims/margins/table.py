@@ -16,16 +16,20 @@ from featavg.experiments.margins import (
 )
 
 FACTOR = 1.5
-# The rows that a claim trains for, by the published rule. `featavg margins train --rule support` is meant
-# to go further; a folder that it began is gone on with, and the finding says by which rule.
-TRAINED = 3
+# The rows that a claim trains for: by the published rule, and over the support, which goes further.
+TRAINED, TRAINED_OVER_SUPPORT = 3, 5
 # Relative: a median of attacked radii moves by about this much when the attack's budget doubles.
 ATTACK = 0.02
 
 
 def table_claim(settings: ClaimSettings) -> Evidence:
-    """The published rows."""
+    """The published rows, by the published rule."""
     return evidence(_trained(settings, "mnist", "margin-table"))
+
+
+def support_claim(settings: ClaimSettings) -> Evidence:
+    """All five rows, by implicit steps over the samples that hold the loss."""
+    return evidence(_trained(settings, "mnist", "margin-table-support", over_support=True))
 
 
 def digits_claim(settings: ClaimSettings) -> Evidence:
@@ -44,24 +48,28 @@ def digits_claim(settings: ClaimSettings) -> Evidence:
     )
 
 
-def _trained(settings: ClaimSettings, data: str, name: str) -> MarginTable:
-    """Train (or go on) to row 3, then attack the checkpoints."""
+def _trained(
+    settings: ClaimSettings, data: str, name: str, over_support: bool = False
+) -> MarginTable:
+    """Train (or go on) to the last row that is trained for, then attack the checkpoints."""
     torch_needed()
     task = data_needed(data, settings)
     from featavg.nets.torch.margin_cnn import MarginCNN
     from featavg.training.margin_network.fit import CHECKPOINT
-    from featavg.training.margin_network.settings import MarginSettings
+    from featavg.training.margin_network.settings import MarginSettings, SupportRule
 
     folder = run_folder(settings) / name
     # One thread: the number is part of what makes the bits, and every machine has one.
-    published = MarginSettings(network=MarginCNN(size=task.shape[-1]), threads=1)
+    rule = SupportRule() if over_support else None
+    chosen = MarginSettings(network=MarginCNN(size=task.shape[-1]), threads=1, support=rule)
+    trained = TRAINED_OVER_SUPPORT if over_support else TRAINED
     train_margin_network(
         folder,
         data,
-        None if (folder / CHECKPOINT).exists() else published,
+        None if (folder / CHECKPOINT).exists() else chosen,
         data_dir=settings.data_dir,
         epochs=100_000,
-        until=PUBLISHED_MARGINS[TRAINED - 1].log10_loss,
+        until=PUBLISHED_MARGINS[trained - 1].log10_loss,
         progress=settings.progress,
         workers=min(2, cores()),
     )
@@ -112,11 +120,7 @@ def protocol(table: MarginTable) -> str:
     rule = table.settings.get("support")
     if not rule:
         return "SGD with batches of 100 and the loss-based rate throughout, as published."
-    step = (
-        "passes of SGD and, once few samples hold the loss, implicit steps of gradient descent"
-        if rule.get("step") == "implicit"
-        else "passes of SGD"
-    )
+    step = "implicit steps" if rule.get("step") == "implicit" else "passes of SGD"
     return (
         f"Not as published: SGD at a constant rate to a loss of 10^{rule['first_until']:g}, then {step} "
         "over the samples that hold the loss with the loss-based rate, taken back where the loss rose; "
@@ -167,6 +171,26 @@ CLAIMS = (
         run=table_claim,
         tier="full",
         minutes=200,
+        needs=("torch", "mnist"),
+    ),
+    Claim(
+        id="margin-table-support",
+        title="The margin goes on rising down to a loss of 10<sup>-881</sup>",
+        theme="Margins",
+        statement="At losses 10<sup>-120.01</sup> and 10<sup>-881.51</sup> the same network has normalized "
+        "margins 4.61e-4 and 1.18e-3: they are still rising, and its robust accuracy with them.",
+        source="Talks, margin table, rows 4 and 5 (Lyu and Li 2020)",
+        measured="the same for all five rows, reached by implicit steps over the samples that hold the "
+        "loss instead of 10,000 passes of SGD; every row is of all 60,000 samples",
+        statements=(
+            "itcs-margin-table",
+            "csml-margin-table",
+            "itcs-longer-helps",
+            "csml-longer-helps",
+        ),
+        run=support_claim,
+        tier="full",
+        minutes=75,
         needs=("torch", "mnist"),
     ),
     Claim(

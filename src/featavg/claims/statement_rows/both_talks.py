@@ -73,14 +73,14 @@ BOTH_TALKS: tuple[Row, ...] = (
         "margin-table",
         "Table of five models",
         "Training an MNIST network to losses from 1e-10 to 1e-881 raises its normalized margin.",
-        ("margin-table",),
+        ("margin-table", "margin-table-support"),
         "",
     ),
     (
         "longer-helps",
         "Remark to the table",
         "Training longer improves robustness slightly.",
-        ("margin-table", "margin-digits"),
+        ("margin-table", "margin-table-support", "margin-digits"),
         "",
     ),
     (
