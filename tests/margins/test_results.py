@@ -45,6 +45,13 @@ def test_a_result_can_be_shown_everywhere(name):
         result.anything = 1
 
 
+def test_all_five_rows_can_be_drawn():
+    full = table(np.linspace(1e-5, 1e-4, 5), ((1.0, 2.0),) * 5)
+    assert len(full.rows) == 5
+    for figure in (full.figure(), full.robustness_figure()):
+        assert figure._repr_html_()
+
+
 def test_radii_of_the_same_picture_are_compared():
     old = np.linspace(0.5, 1.5, 40)
     grown = table(radii=(tuple(old), tuple(1.1 * old), tuple(1.2 * old)))

@@ -150,8 +150,8 @@ class MarginTable(Result):
         series = tuple(
             Series(f"row {row.model}", (0.0, *RADII),
                    [100 * row.robust_accuracy(radius) for radius in (0.0, *RADII)], "averaged",
-                   "line+markers", shade=0.4 + 0.2 * i)
-            for i, row in enumerate(row for row in self.rows if row.radii)
+                   "line+markers", shade=(row.model + 1) / (len(PUBLISHED_MARGINS) + 1))
+            for row in self.rows if row.radii
         )  # fmt: skip
         axes = Axis("radius", "l2, pixels in [0,1]"), Axis("robust accuracy", "percent")
         caption = f"Minimal-norm l2 attack (DDN) on {ATTACKED_PICTURES} test images or fewer."
