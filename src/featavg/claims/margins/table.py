@@ -85,8 +85,9 @@ def evidence(table: MarginTable) -> Evidence:
             "at -10.04: `featavg margins resume` goes on."
         )
     checks = list(_rising(table))
+    unit = "rounds" if table.settings.get("support") else "passes"
     for row in table.rows:
-        where = f"at log10 loss {row.log10_loss:.2f} after {row.epoch}"
+        where = f"at log10 loss {row.log10_loss:.2f} after {row.epoch} {unit}"
         published = row.published.normalized_margin
         checks += [
             Check(f"row {row.model}: margin over |θ|<sup>4</sup> / published",
@@ -105,12 +106,12 @@ def evidence(table: MarginTable) -> Evidence:
         checks=tuple(checks),
         figures=(table.figure(), table.robustness_figure()),
         numbers=table.to_json(),
-        finding=f"Row {last.model} of 5: log10 loss {last.log10_loss:.2f} after {last.epoch}. By the "
-        f"documents' definition, min q/|θ|<sup>4</sup>, the margin is {last.normalized_margin:.2e}, "
+        finding=f"Row {last.model} of 5: log10 loss {last.log10_loss:.2f} after {last.epoch} {unit}. By "
+        f"the documents' definition, min q/|θ|<sup>4</sup>, the margin is {last.normalized_margin:.2e}, "
         f"{ratio:.3f} of the published one; over the product of the layers' norms it is "
         f"{last.product_margin:.2e}, {other:.2f} of it. The authors' code starts from the same "
         f"initialisation and logs both, so the table most likely prints the second. The run stands at "
-        f"{table.history[-1]['epoch']}, log10 loss {table.history[-1]['log10_loss']:.2f}. "
+        f"{table.history[-1]['epoch']} {unit}, log10 loss {table.history[-1]['log10_loss']:.2f}. "
         + protocol(table),
     )
 
@@ -123,9 +124,15 @@ def protocol(table: MarginTable) -> str:
     step = "implicit steps" if rule.get("step") == "implicit" else "passes of SGD"
     return (
         f"Not as published: SGD at a constant rate to a loss of 10^{rule['first_until']:g}, then {step} "
-        "over the samples that hold the loss with the loss-based rate, taken back where the loss rose; "
-        "the loss and the margin of every row are those of all samples."
+        "over the samples that hold the loss with the loss-based rate, taken back where the loss rose"
+        f"{_visits(table)}; the loss and the margin of every row are those of all samples."
     )
+
+
+def _visits(table: MarginTable) -> str:
+    """How often a sample was looked at, on average over MNIST's 60,000."""
+    samples = table.history[-1].get("samples") if table.history else None
+    return f" ({samples / 60_000:.0f} visits of the data in all)" if samples else ""
 
 
 def _rising(table: MarginTable) -> tuple[Check, ...]:
