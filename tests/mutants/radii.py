@@ -4,6 +4,7 @@ from tests.mutants import mutants_of, tests_in
 
 ATTACKS_HONESTY = tests_in("robustness/test_attacks_honesty.py")
 ATTACKS_TIGHT = tests_in("robustness/test_attacks_tight.py")
+DEEP_WITNESS = tests_in("robustness/test_deep_witness.py")
 DEEP_TIGHT = tests_in("robustness/test_deep_tight.py")
 RADII_TIGHT = tests_in("robustness/test_radii_tight.py")
 
@@ -45,10 +46,16 @@ MUTANTS = [
             DEEP_TIGHT("test_nothing_is_certified_beyond_the_witness"),
         ),
         (
-            "if self.decision.excess(point[None], goals)[0] <= 0:",
+            "if self.decision.excess(tried[None], goals)[0] <= 0:",
             "if True:",
             "a step that does not flip is a witness",
             DEEP_TIGHT("test_a_candidate_that_does_not_flip_is_no_witness"),
+        ),
+        (
+            "for tried in (point, zeroed):",
+            "for tried in (point,):",
+            "a tie at the origin alone is never shown",
+            DEEP_WITNESS("test_a_tie_at_the_origin_alone_is_shown"),
         ),
     ),
     *mutants_of(

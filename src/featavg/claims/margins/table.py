@@ -45,6 +45,7 @@ def digits_claim(settings: ClaimSettings) -> Evidence:
         finding=f"From a loss of 10^{first.log10_loss:.1f} to 10^{last.log10_loss:.1f} the normalized "
         f"margin goes from {first.normalized_margin:.2e} to {last.normalized_margin:.2e}, and the "
         f"radius of a test picture by a factor of {check.measured:.3f} ({low:.3f} to {high:.3f}).",
+        seeds=(int(table.settings.get("seed", 0)),),
     )
 
 
@@ -113,6 +114,7 @@ def evidence(table: MarginTable) -> Evidence:
         f"initialisation and logs both, so the table most likely prints the second. The run stands at "
         f"{table.history[-1]['epoch']} {unit}, log10 loss {table.history[-1]['log10_loss']:.2f}. "
         + protocol(table),
+        seeds=(int(table.settings.get("seed", 0)),),
     )
 
 
