@@ -20,6 +20,7 @@ import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from html.parser import HTMLParser
 from multiprocessing import get_context
+from multiprocessing.util import Finalize
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -62,7 +63,25 @@ def workers() -> ProcessPoolExecutor:
 
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"
-    return ProcessPoolExecutor(max(cores(), 1), mp_context=get_context("spawn"))
+    context = get_context("spawn")
+    return ProcessPoolExecutor(max(cores(), 1), mp_context=context, initializer=clean_exit)
+
+
+def clean_exit() -> None:
+    """Have joblib's processes sent away when this one ends.
+
+    A process that multiprocessing started waits for its children and runs nothing of `atexit`, by
+    which joblib ends them elsewhere: they would leave after five idle minutes, and we with them.
+    """
+    # Before the queues are closed, at 10: through them its processes are told.
+    Finalize(None, dismiss_joblib, exitpriority=20)
+
+
+def dismiss_joblib() -> None:
+    if "joblib.externals.loky" in sys.modules:
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor(reuse=True).shutdown(wait=True)
 
 
 def on_pages() -> dict[Path, tuple[object, ...]]:

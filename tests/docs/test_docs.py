@@ -5,10 +5,11 @@ import re
 import runpy
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from tools import code_blocks, notebooks
+from tools import code_blocks, docs, notebooks
 
 from featavg.figures.figure import Figure
 
@@ -72,6 +73,19 @@ def test_notebooks_are_made_from_their_scripts():
         assert script.with_suffix(".ipynb").read_text() == notebooks.text_of(script), script.name
         made = notebooks.notebook(script)
         assert [cell["cell_type"] for cell in made["cells"]][:2] == ["markdown", "code"]
+
+
+JOBLIB = "import joblib; joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(x) for x in range(2))"
+
+
+def test_a_build_does_not_wait_for_the_processes_of_joblib(monkeypatch):
+    """They stay for five idle minutes, and a worker of the build waits for its children."""
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
+    with docs.workers() as pool:
+        pool.submit(exec, JOBLIB, {}).result()
+        ran = time.perf_counter()
+    assert time.perf_counter() - ran < 120
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.stem)
