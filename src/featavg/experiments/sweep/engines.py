@@ -155,12 +155,10 @@ class Dask:
             if self.address is not None:
                 _greet(distributed, self.address, self.patience)
                 return distributed.Client(self.address, timeout=self.patience)
-            cluster = distributed.LocalCluster(
-                n_workers=self.workers or cores(),
-                threads_per_worker=1,
-                dashboard_address=None,
+            # The client starts the cluster itself: one that it was given would outlive it.
+            return distributed.Client(
+                n_workers=self.workers or cores(), threads_per_worker=1, dashboard_address=None
             )
-            return distributed.Client(cluster)
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
                 "engine",
