@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tools.docstrings import Pages, as_markdown, flowing, without_marks
@@ -270,8 +271,14 @@ def _signature(name: str, thing: Any) -> str:
     text = _readable(f"{name}{inspect.Signature(arguments, return_annotation=returned)}")
     if len(text) <= 90:
         return text
-    listed = "".join(f"    {_readable(str(one))},\n" for one in arguments)
+    listed = "".join(f"{_wrapped(_readable(str(one)))},\n" for one in arguments)
     return f"{name}(\n{listed})" + (f" -> {returned!r}" if returned is not empty else "")
+
+
+def _wrapped(argument: str) -> str:
+    """An argument on a line of its own; a default may take several."""
+    lines = {"initial_indent": " " * 4, "subsequent_indent": " " * 8}
+    return fill(argument, 92, **lines, break_long_words=False, break_on_hyphens=False)
 
 
 def _readable(text: str) -> str:

@@ -34,6 +34,13 @@ def test_every_block_is_run_or_says_why_not():
             assert language in known or language.startswith("{"), (page.name, language)
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_code_has_a_fence(page):
+    """Markdown takes indented lines for code too, which nobody would run and no mark could excuse."""
+    outside = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert re.findall(r"\n\n {4,}\S.*", outside) == []
+
+
 def test_a_page_that_does_not_run_is_noticed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("Text.\n\n```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n")
