@@ -7,6 +7,7 @@ up: what is tested is that the claim sees the difference.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from tests.claims.sabotage import Sabotage, setting
@@ -175,9 +176,11 @@ def our_radii_times(factor: float):
     )
 
     def patch(monkeypatch):
-        monkeypatch.setattr(attacks, "_small", lambda _: iter([("made up",) + (None,) * 4]))
+        one = attacks.Attacked("made up", None, None, "fine", Path())
+        monkeypatch.setattr(attacks, "_small", lambda _: iter([one]))
+        monkeypatch.setattr(attacks, "_of_the_table", lambda _: iter(()))
         monkeypatch.setattr(attacks, "_of_other_claims", lambda _: iter(()))
-        monkeypatch.setattr(attacks, "_compared", lambda *_: made)
+        monkeypatch.setattr(attacks, "_compared", lambda *_: (made, None))
 
     return patch
 

@@ -179,3 +179,29 @@ def test_progress_rises_by_cost_and_says_what_is_done() -> None:
     points: list[float] = []
     pgd_curve(model, X, [1, 1], [0.1, 0.2], progress=lambda share, _: points.append(share))
     assert points == [0.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("norm", "budget", "descents"),
+    [
+        ("l2", 60, 3),
+        ("l2", 120, 7),
+        ("l2", 240, 15),
+        ("linf", 60, 3),
+        ("linf", 120, 4),
+        ("linf", 240, 9),
+    ],
+)
+def test_a_larger_budget_buys_more_descents_not_longer_ones(norm, budget, descents) -> None:
+    model = network_model(binary(np.eye(2)))
+    told = []
+    problem = AttackProblem(
+        model, np.array([[3.0, 1.0]]), np.array([1]), np.array([2.0]), norm, budget=budget,
+        progress=lambda share, note: told.append(note),
+    )  # fmt: skip
+    before = model.cost.gradients
+    Strongest()(problem)
+    assert told == [f"descent {i + 1} of {descents}" for i in range(descents)] + [
+        "refining the shortest"
+    ]
+    assert model.cost.gradients - before <= budget
