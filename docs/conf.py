@@ -27,6 +27,8 @@ html_css_files = ["style.css"]
 html_extra_path = ["playground.html"]
 html_show_sphinx = False
 html_copy_source = False
+# A page opened from the disk may not read the others, of which a summary is made.
+html_show_search_summary = False
 
 
 def _colours(palette):
