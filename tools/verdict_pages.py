@@ -143,7 +143,7 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
         if claim["why"] and found:
             # A line that begins with a tag is HTML to Markdown, which then keeps its hands off it.
             decided = f"{claim['decided']} (tolerance {claim['tolerance']})."
-            lines += ["", numbers(f"{decided} {found}".replace("\n", " "))]
+            lines += ["", numbers(powers(f"{decided} {found}").replace("\n", " "))]
         lines += [":::", ""]
     return lines
 
@@ -212,4 +212,9 @@ def cell(text: str) -> str:
 
 
 def plain_tags(text: str) -> str:
-    return text.replace("*", "\\*").replace("$", "\\$").replace("_", "\\_")
+    return powers(text).replace("*", "\\*").replace("$", "\\$").replace("_", "\\_")
+
+
+def powers(text: str) -> str:
+    """What is printed as 10^-3 in a terminal is raised on a page."""
+    return re.sub(r"\b10\^(-?\d+(?:\.\d+)?)", r"10<sup>\1</sup>", text)

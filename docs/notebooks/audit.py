@@ -3,8 +3,8 @@
 #
 # Does a classifier of yours average its features, what does that cost, and what would help? This
 # notebook trains two small networks on real digits, one told "even or odd", one told the digit,
-# and audits the first beside the second. Needs PyTorch (`pip install 'featavg[torch]'`); put your
-# own network and images in their place.
+# and audits the first beside the second. Needs PyTorch, in the folder of the clone
+# `pip install -c constraints.txt -e '.[torch]'`; put your own network and images in their place.
 
 # %%
 import torch

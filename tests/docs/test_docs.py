@@ -6,11 +6,13 @@ import runpy
 import subprocess
 import sys
 import time
+from functools import wraps
 from pathlib import Path
 
 import pytest
 from tools import code_blocks, docs, notebooks
 
+from featavg import cli
 from featavg.figures.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +34,25 @@ def test_every_block_is_run_or_says_why_not():
     for page in code_blocks.pages():
         for language in re.findall(r"^```(\S*)\n(?:.*?)^```", page.read_text(), re.M | re.S):
             assert language in known or language.startswith("{"), (page.name, language)
+
+
+def named_commands(page):
+    """The commands of a page that are not run: in a sentence, and in blocks that are marked."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    inside = re.findall(r"`(?:\.venv/bin/)?(featavg [a-z][^`]*)`", text)
+    sentences = [" ".join(command.split()) for command in inside]
+    marked = [one.text for one in code_blocks.blocks(page) if one.mark and one.language == "sh"]
+    listed = [words for text in [*sentences, *marked] for words in code_blocks.commands(text)]
+    return [words[1:] for words in listed if words[0] == "featavg" and words[1][0] != "-"]
+
+
+@pytest.mark.parametrize("page", code_blocks.pages(), ids=lambda page: page.stem)
+def test_a_command_that_a_page_names_is_understood(page, monkeypatch, capsys):
+    """Its arguments are read, and then it does nothing."""
+    monkeypatch.setattr(cli, "checked", lambda command: wraps(command)(lambda **given: 0))
+    for words in named_commands(page):
+        code = cli.main(words if len(words) > 1 else [*words, "--help"])
+        assert code == 0, (words, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
