@@ -155,9 +155,12 @@ class Dask:
             if self.address is not None:
                 _greet(distributed, self.address, self.patience)
                 return distributed.Client(self.address, timeout=self.patience)
-            # The client starts the cluster itself: one that it was given would outlive it.
+            # The client starts the cluster itself: one that it was given would outlive it. Any free
+            # port will do: None stands for 8787, which another sweep on this machine may have.
             return distributed.Client(
-                n_workers=self.workers or cores(), threads_per_worker=1, dashboard_address=None
+                n_workers=self.workers or cores(),
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",
             )
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
