@@ -13,14 +13,15 @@ import numpy as np
 from featavg.claims.images.labels import PARTS, RESNET
 from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun
 from featavg.claims.requirements import data_needed, run_folder, torch_needed
-from featavg.experiments.audit.label_protocol import LABELS, LabelCell
+from featavg.experiments.audit import LABELS, LabelCell, trained_cell
 from featavg.experiments.images import (
     AttackComparison,
     compare_attacks,
     comparison_figure,
     foolbox_radii,
+    plain_radii,
+    read_radii,
 )
-from featavg.experiments.images.attack_comparison import plain_radii, read_radii
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.robustness.models.norms import NORMS
 from featavg.storage.places import install_command
@@ -88,8 +89,6 @@ def _small(settings: ClaimSettings) -> Iterator[Attacked]:
 
 def _of_the_table(settings: ClaimSettings) -> Iterator[Attacked]:
     """Every network of the table of labels, with its first seed: every data set and training."""
-    from featavg.experiments.audit.label_cell import trained_cell
-
     for data, networks, trainings in PARTS:
         cells = [
             LabelCell(each, network, training, labels, seed=0)

@@ -17,6 +17,9 @@ from featavg.experiments.audit.verdict import AuditVerdict as AuditVerdict
 from featavg.experiments.audit.hidden_study import METHODS as METHODS
 from featavg.experiments.audit.hidden_study import PUBLISHED as PUBLISHED
 from featavg.experiments.audit.hidden_study import hidden_subclasses as hidden_subclasses
+from featavg.experiments.audit.label_cell import trained_cell as trained_cell
+from featavg.experiments.audit.label_protocol import LABELS as LABELS
+from featavg.experiments.audit.label_protocol import LabelCell as LabelCell
 from featavg.experiments.audit.label_protocol import NETWORKS as NETWORKS
 from featavg.experiments.audit.label_protocol import PROTOCOLS as PROTOCOLS
 from featavg.experiments.audit.label_protocol import TRAININGS as TRAININGS

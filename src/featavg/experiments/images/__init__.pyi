@@ -16,6 +16,8 @@ from featavg.experiments.images.attack_comparison import AttackComparison as Att
 from featavg.experiments.images.foolbox_comparison import compare_attacks as compare_attacks
 from featavg.experiments.images.foolbox_comparison import foolbox_radii as foolbox_radii
 from featavg.experiments.images.attack_comparison import comparison_figure as comparison_figure
+from featavg.experiments.images.attack_comparison import plain_radii as plain_radii
+from featavg.experiments.images.attack_comparison import read_radii as read_radii
 from featavg.experiments.images.heads import HeadRadii as HeadRadii
 from featavg.experiments.images.heads import HeadStudy as HeadStudy
 from featavg.experiments.images.heads import head_radii as head_radii
