@@ -19,7 +19,7 @@ reproduce: venv-core ## Install the core, run the quick claims, write featavg-re
 	@$(BIN)/featavg reproduce --out "$(OUT)" $(ARGS)
 
 test: lint ## Install the tests' tools, then check format, lint, types, tests and doctests
-	@$(ONE_THREAD) $(BIN)/pytest -n 2 $(ARGS)
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 lint: venv-dev ## The part of the gate that runs nothing: format, lint, types
 	@$(BIN)/ruff format --check .
