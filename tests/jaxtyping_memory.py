@@ -31,7 +31,7 @@ jaxtyped = jaxtyping.jaxtyped
 MEMORY = 2_000
 # A collection with more items is checked at each call: to look at them all would take longer.
 LONG = 32
-# Of a collection beartype looks at one item, a random one. Where they are not all of one kind, the
+# Of a list or tuple beartype looks at one item, a random one. Where they are not all of one kind, the
 # call has to pass this many times for each of them, after which one that does not fit has been
 # overlooked with a probability of e^-10.
 LOOKS = 10

@@ -78,7 +78,7 @@ VALUES = [
     *({}, {"one": np.zeros(2)}, {"one": np.zeros((2, 2))}, {1: np.zeros(2)}),
     *({"one": "one"}, {"one": "two"}, Rows("one"), Rows(1.0), Rows("two")),
     *(ValueError, int, np.ndarray, len, WithName(), WithName, object(), range(3), iter([1])),
-    *([1] * (LONG + 1), [*[1] * LONG, 1.0], tuple("ab" * LONG)),
+    *([1] * (LONG + 1), [1.0] * (LONG + 1), tuple("ab" * LONG)),
 ]
 
 
