@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from row import Row
 
-from featavg.experiments.images import compare_attacks
 from featavg.nets.two_layer import TwoLayer, binary
+from featavg.paper.images.foolbox_comparison import compare_attacks
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve

@@ -26,8 +26,8 @@ def rows() -> list[Row]:
 def curve(images: int = 100) -> list[Row]:
     """One minimal-norm pass against PGD-40 at 20 radii, in gradients and in accuracy."""
     from featavg.data.image_sets.loading import load
-    from featavg.experiments.images import coarse_model, minimal_radii
     from featavg.nets.torch.architecture import architecture
+    from featavg.paper.images.curves import coarse_model, minimal_radii
     from featavg.robustness.curve import curve_of, pgd_curve
     from featavg.training.torch.module import train_module
     from featavg.training.torch.recipe import ImageRecipe

@@ -60,10 +60,10 @@ def _in_turn(*steps: Callable[[], None]) -> list[float]:
 def _our_step() -> Callable[[], None]:
     import torch
 
-    from featavg.nets.torch.margin_cnn import MarginCNN
-    from featavg.training.margin_network.epoch import scaled_loss
-    from featavg.training.margin_network.network_pass import descend, forward, rows_of, that_matter
-    from featavg.training.margin_network.run import tensors
+    from featavg.paper.margins.network.epoch import scaled_loss
+    from featavg.paper.margins.network.margin_cnn import MarginCNN
+    from featavg.paper.margins.network.network_pass import descend, forward, rows_of, that_matter
+    from featavg.paper.margins.network.run import tensors
 
     params = tensors(MarginCNN().initial(0))
     x = torch.rand(100, 28, 28, 1).permute(0, 3, 1, 2)
@@ -109,7 +109,7 @@ def _plain_step() -> Callable[[], None]:
 
 def deep_loss() -> Row:
     """Depths 1 to 4, five seeds each, by gradient flow in log time."""
-    from featavg.experiments.margins import NETWORK_DEPTHS, homogeneous_flow
+    from featavg.paper.margins.homogeneous_nets import NETWORK_DEPTHS, homogeneous_flow
 
     start = time.perf_counter()
     worst = max(

@@ -16,7 +16,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import cosines
 from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact import Budget, Radii, RadiusStatus
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 

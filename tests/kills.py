@@ -38,7 +38,7 @@ class Victim:
 
 def _command(*line: str) -> Callable[[], int]:
     def run() -> int:
-        from featavg.cli import main
+        from featavg.cli.app import main
 
         return main([*line, "--out", str(OUT)])
 
@@ -179,7 +179,7 @@ def run() -> int:
 def _imported() -> None:
     """Everything, before the first fork."""
     import featavg
-    import featavg.cli
+    import featavg.cli.app
 
     for name in featavg.__all__:
         getattr(featavg, name)

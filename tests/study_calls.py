@@ -43,7 +43,7 @@ def trained() -> Path:
 
 @cache
 def margin_settings() -> Any:
-    from featavg.nets.torch.margin_cnn import MarginCNN
+    from featavg.paper.margins.network.margin_cnn import MarginCNN
 
     return fa.MarginSettings(network=MarginCNN(size=8, channels=(4, 8), hidden=16))
 

@@ -31,7 +31,7 @@ class Addition(NamedTuple):
 ADDITIONS = {
     "claim": Addition(
         "claims/questions/toy.py",
-        "claims/registry.py",
+        "paper/engine/registry.py",
         '    "paper.figure2",',
         '    "questions.toy",',
     ),

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.errors import InputError
-from featavg.experiments.simulation.presets import compose
-from featavg.experiments.simulation.run import load_simulation, simulate
-from featavg.experiments.simulation.setting import Setting
+from featavg.simulate.presets import compose
+from featavg.simulate.run import load_simulation, simulate
+from featavg.simulate.setting import Setting
 
 POINTS = {"x": np.eye(4)[np.arange(12) % 4] + 0.1, "clusters": np.arange(12) % 4}
 MODEL = (

@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 import featavg
-from featavg import cli
-from featavg.cli import GROUPS, main, make_app
-from featavg.commands.claims import last_verdict
-from featavg.experiments.simulation.presets import PRESETS, compose
-from featavg.experiments.simulation.setting import Setting
-from featavg.report.installation import doctor
+from featavg.cli import app as cli
+from featavg.cli.app import GROUPS, main, make_app
+from featavg.cli.installation import doctor
+from featavg.paper.commands.claims import last_verdict
+from featavg.simulate.presets import PRESETS, compose
+from featavg.simulate.setting import Setting
 
 COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
 SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]
@@ -62,7 +62,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"numpy", "scipy", "pydantic", "matplotlib", "sklearn", "torch", "jaxtyping"}
-    script = "import sys; from featavg.cli import main; main(['--help']); print(*sys.modules)"
+    script = "import sys; from featavg.cli.app import main; main(['--help']); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -76,10 +76,10 @@ def test_ctrl_c_is_one_line(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("featavg.experiments.simulation.run.simulate", interrupted)
+    monkeypatch.setattr("featavg.simulate.run.simulate", interrupted)
     assert main(["simulate", *SMALL]) == 130
     assert capsys.readouterr().err.startswith("Interrupted before the first checkpoint")
-    monkeypatch.setattr("featavg.report.reproduction.reproduce", interrupted)
+    monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", interrupted)
     assert main(["reproduce"]) == 130
     assert capsys.readouterr().err == "Interrupted.\n"
 
@@ -90,7 +90,7 @@ def test_no_memory_is_one_sentence(
     def too_much(*args: object, **kwargs: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("featavg.report.reproduction.reproduce", too_much)
+    monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", too_much)
     assert main(["reproduce"]) == 2
     assert capsys.readouterr().err.startswith("The memory of this machine does not suffice")
 
@@ -112,9 +112,9 @@ def test_reproduce_passes_its_options_on(
     given: dict[str, object] = {}
     monkeypatch.delenv("FEATAVG_DATA", raising=False)
     monkeypatch.setattr(
-        "featavg.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
+        "featavg.paper.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
     )
-    monkeypatch.setattr("featavg.report.reproduction.exit_code", lambda outcomes: 1)
+    monkeypatch.setattr("featavg.paper.report.reproduction.exit_code", lambda outcomes: 1)
     assert main(["reproduce", *command.split()]) == 1
     assert given == given | expected
 
@@ -123,15 +123,15 @@ def test_data_dir_has_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -
     given: dict[str, object] = {}
     monkeypatch.setenv("FEATAVG_DATA", "/somewhere")
     monkeypatch.setattr(
-        "featavg.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
+        "featavg.paper.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
     )
-    monkeypatch.setattr("featavg.report.reproduction.exit_code", lambda outcomes: 0)
+    monkeypatch.setattr("featavg.paper.report.reproduction.exit_code", lambda outcomes: 0)
     assert main(["reproduce"]) == 0
     assert given["data_dir"] == Path("/somewhere")
 
 
 def test_claims_as_table_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from featavg.claims.registry import all_claims
+    from featavg.paper.engine.registry import all_claims
 
     assert main(["claims", "--json", "--out", str(tmp_path)]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -250,7 +250,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(
         settings.append(setting)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("featavg.experiments.simulation.run.simulate", stop)
+    monkeypatch.setattr("featavg.simulate.run.simulate", stop)
     assert main(["simulate", *flags.split()]) == 130
     assert getattr(settings[0], field) == pytest.approx(value)
 
@@ -258,7 +258,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(
 def test_every_setting_has_a_flag() -> None:
     import inspect
 
-    from featavg.commands.simulate import _simulate
+    from featavg.cli.simulate import _simulate
 
     assert set(Setting.model_fields) <= set(inspect.signature(_simulate).parameters)
 
@@ -277,7 +277,7 @@ def test_an_error_of_our_own_is_one_sentence_and_code_70(
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("featavg.report.reproduction.reproduce", broken)
+    monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", broken)
     assert main(["reproduce"]) == 70
     told = capsys.readouterr().err
     assert told.count("\n") == 1
@@ -304,7 +304,7 @@ def test_warnings_and_log_lines_follow_the_options(
         logger.warning("take care")
         return []
 
-    monkeypatch.setattr("featavg.report.reproduction.reproduce", talking)
+    monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", talking)
     expected = {
         "": ["warning: take care"],
         "--quiet": [],
@@ -317,7 +317,7 @@ def test_warnings_and_log_lines_follow_the_options(
 
 def test_shells_can_complete() -> None:
     asked = {"_FEATAVG_COMPLETE": "complete_bash", "COMP_WORDS": "featavg rep", "COMP_CWORD": "1"}
-    script = "import sys; from featavg.cli import main; sys.exit(main([]))"
+    script = "import sys; from featavg.cli.app import main; sys.exit(main([]))"
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -350,7 +350,7 @@ def test_claims_sees_what_reproduce_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     makefile = (Path(__file__).parents[1] / "Makefile").read_text()
-    from featavg.report.reproduction import DEFAULT_OUT
+    from featavg.paper.report.reproduction import DEFAULT_OUT
 
     assert f"OUT    ?= {DEFAULT_OUT}\n" in makefile
     monkeypatch.chdir(tmp_path)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from featavg.cli import main
-from featavg.experiments.simulation.run import simulate
+from featavg.cli.app import main
+from featavg.simulate.run import simulate
 
 
 @pytest.fixture(scope="module")

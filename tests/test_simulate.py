@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.experiments.simulation.presets import PRESETS, compose
-from featavg.experiments.simulation.run import RunClock, load_simulation, simulate
-from featavg.experiments.simulation.setting import Setting
+from featavg.simulate.presets import PRESETS, compose
+from featavg.simulate.run import RunClock, load_simulation, simulate
+from featavg.simulate.setting import Setting
 from featavg.training.train import Recipe, train
 
 SMALL = {"k": 4, "d": 1000, "n": 40, "steps": 5, "n_test": 50, "lr": 1e-3}

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 import featavg
-from featavg.claims.check import measured_text, tolerance_text
-from featavg.claims.registry import all_claims
-from featavg.claims.result import ClaimResult
-from featavg.claims.statements import all_statements
-from featavg.claims.store import recorded_result
+from featavg.paper.engine.check import measured_text, tolerance_text
+from featavg.paper.engine.registry import all_claims
+from featavg.paper.engine.result import ClaimResult
+from featavg.paper.engine.statements import all_statements
+from featavg.paper.engine.store import recorded_result
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "verdicts.json"
 

@@ -150,7 +150,7 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
 
 def _rule() -> list[str]:
     """How a verdict is reached, from the ledger itself."""
-    from featavg.claims.ledger import Verdict
+    from featavg.paper.engine.claim import Verdict
 
     lines = [
         "## How a verdict is reached",

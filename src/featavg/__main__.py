@@ -2,7 +2,7 @@
 
 import sys
 
-from featavg.cli import main
+from featavg.cli.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -21,7 +21,7 @@ def homes(init: str) -> dict[str, str]:
 
     >>> import featavg.training.linear as folder
     >>> homes(folder.__file__)["linear_flow"]
-    'featavg.training.linear.flow'
+    'featavg.paper.margins.linear_flow'
     """
     page = Path(init).with_suffix(".pyi").read_text(encoding="utf-8")
     # A long line is broken by the formatter, always in the same way.

@@ -12,8 +12,8 @@ from featavg.data.image_sets.loading import load_images
 def without_gains(monkeypatch):
     """Leave out the gains in feature space, which take most of the time of a small audit."""
     pytest.importorskip("torch")
-    from featavg.experiments.audit import run
-    from featavg.experiments.audit.gain import FeatureGain
+    from featavg.audit import run
+    from featavg.audit.gain import FeatureGain
 
     for name in ("predicted_gain", "measured_gain"):
         left_out = FeatureGain(None, None, None, 0.0, "left out")

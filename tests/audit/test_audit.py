@@ -11,17 +11,17 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.cli import main  # noqa: E402
+from featavg.audit import radii as radii_module  # noqa: E402
+from featavg.audit.discovery import discover  # noqa: E402
+from featavg.audit.gain import measured_gain, predicted_gain  # noqa: E402
+from featavg.audit.gradients import LayerGradient, reported  # noqa: E402
+from featavg.audit.labels import balanced  # noqa: E402
+from featavg.audit.module_from_name import load_model  # noqa: E402
+from featavg.audit.remedies import rehead, retrain, save_module  # noqa: E402
+from featavg.audit.run import audit  # noqa: E402
+from featavg.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
+from featavg.cli.app import main  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.audit import radii as radii_module  # noqa: E402
-from featavg.experiments.audit.discovery import discover  # noqa: E402
-from featavg.experiments.audit.gain import measured_gain, predicted_gain  # noqa: E402
-from featavg.experiments.audit.gradients import LayerGradient, reported  # noqa: E402
-from featavg.experiments.audit.labels import balanced  # noqa: E402
-from featavg.experiments.audit.module_from_name import load_model  # noqa: E402
-from featavg.experiments.audit.remedies import rehead, retrain, save_module  # noqa: E402
-from featavg.experiments.audit.run import audit  # noqa: E402
-from featavg.experiments.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
 from featavg.nets.torch.image_nets import Normalise  # noqa: E402
@@ -328,7 +328,7 @@ def test_an_embedding_of_the_users_finds_what_the_features_do_not(digits):
 
 @pytest.mark.usefixtures("without_gains")
 def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path, caplog):
-    from featavg.report.audit_page import pictures_of
+    from featavg.audit.page import pictures_of
 
     caplog.set_level("INFO", "featavg")
     x, coarse, _ = digits

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from featavg.audit.classifier import classifier  # noqa: E402
+from featavg.audit.run import audit  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
-from featavg.experiments.audit.classifier import classifier  # noqa: E402
-from featavg.experiments.audit.run import audit  # noqa: E402
 from featavg.nets.torch.inference import unchanged  # noqa: E402
 from featavg.nets.torch.randomness import devices_of, graphics  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402
@@ -334,7 +334,7 @@ def test_the_twin_of_a_two_layer_module_is_the_same_function(weights, digits):
 
 def test_nothing_asks_a_network_on_another_device_with_tensors_of_the_cpu():
     """Torch's device `meta` has shapes and no numbers; mixed with the CPU it raises as a GPU would."""
-    from featavg.experiments.audit.remedies import _replace_last
+    from featavg.audit.remedies import _replace_last
     from featavg.training.torch.module import _check_small, _check_width
 
     task = load_images("digits")

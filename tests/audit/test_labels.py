@@ -10,18 +10,22 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from featavg.claims.store import recorded_result  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.audit import hidden_study, label_cell, label_protocol  # noqa: E402
-from featavg.experiments.audit.hidden_study import HiddenStudy, undersampled  # noqa: E402
-from featavg.experiments.audit.label_cell import CellResult, cell_key, trained_cell  # noqa: E402
-from featavg.experiments.audit.label_protocol import CellProtocol, LabelCell  # noqa: E402
-from featavg.experiments.audit.label_record import restore_cells  # noqa: E402
-from featavg.experiments.audit.label_study import LabelRow, LabelTable, label_table  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
-from featavg.nets.torch.lipschitz import layer_norms, lipschitz  # noqa: E402
+from featavg.paper.engine.store import recorded_result  # noqa: E402
+from featavg.paper.images import (  # noqa: E402
+    hidden_study,
+    label_cell,
+    label_protocol,
+)
+from featavg.paper.images.hidden_study import HiddenStudy, undersampled  # noqa: E402
+from featavg.paper.images.label_cell import CellResult, cell_key, trained_cell  # noqa: E402
+from featavg.paper.images.label_protocol import CellProtocol, LabelCell  # noqa: E402
+from featavg.paper.images.label_record import restore_cells  # noqa: E402
+from featavg.paper.images.label_study import LabelRow, LabelTable, label_table  # noqa: E402
+from featavg.paper.images.lipschitz import layer_norms, lipschitz  # noqa: E402
 from featavg.training.torch.objectives import (  # noqa: E402
     Adversarial,
     CrossEntropy,
@@ -207,7 +211,7 @@ def test_a_preset_trains_the_network_beside_the_table(tmp_path, monkeypatch):
 
 
 def test_no_valid_layer_is_said_and_drawn_nowhere():
-    from featavg.experiments.audit import SharingStudy
+    from featavg.paper.images.sharing import SharingStudy
 
     row = made_up("mnist", "narrow CNN", "cross-entropy", 1.2, 0.5)
     silent = replace(row, fine=(replace(row.fine[0], shared=np.nan, null=np.nan), *row.fine[1:]))
@@ -282,8 +286,9 @@ def test_a_network_that_guesses_is_left_out_and_counted():
 
 
 def test_the_claims_on_the_table_can_fail(monkeypatch):
-    from featavg.claims.images import audit, labels
-    from featavg.claims.ledger import ClaimSettings, Verdict
+    from featavg.paper.engine.claim import ClaimSettings, Verdict
+    from featavg.paper.images import claim_audit as audit
+    from featavg.paper.images import claim_labels as labels
 
     def table(plain=1.3, controlled=1.05, shared=(0.8, 0.2)):
         gains = {"cross-entropy": plain, "1-Lipschitz": 1.2}

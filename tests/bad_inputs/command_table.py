@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from featavg.cli import make_app
+from featavg.cli.app import make_app
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 def world(folder: Path) -> None:
     """Everything that the bad command lines speak of."""
-    from featavg.experiments.simulation.run import simulate
+    from featavg.simulate.run import simulate
 
     for name, make in FILES.items():
         for extension in ("toml", "npz", "json", "csv", "npy", "safetensors", "pt", "dat"):
@@ -155,10 +155,10 @@ def _stores(folder: Path) -> None:
 
 def _margins(folder: Path) -> None:
     from featavg.data.image_sets.loading import load
-    from featavg.nets.torch.margin_cnn import MarginCNN
-    from featavg.training.margin_network.fit import CHECKPOINT, begin
-    from featavg.training.margin_network.run import digest_of, images_of, write_run
-    from featavg.training.margin_network.settings import MarginSettings
+    from featavg.paper.margins.network.fit import CHECKPOINT, begin
+    from featavg.paper.margins.network.margin_cnn import MarginCNN
+    from featavg.paper.margins.network.run import digest_of, images_of, write_run
+    from featavg.paper.margins.network.settings import MarginSettings
 
     settings = MarginSettings(network=MarginCNN(size=8, channels=(2, 2), hidden=4))
     data = images_of(load("digits").train)

@@ -79,7 +79,7 @@ def everywhere(patch: pytest.MonkeyPatch, module: ModuleType, name: str, value: 
 def forget_results() -> None:
     """Empty every cache of an experiment or a claim: nothing may be remembered across a sabotage."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(("featavg.experiments.", "featavg.claims.")):
+        if name.startswith("featavg.paper."):
             for value in list(vars(module).values()):
                 clear = getattr(value, "cache_clear", None)
                 if clear is not None and getattr(value, "__name__", "") != "all_claims":

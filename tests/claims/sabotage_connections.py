@@ -5,30 +5,23 @@ from dataclasses import replace
 import numpy as np
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.claims.connections import (
-    descent,
-    margin,
-    min_vidal,
-    min_vidal_radius,
-    optimal_radius,
-    prelu_mnist,
-    published,
-    simplicity,
-)
-from featavg.data.related_work.lattice import Lattice
-from featavg.experiments.connections import bayes_radius as optimal_radius_experiment
-from featavg.experiments.connections import (
-    boundary,
-    dimpled_manifold,
-    feature_usefulness,
-    slab_shuffling,
-)
-from featavg.experiments.connections import implicit_biases as implicit_bias_experiment
-from featavg.experiments.connections.half_margin import hinted_margin
-from featavg.experiments.connections.mnist_cifar import PairedPictures
-from featavg.experiments.connections.power_descent import power_relu_descent
-from featavg.experiments.connections.power_relu_runs import power_relu_run
-from featavg.experiments.connections.prelu_images import PUBLISHED_POWERS, PowerReluImages
+from featavg.paper.connections import bayes_radius as optimal_radius_experiment
+from featavg.paper.connections import boundary, dimpled_manifold, feature_usefulness, slab_shuffling
+from featavg.paper.connections import claim_descent as descent
+from featavg.paper.connections import claim_margin as margin
+from featavg.paper.connections import claim_min_vidal as min_vidal
+from featavg.paper.connections import claim_min_vidal_radius as min_vidal_radius
+from featavg.paper.connections import claim_optimal_radius as optimal_radius
+from featavg.paper.connections import claim_prelu_mnist as prelu_mnist
+from featavg.paper.connections import claim_published as published
+from featavg.paper.connections import claim_simplicity as simplicity
+from featavg.paper.connections import implicit_biases as implicit_bias_experiment
+from featavg.paper.connections.half_margin import hinted_margin
+from featavg.paper.connections.lattice import Lattice
+from featavg.paper.connections.mnist_cifar import PairedPictures
+from featavg.paper.connections.power_descent import power_relu_descent
+from featavg.paper.connections.power_relu_runs import power_relu_run
+from featavg.paper.connections.prelu_images import PUBLISHED_POWERS, PowerReluImages
 from featavg.training.train import train
 
 

@@ -12,28 +12,27 @@ from pathlib import Path
 import numpy as np
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.claims.images import attacks, audit, curves, digits, heads, labels, protocols
+from featavg.audit.gain import FeatureGain
 from featavg.data.clusters import MultiCluster
-from featavg.experiments import audit as audit_experiments
-from featavg.experiments import images as image_experiments
-from featavg.experiments.audit import METHODS, NETWORKS, TRAININGS, LabelRow, LabelTable
-from featavg.experiments.audit.gain import FeatureGain
-from featavg.experiments.audit.gain_study import GainRow, GainStudy
-from featavg.experiments.audit.hidden_study import HiddenRow, HiddenStudy
-from featavg.experiments.audit.label_cell import CellResult
-from featavg.experiments.audit.label_protocol import LabelCell
-from featavg.experiments.images import (
-    ADAPTIVE,
-    OWN_LOSS,
-    PUBLISHED_CURVES,
-    AttackComparison,
-    FeatureSet,
-    ImageCurves,
-    pgd_protocols,
-    study_superclasses,
-)
-from featavg.experiments.images.decision_curve import DecisionCurve
 from featavg.nets.readouts.registry import READOUTS
+from featavg.paper.images import claim_attacks as attacks
+from featavg.paper.images import claim_audit as audit
+from featavg.paper.images import claim_curves as curves
+from featavg.paper.images import claim_digits as digits
+from featavg.paper.images import claim_heads as heads
+from featavg.paper.images import claim_labels as labels
+from featavg.paper.images import claim_protocols as protocols
+from featavg.paper.images import features, gain_study, hidden_study, label_pairs, pgd_protocols
+from featavg.paper.images.attack_comparison import AttackComparison
+from featavg.paper.images.curve_result import PUBLISHED_CURVES, ImageCurves
+from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
+from featavg.paper.images.features import FeatureSet
+from featavg.paper.images.gain_study import GainRow, GainStudy
+from featavg.paper.images.hidden_study import METHODS, HiddenRow, HiddenStudy
+from featavg.paper.images.label_cell import CellResult
+from featavg.paper.images.label_protocol import NETWORKS, TRAININGS, LabelCell
+from featavg.paper.images.label_study import LabelRow, LabelTable
+from featavg.paper.images.superclasses import study_superclasses
 from featavg.robustness.curve import Curve
 
 # Points of clusters in place of images.
@@ -84,12 +83,12 @@ def superclasses_are(change):
     """Four classes of five clusters each stand for CIFAR-100's."""
 
     def patch(monkeypatch):
-        from featavg.nets.torch import embedding
+        from featavg.paper.images import embedding
 
         groups = np.repeat(np.arange(4), 5)
         made = change(cluster_features(groups, d=100))
         monkeypatch.setattr(embedding, "efficientnet_lite0", lambda size: None)
-        monkeypatch.setattr(image_experiments, "features_of", lambda *_, **__: made)
+        monkeypatch.setattr(features, "features_of", lambda *_, **__: made)
         monkeypatch.setattr(
             heads,
             "study_superclasses",
@@ -107,8 +106,8 @@ def superclasses_are(change):
 
 def made_up_pair(name: str, shift: float):
     """The published curves under both protocols, the fine one moved by `shift` points."""
-    from featavg.experiments.images.curves import PgdEnds
-    from featavg.experiments.images.label_pairs import LabelPair
+    from featavg.paper.images.curves import PgdEnds
+    from featavg.paper.images.label_pairs import LabelPair
 
     paper = PUBLISHED_CURVES[name]
 
@@ -131,7 +130,7 @@ def pairs_moved_by(shift: float):
     def patch(monkeypatch):
         monkeypatch.setattr(curves, "data_needed", lambda *_: None)
         monkeypatch.setattr(
-            image_experiments,
+            label_pairs,
             "train_pair",
             lambda preset, *_: made_up_pair(preset.split("-", maxsplit=1)[0], shift),
         )
@@ -160,7 +159,7 @@ def published_are_in(unit: str):
         monkeypatch.setattr(protocols, "data_needed", lambda *_: None)
         monkeypatch.setattr(image_network, "train_images", lambda *_, **__: study)
         monkeypatch.setattr(type(study), "net", None, raising=False)
-        monkeypatch.setattr(image_experiments, "published_protocols", lambda *_: study)
+        monkeypatch.setattr(pgd_protocols, "published_protocols", lambda *_: study)
 
     return patch
 
@@ -223,7 +222,7 @@ def worst_digit_gains(points: float):
 
     def patch(monkeypatch):
         monkeypatch.setattr(audit, "data_needed", lambda *_: None)
-        monkeypatch.setattr(audit_experiments, "hidden_subclasses", lambda *_: study)
+        monkeypatch.setattr(hidden_study, "hidden_subclasses", lambda *_: study)
 
     return patch
 
@@ -237,10 +236,8 @@ def predictions_times(factor: float):
 
     def patch(monkeypatch):
         monkeypatch.setattr(audit, "data_needed", lambda *_: None)
-        monkeypatch.setattr(audit_experiments, "feature_spaces", lambda *_: [])
-        monkeypatch.setattr(
-            audit_experiments, "compare_gains", lambda *_, **__: GainStudy(tuple(rows))
-        )
+        monkeypatch.setattr(gain_study, "feature_spaces", lambda *_: [])
+        monkeypatch.setattr(gain_study, "compare_gains", lambda *_, **__: GainStudy(tuple(rows)))
 
     return patch
 

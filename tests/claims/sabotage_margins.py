@@ -6,15 +6,13 @@ from functools import cache
 import numpy as np
 from tests.claims.sabotage import Sabotage
 
-from featavg.claims.margins import homogeneous, kkt, rate, table
-from featavg.experiments.margins import (
-    homogeneous_nets,
-    kkt_robustness,
-    kkt_runs,
-    linear_classifiers,
-)
-from featavg.experiments.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
 from featavg.nets.ideal import biased_robust, feature_decoupling
+from featavg.paper.margins import claim_homogeneous as homogeneous
+from featavg.paper.margins import claim_kkt as kkt
+from featavg.paper.margins import claim_rate as rate
+from featavg.paper.margins import claim_table as table
+from featavg.paper.margins import homogeneous_nets, kkt_robustness, kkt_runs, linear_classifiers
+from featavg.paper.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 
 @cache
@@ -143,8 +141,8 @@ def loss_based_falls_by(decades):
     """The constant rate as measured by hand, the other one falling by so much in each pass."""
 
     def patch(monkeypatch):
-        from featavg.experiments import margins
-        from featavg.experiments.margins import RateComparison
+        from featavg.paper.margins import rate_comparison
+        from featavg.paper.margins.rate_comparison import RateComparison
 
         passes = np.arange(1, 101)
         constant = tuple((-np.log10(passes) - 1.0).tolist())
@@ -153,7 +151,7 @@ def loss_based_falls_by(decades):
             "made up", constant, tuple((-decades * passes - 1.0).tolist()), 110, *grown
         )
         monkeypatch.setattr(rate, "data_needed", lambda *_: None)
-        monkeypatch.setattr(margins, "compare_rates", lambda *_, **__: result)
+        monkeypatch.setattr(rate_comparison, "compare_rates", lambda *_, **__: result)
 
     return patch
 

@@ -9,33 +9,35 @@ import numpy as np
 import pytest
 from tests.claims.sabotage import Sabotage, everywhere, setting, together
 
-from featavg.claims.paper import decoupling as decoupling_claims
-from featavg.claims.paper import radii as radius_claims
-from featavg.claims.paper import theorem_scale as scale_claims
-from featavg.claims.paper import theorems as theorem_claims
 from featavg.data.clusters import MultiCluster
-from featavg.experiments.paper import (
-    biased_average,
-    clean_errors,
-    dead_neurons,
-    figure2_cosines,
-    figure3_curves,
-    initialisation,
-    linf,
-    paper_runs,
-    radius_runs,
-    radius_scaling,
-    steepness,
-    theorem_runs,
-    theorem_sweeps,
-    unequal_sizes,
-    universal,
-)
-from featavg.experiments.paper.packed_runs import ScaleRun, TheoremScale
 from featavg.measures.alignment import neuron_signs
 from featavg.measures.decomposition import Coefficients
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
+from featavg.paper.figures import claim_radii as radius_claims
+from featavg.paper.figures import (
+    clean_errors,
+    figure2_cosines,
+    figure3_curves,
+    linf,
+    radius_scaling,
+    universal,
+)
+from featavg.paper.theorems import (
+    biased_average,
+    dead_neurons,
+    initialisation,
+    paper_runs,
+    radius_runs,
+    steepness,
+    theorem_runs,
+    theorem_sweeps,
+    unequal_sizes,
+)
+from featavg.paper.theorems import claim_decoupling as decoupling_claims
+from featavg.paper.theorems import claim_theorem_scale as scale_claims
+from featavg.paper.theorems import claim_theorems as theorem_claims
+from featavg.paper.theorems.packed_runs import ScaleRun, TheoremScale
 from featavg.training.train import Recipe, train
 
 Patch = pytest.MonkeyPatch

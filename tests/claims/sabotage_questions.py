@@ -14,15 +14,16 @@ from tests.questions.test_depth import margin as made_up_margin
 from tests.questions.test_depth import probe as made_up_probe
 from tests.questions.test_depth import scaling as made_up_scaling
 
-from featavg.claims.questions import adversarial as adversarial_claims
-from featavg.claims.questions import angle as angle_claims
-from featavg.claims.questions import borders as border_claims
-from featavg.claims.questions import depth as depth_claims
-from featavg.claims.questions import optimizers as optimizer_claims
-from featavg.experiments.questions import adversarial, angle, borders, geometry, optimizers
-from featavg.experiments.simulation import net_of
-from featavg.experiments.sweep import sweep, trained
 from featavg.measures.alignment import neuron_signs
+from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
+from featavg.paper.questions import claim_adversarial as adversarial_claims
+from featavg.paper.questions import claim_angle as angle_claims
+from featavg.paper.questions import claim_borders as border_claims
+from featavg.paper.questions import claim_depth as depth_claims
+from featavg.paper.questions import claim_optimizers as optimizer_claims
+from featavg.simulate.measurements import net_of
+from featavg.simulate.sweep.run import sweep
+from featavg.simulate.sweep.work import trained
 
 COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
 

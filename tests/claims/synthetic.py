@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 from featavg.figures.figure import (
     Arrow,
     Axis,
@@ -22,6 +21,7 @@ from featavg.figures.figure import (
     Rule,
     Series,
 )
+from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
 
 K = 10
 SIGNS = ["+" if j < 5 else "−" for j in range(K)]

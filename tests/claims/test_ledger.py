@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
-from featavg.claims import result as outcomes
-from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence, NotRun, Verdict
-from featavg.claims.result import ClaimResult, command_for, judge
 from featavg.errors import InputError
+from featavg.paper.engine import result as outcomes
+from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, NotRun, Verdict
+from featavg.paper.engine.result import ClaimResult, command_for, judge
 from featavg.storage.places import install_command
 from featavg.storage.provenance import commit
 

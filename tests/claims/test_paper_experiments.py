@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 from tests.claims.sabotage import everywhere, forget_results
 
-from featavg.experiments.paper import (
+from featavg.paper.figures import clean_errors, radius_scaling, universal
+from featavg.paper.theorems import (
     biased_average,
-    clean_errors,
     dead_neurons,
     paper_runs,
     radius_runs,
-    radius_scaling,
     theorem_runs,
     unequal_sizes,
-    universal,
 )
-from featavg.experiments.paper.decoupling_proof import epsilon, epsilon_exponent
-from featavg.experiments.paper.theorem_runs import theorem_run
+from featavg.paper.theorems.decoupling_proof import epsilon, epsilon_exponent
+from featavg.paper.theorems.theorem_runs import theorem_run
 
 
 def small_growth(patch):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from featavg.claims.ledger import Verdict
-from featavg.claims.registry import all_claims
-from featavg.claims.store import RESULTS, recorded_result
+from featavg.paper.engine.claim import Verdict
+from featavg.paper.engine.registry import all_claims
+from featavg.paper.engine.store import RESULTS, recorded_result
 
 FULL = {claim.id for claim in all_claims() if claim.tier == "full"}
 IDS = sorted(path.stem for path in RESULTS.glob("*.json"))

@@ -7,8 +7,8 @@ import pytest
 from tests.claims.synthetic import CLAIMS, claim
 
 import featavg
-from featavg.claims.registry import all_claims, find_claims
 from featavg.errors import InputError
+from featavg.paper.engine.registry import all_claims, find_claims
 
 MORE = (*CLAIMS, claim("theorem-10", pytest.fail), claim("theorem-10-scale", pytest.fail))
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
-from featavg.claims import store, terminal
-from featavg.claims.ledger import Check, ClaimSettings, Evidence, NotRun, Verdict
-from featavg.claims.registry import find_claims
-from featavg.claims.result import judge
-from featavg.claims.run import run_claims
 from featavg.errors import InputError
-from featavg.report.reproduction import exit_code, rebuild, reproduce
+from featavg.paper.engine import store, terminal
+from featavg.paper.engine.claim import Check, ClaimSettings, Evidence, NotRun, Verdict
+from featavg.paper.engine.registry import find_claims
+from featavg.paper.engine.result import judge
+from featavg.paper.engine.run import run_claims
+from featavg.paper.report.reproduction import exit_code, rebuild, reproduce
 from featavg.storage.places import typed
 from featavg.storage.provenance import commit, provenance
 
@@ -319,7 +319,7 @@ def test_what_only_shows_results_does_not_make_them_old(tmp_path):
         return store.source_hash(tmp_path)
 
     names = ("figures/panels.py", "figures/matplotlib_panels.py", "figures/plotly_parts.py")
-    names += ("figures/palette.py", "report/page.py", "cli.py", "claims/ledger.py")
+    names += ("figures/palette.py", "paper/report/page.py", "cli.py", "paper/engine/claim.py")
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x = 1")
@@ -331,7 +331,7 @@ def test_what_only_shows_results_does_not_make_them_old(tmp_path):
             changed.add(name)
         (tmp_path / name).write_text("x = 1")
     store.source_hash.cache_clear()
-    assert changed == {"figures/panels.py", "claims/ledger.py"}
+    assert changed == {"figures/panels.py", "paper/engine/claim.py"}
 
 
 def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
@@ -349,11 +349,11 @@ def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
 
 
 def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
-    monkeypatch.setattr("featavg.claims.registry.all_claims", lambda: CLAIMS)
+    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: CLAIMS)
     first = reproduce(out=tmp_path, quiet=True)
     before = (tmp_path / "report.html").read_text()
     (tmp_path / "report.html").unlink()
-    monkeypatch.setattr("featavg.claims.result.judge", pytest.fail)
+    monkeypatch.setattr("featavg.paper.engine.result.judge", pytest.fail)
     again = rebuild(tmp_path, quiet=True)
     assert [(r.id, r.verdict) for r in again] == [(r.id, r.verdict) for r in first]
     after = (tmp_path / "report.html").read_text()
@@ -364,7 +364,7 @@ def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
 
 
 def test_a_report_of_some_claims_is_rebuilt_with_these(tmp_path, monkeypatch):
-    monkeypatch.setattr("featavg.claims.registry.all_claims", lambda: CLAIMS)
+    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: CLAIMS)
     first = reproduce(only=CLAIMS[0].id, out=tmp_path, quiet=True)
     assert [r.id for r in rebuild(tmp_path, quiet=True)] == [r.id for r in first]
     assert len(rebuild(tmp_path, only=[c.id for c in CLAIMS], quiet=True)) == len(CLAIMS)

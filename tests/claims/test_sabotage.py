@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.claims.sabotage import Sabotage, forget_results
 
-from featavg.claims.check import CheckStatus
-from featavg.claims.ledger import ClaimSettings, Evidence, Verdict
-from featavg.claims.registry import MODULES, all_claims, find_claims
+from featavg.paper.engine.check import CheckStatus
+from featavg.paper.engine.claim import ClaimSettings, Evidence, Verdict
+from featavg.paper.engine.registry import MODULES, all_claims, find_claims
 
 # Better first. A claim that could not be run has no place here.
 ORDER = (Verdict.HOLDS, Verdict.IN_PART, Verdict.UNDECIDED, Verdict.FAILS)
@@ -56,7 +56,8 @@ def test_every_claim_of_a_theme_with_a_table_has_a_row() -> None:
     assert covered <= {claim.id for claim in all_claims()}
     folders = {theme.removeprefix("sabotage_") for theme in THEMES}
     assert folders >= {"paper", "margins", "connections", "images", "questions"}
+    folders |= {"theorems", "figures"}
     for module in MODULES:
         if module.split(".")[0] in folders:
-            for claim in import_module(f"featavg.claims.{module}").CLAIMS:
+            for claim in import_module(f"featavg.paper.{module}").CLAIMS:
                 assert claim.id in covered, claim.id

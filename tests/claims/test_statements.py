@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from tests.claims.documents import SAID
 
-from featavg.claims.ledger import ClaimSettings, Verdict
-from featavg.claims.registry import all_claims, find_claims
-from featavg.claims.result import judge, not_run
-from featavg.claims.statement_rows import DOCUMENTS, ROWS
-from featavg.claims.statements import all_statements, statements_table
-from featavg.report.page import page
+from featavg.paper.engine.claim import ClaimSettings, Verdict
+from featavg.paper.engine.registry import all_claims, find_claims
+from featavg.paper.engine.result import judge, not_run
+from featavg.paper.engine.statement_rows import DOCUMENTS, ROWS
+from featavg.paper.engine.statements import all_statements, statements_table
+from featavg.paper.report.page import page
 
 IDS = {claim.id for claim in all_claims()}
 

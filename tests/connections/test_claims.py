@@ -2,20 +2,18 @@
 
 import pytest
 
-from featavg.claims.connections import (
-    dimples,
-    expressivity,
-    features,
-    margin,
-    min_vidal,
-    min_vidal_radius,
-    optimal_radius,
-    picture,
-    simplicity,
-)
-from featavg.claims.connections.published import CLAIMS as LONG
-from featavg.claims.ledger import ClaimSettings, NotRun
-from featavg.claims.registry import find_claims
+from featavg.paper.connections import claim_dimples as dimples
+from featavg.paper.connections import claim_expressivity as expressivity
+from featavg.paper.connections import claim_features as features
+from featavg.paper.connections import claim_margin as margin
+from featavg.paper.connections import claim_min_vidal as min_vidal
+from featavg.paper.connections import claim_min_vidal_radius as min_vidal_radius
+from featavg.paper.connections import claim_optimal_radius as optimal_radius
+from featavg.paper.connections import claim_picture as picture
+from featavg.paper.connections import claim_simplicity as simplicity
+from featavg.paper.connections.claim_published import CLAIMS as LONG
+from featavg.paper.engine.claim import ClaimSettings, NotRun
+from featavg.paper.engine.registry import find_claims
 
 FOUND = {
     "connections-min-vidal-limits": (min_vidal, "holds"),

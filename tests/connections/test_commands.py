@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.matplotlib_figure import animate

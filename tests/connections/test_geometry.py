@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 
 from featavg.data.clusters import MultiCluster
-from featavg.data.related_work.lattice import Lattice
-from featavg.data.related_work.manifold import OnSubspace
 from featavg.errors import InputError
-from featavg.experiments.connections.on_manifold import split
-from featavg.experiments.connections.plane_view import Shown, through
-from featavg.measures.best_margin import best_margin, normalized_margin
-from featavg.measures.usefulness import UsefulFeature, measured_usefulness, robust_usefulness
 from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.nets.ideal import feature_averaging, feature_decoupling
-from featavg.nets.power_relu import Shallow
 from featavg.nets.two_layer import TwoLayer
+from featavg.paper.connections.best_margin import best_margin, normalized_margin
+from featavg.paper.connections.lattice import Lattice
+from featavg.paper.connections.manifold import OnSubspace
+from featavg.paper.connections.on_manifold import split
+from featavg.paper.connections.plane_view import Shown, through
+from featavg.paper.connections.power_relu import Shallow
+from featavg.paper.connections.usefulness import (
+    UsefulFeature,
+    measured_usefulness,
+    robust_usefulness,
+)
 
 
 @pytest.mark.parametrize(("m", "seed"), [(1, 0), (3, 1), (5, 2), (6, 0)])

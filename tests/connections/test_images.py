@@ -5,22 +5,22 @@ import pytest
 
 from featavg.data.images import Images
 from featavg.errors import InputError
-from featavg.experiments.connections import mnist_cifar
-from featavg.experiments.connections.power_descent import _gradient, _plain, power_relu_descent
-from featavg.experiments.connections.prelu_images import (
+from featavg.paper.connections import mnist_cifar
+from featavg.paper.connections.power_descent import _gradient, _plain, power_relu_descent
+from featavg.paper.connections.power_relu import PowerReLU, Shallow
+from featavg.paper.connections.prelu_images import (
     PUBLISHED_POWERS,
     PowerReluImages,
     PowerReluRecipe,
     power_relu_images,
 )
-from featavg.nets.power_relu import PowerReLU, Shallow
 
 
 @pytest.mark.parametrize("p", [1.0, 3.0, 4.0])
 def test_the_torch_network_is_its_formula(p):
     """relu(<w, x>)^p / (|w| |x|)^(p-1) of centred images, and of degree one in the image."""
     torch = pytest.importorskip("torch")
-    from featavg.nets.torch.prelu_net import PowerReLUNet
+    from featavg.paper.connections.power_relu_module import PowerReLUNet
 
     torch.manual_seed(0)
     net = PowerReLUNet(torch.full((1, 2, 3), 0.25), 3, 5, p).double()
@@ -36,7 +36,7 @@ def test_the_torch_network_is_its_formula(p):
 
 def test_an_image_that_is_the_mean_has_finite_slopes():
     torch = pytest.importorskip("torch")
-    from featavg.nets.torch.prelu_net import PowerReLUNet
+    from featavg.paper.connections.power_relu_module import PowerReLUNet
 
     net = PowerReLUNet(torch.zeros(6), 3, 5, 4.0)
     x = torch.zeros(1, 1, 2, 3, requires_grad=True)
@@ -58,7 +58,7 @@ def test_robust_accuracy_counts_radii_beyond():
 
 def test_a_kept_cell_is_not_computed_again(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    from featavg.experiments.connections import prelu_images
+    from featavg.paper.connections import prelu_images
 
     short = PowerReluRecipe(width=6, epochs=1, points=4, budget=15)
     options = {"powers": (3.0,), "recipe": short, "folder": tmp_path}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from featavg.data.clusters import MultiCluster
-from featavg.experiments.connections.bayes_radius import (
+from featavg.paper.connections.bayes_radius import (
     OptimalRadius,
     bayes_radii,
     shared_noise_points,

@@ -6,16 +6,20 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.experiments.connections.power_descent import _gradient, _start
-from featavg.experiments.connections.shallow_radii import (
+from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.paper.connections.power_descent import _gradient, _start
+from featavg.paper.connections.power_relu import PowerReLU, Shallow, averaged_limit, decoupled_limit
+from featavg.paper.connections.power_relu_objective import (
+    ShallowObjective,
+    balanced_start,
+    train_shallow,
+)
+from featavg.paper.connections.shallow_radii import (
     attacked_radii,
     certified_near_average,
     certified_near_decoupled,
 )
-from featavg.measures.sphere_distance import sphere_distance
-from featavg.nets.activations.leaky_relu import LeakyReLU
-from featavg.nets.power_relu import PowerReLU, Shallow, averaged_limit, decoupled_limit
-from featavg.training.prelu_objective import ShallowObjective, balanced_start, train_shallow
+from featavg.paper.connections.sphere_distance import sphere_distance
 
 ACTIVATIONS = [PowerReLU(1.0), PowerReLU(1.5), PowerReLU(2.0), PowerReLU(3.0), LeakyReLU(0.3)]
 LABELS = np.array([1.0, 1.0, 1.0, -1.0, -1.0])

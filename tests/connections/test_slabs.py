@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from featavg.data.related_work.slabs import Slabs, lms, ms
 from featavg.errors import InputError
-from featavg.measures.block_shuffle import auc, shuffled_auc
-from featavg.training.numpy_sgd import Minibatch, _step, train_minibatch
+from featavg.paper.connections.block_shuffle import auc, shuffled_auc
+from featavg.paper.connections.numpy_sgd import Minibatch, _step, train_minibatch
+from featavg.paper.connections.slabs import Slabs, lms, ms
 
 
 def edges(k, margin):

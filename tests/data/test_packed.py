@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from featavg.data import packed
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
-from featavg.data.packed import PackedSet, PackedTriangle, draw_packed, packed_bytes
 from featavg.errors import InputError
-from featavg.experiments.paper.packed_runs import packed_coefficients, scale_run, theorem_scale
 from featavg.measures.decomposition import projected_coefficients
+from featavg.paper.theorems import packed
+from featavg.paper.theorems.packed import PackedSet, PackedTriangle, draw_packed, packed_bytes
+from featavg.paper.theorems.packed_objective import PackedObjective
+from featavg.paper.theorems.packed_runs import packed_coefficients, scale_run, theorem_scale
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective
-from featavg.training.objectives.packed import PackedObjective
 from featavg.training.train import Recipe, train
 
 TASK = MultiCluster(k=4, d=5000)

@@ -5,19 +5,19 @@ import importlib.util
 import numpy as np
 import pytest
 
-from featavg.claims.images.curves import PGD_RADII, evidence
-from featavg.claims.images.digits import digits
-from featavg.claims.ledger import ClaimSettings, NotRun, Verdict
-from featavg.claims.registry import all_claims
-from featavg.experiments.images.curve_result import (
+from featavg.nets.readouts.registry import READOUTS
+from featavg.paper.engine.claim import ClaimSettings, NotRun, Verdict
+from featavg.paper.engine.registry import all_claims
+from featavg.paper.images.claim_curves import PGD_RADII, evidence
+from featavg.paper.images.claim_digits import digits
+from featavg.paper.images.curve_result import (
     PUBLISHED_CURVES,
     ImageCurves,
     stretch_to_published,
 )
-from featavg.experiments.images.curves import PgdEnds
-from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
-from featavg.experiments.images.label_pairs import LabelPair, mean_curves
-from featavg.nets.readouts.registry import READOUTS
+from featavg.paper.images.curves import PgdEnds
+from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
+from featavg.paper.images.label_pairs import LabelPair, mean_curves
 from featavg.robustness.curve import Curve
 
 CLAIMS = [claim for claim in all_claims() if claim.theme == "Real data"]
@@ -135,8 +135,8 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
 )
 def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
     """Fine networks that were told coarse labels average; coarse ones read as fine ones decouple."""
-    from featavg.claims.images import audit
-    from featavg.experiments.audit import sharing
+    from featavg.paper.images import claim_audit as audit
+    from featavg.paper.images import sharing
 
     monkeypatch.setattr(audit, "K", 4)
     monkeypatch.setattr(audit, "D", 400)
@@ -151,7 +151,7 @@ def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdic
 
 
 def test_the_finding_speaks_of_refused_spaces_only_if_there_are_some():
-    from featavg.claims.images.audit import _spaces
+    from featavg.paper.images.claim_audit import _spaces
 
     assert _spaces(9, 0) == "Over 9 feature spaces"
     assert _spaces(7, 2) == "Over 7 feature spaces (2 more were refused)"

@@ -7,28 +7,23 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.cli import main  # noqa: E402
-from featavg.commands.data import register as register_data  # noqa: E402
-from featavg.commands.images import register as register_images  # noqa: E402
+from featavg.cli.app import main  # noqa: E402
+from featavg.cli.data import register as register_data  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.images import (  # noqa: E402
-    USUAL_UNIT,
-    curves,
-    foolbox_comparison,
-    pgd_protocols,
-    published_protocols,
-)
-from featavg.experiments.images.attack_comparison import AttackComparison  # noqa: E402
-from featavg.experiments.images.curves import (  # noqa: E402
+from featavg.figures import matplotlib_figure  # noqa: E402
+from featavg.paper.commands.images import register as register_images  # noqa: E402
+from featavg.paper.images import curves, foolbox_comparison, pgd_protocols  # noqa: E402
+from featavg.paper.images.attack_comparison import AttackComparison  # noqa: E402
+from featavg.paper.images.curves import (  # noqa: E402
     CurveSettings,
     adaptive,
     image_curve,
     own_loss_pgd,
 )
-from featavg.experiments.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
-from featavg.experiments.images.foolbox_comparison import compare_attacks, foolbox_radii  # noqa: E402
-from featavg.figures import matplotlib_figure  # noqa: E402
+from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
+from featavg.paper.images.foolbox_comparison import compare_attacks, foolbox_radii  # noqa: E402
+from featavg.paper.images.pgd_protocols import USUAL_UNIT, published_protocols  # noqa: E402
 from featavg.robustness.attacks.pgd import beginnings  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402
 from featavg.training.torch.recipe import ImageRecipe  # noqa: E402

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.experiments.images.features import FeatureSet
-from featavg.experiments.images.heads import head_radii, study_heads
+from featavg.paper.images.features import FeatureSet
+from featavg.paper.images.heads import head_radii, study_heads
 from featavg.training.heads import (
     HeadRecipe,
     class_features,
@@ -126,7 +126,7 @@ def test_features_that_do_not_fit_are_refused(features):
 
 
 def test_superclasses(features):
-    from featavg.experiments.images.superclasses import study_superclasses
+    from featavg.paper.images.superclasses import study_superclasses
 
     groups = np.repeat(np.arange(5), 2)
     five = FeatureSet(**(vars(features) | {"groups": groups}))

@@ -301,7 +301,7 @@ def test_a_device_that_is_not_here_is_refused(task, device):
 
 
 def test_a_module_of_the_users_is_embedded_and_left_as_it_was(task):
-    from featavg.experiments.images.features import embed
+    from featavg.paper.images.features import embed
 
     module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Flatten(), torch.nn.Linear(64, 3))
     module[1].eval()

@@ -9,20 +9,20 @@ from scipy.optimize import minimize
 torch = pytest.importorskip("torch")
 
 from featavg.data.image_sets.loading import load  # noqa: E402
-from featavg.nets.torch.margin_cnn import MarginCNN, outputs  # noqa: E402
-from featavg.training.controllers.loss_based import LossBased  # noqa: E402
-from featavg.training.margin_network import implicit, network_pass, support_steps  # noqa: E402
-from featavg.training.margin_network.epoch import ImageTensors, Measured, measure  # noqa: E402
-from featavg.training.margin_network.implicit import shares_after  # noqa: E402
-from featavg.training.margin_network.run import images_of, tensors  # noqa: E402
-from featavg.training.margin_network.sample_gradients import (  # noqa: E402
+from featavg.paper.margins.network import implicit, network_pass, support_steps  # noqa: E402
+from featavg.paper.margins.network.epoch import ImageTensors, Measured, measure  # noqa: E402
+from featavg.paper.margins.network.implicit import shares_after  # noqa: E402
+from featavg.paper.margins.network.margin_cnn import MarginCNN, outputs  # noqa: E402
+from featavg.paper.margins.network.run import images_of, tensors  # noqa: E402
+from featavg.paper.margins.network.sample_gradients import (  # noqa: E402
     inner_products,
     joined,
     moved_along,
     sample_gradients,
 )
-from featavg.training.margin_network.settings import SupportRule  # noqa: E402
-from featavg.training.margin_network.support_steps import SupportSteps, share_outside  # noqa: E402
+from featavg.paper.margins.network.settings import SupportRule  # noqa: E402
+from featavg.paper.margins.network.support_steps import SupportSteps, share_outside  # noqa: E402
+from featavg.training.controllers.loss_based import LossBased  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.svm import angle, checked_max_margin, max_margin
 from featavg.nets.deep import Deep
+from featavg.paper.margins.linear_flow import linear_flow
+from featavg.paper.margins.linear_penalties import penalty_path
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import Stop, run
-from featavg.training.linear.flow import linear_flow
-from featavg.training.linear.penalties import penalty_path
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.steppers.flow import GradientFlow

@@ -17,25 +17,24 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.cli import main  # noqa: E402
+from featavg.cli.app import main  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.experiments.margins import mnist_margins  # noqa: E402
-from featavg.experiments.margins.mnist_margins import attack_radii  # noqa: E402
-from featavg.nets.torch.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
-from featavg.training.controllers.constant import Constant  # noqa: E402
-from featavg.training.margin_network import epoch as margin_epoch  # noqa: E402
-from featavg.training.margin_network import network_pass as margin_pass  # noqa: E402
-from featavg.training.margin_network.epoch import batch_margins, scaled_loss  # noqa: E402
-from featavg.training.margin_network.fit import (  # noqa: E402
+from featavg.paper.margins import mnist_margins  # noqa: E402
+from featavg.paper.margins.mnist_margins import attack_radii  # noqa: E402
+from featavg.paper.margins.network import epoch as margin_epoch  # noqa: E402
+from featavg.paper.margins.network import network_pass as margin_pass  # noqa: E402
+from featavg.paper.margins.network.epoch import batch_margins, scaled_loss  # noqa: E402
+from featavg.paper.margins.network.fit import (  # noqa: E402
     CHECKPOINT,
     advance,
     begin,
     fit,
     settle_round,
 )
-from featavg.training.margin_network.run import (  # noqa: E402
+from featavg.paper.margins.network.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
+from featavg.paper.margins.network.run import (  # noqa: E402
     MarginRun,
     images_of,
     parameter_norm,
@@ -43,8 +42,9 @@ from featavg.training.margin_network.run import (  # noqa: E402
     tensors,
     write_run,
 )
-from featavg.training.margin_network.settings import MarginSettings, SupportRule  # noqa: E402
-from featavg.training.margin_network.support import play_round, support_of  # noqa: E402
+from featavg.paper.margins.network.settings import MarginSettings, SupportRule  # noqa: E402
+from featavg.paper.margins.network.support import play_round, support_of  # noqa: E402
+from featavg.training.controllers.constant import Constant  # noqa: E402
 from featavg.training.trajectory import Outcome  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.claims.margins.table import evidence
-from featavg.experiments.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
+from featavg.paper.margins.claim_table import evidence
+from featavg.paper.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 HISTORY = tuple(
     {"epoch": i, "log10_loss": -float(i), "smallest_margin": 1.0, "normalized_margin": 1e-6 * i,

@@ -5,7 +5,6 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
-from featavg.experiments.paper.clean_errors import exact_clean_error
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson
 from featavg.measures.alignment import (
     block_cosines,
@@ -18,6 +17,7 @@ from featavg.measures.dynamics import Activations, LossBalance, UngatedUpdates
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import binary
+from featavg.paper.figures.clean_errors import exact_clean_error
 from featavg.training.train import Recipe, train
 
 RNG = np.random.default_rng(3)

@@ -19,7 +19,6 @@ from featavg.measures.alignment import (
     require_size,
 )
 from featavg.measures.averaging import averaging_index
-from featavg.measures.best_margin import best_margin, normalized_margin
 from featavg.measures.collapse import collapse
 from featavg.measures.decomposition import Coefficients, projected_coefficients
 from featavg.measures.dynamics import UngatedUpdates
@@ -30,6 +29,7 @@ from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.nets.deep import Deep
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import binary
+from featavg.paper.connections.best_margin import best_margin, normalized_margin
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.train import Recipe, train

@@ -8,7 +8,7 @@ TIGHT = tests_in("sweep/test_tight.py")
 
 MUTANTS = [
     *mutants_of(
-        "claims/check.py",
+        "paper/engine/check.py",
         (
             "if least <= low and high <= most:",
             "if least <= high and low <= most:",
@@ -47,7 +47,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "claims/ledger.py",
+        "paper/engine/claim.py",
         (
             "(CheckStatus.FAILED, CheckStatus.FAILED): Verdict.FAILS,",
             "(CheckStatus.FAILED, CheckStatus.FAILED): Verdict.IN_PART,",
@@ -74,7 +74,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "experiments/sweep/work.py",
+        "simulate/sweep/work.py",
         (
             "parts = [values, seed, measure.name, measure.version, featavg.__version__]",
             "parts = [values, measure.name, measure.version, featavg.__version__]",
@@ -107,7 +107,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "experiments/sweep/plan.py",
+        "simulate/sweep/plan.py",
         (
             "np.geomspace(low, high, count) if log else np.linspace(low, high, count)",
             "np.linspace(low, high, count)",

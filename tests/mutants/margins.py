@@ -97,7 +97,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "measures/best_margin.py",
+        "paper/connections/best_margin.py",
         (
             "return float(-solution.fun) / 2, net, shares / shares.sum()",
             "return float(-solution.fun), net, shares / shares.sum()",
@@ -112,7 +112,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/linear/flow.py",
+        "paper/margins/linear_flow.py",
         (
             "shift = -math.log(len(rows))",
             "shift = 0.0",
@@ -121,7 +121,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/linear/penalties.py",
+        "paper/margins/linear_penalties.py",
         (
             "shift = depth - math.log(len(rows))",
             "shift = depth",
@@ -142,7 +142,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/margin_network/epoch.py",
+        "paper/margins/network/epoch.py",
         (
             "weights = (s - softplus - log_scale).exp()",
             "weights = (s - log_scale).exp()",
@@ -187,7 +187,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/margin_network/support.py",
+        "paper/margins/network/support.py",
         (
             "kept = measured if measured.log_loss <= limit else None",
             "kept = measured",
@@ -202,7 +202,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/margin_network/support_steps.py",
+        "paper/margins/network/support_steps.py",
         (
             "int(np.argmax(rest <= share * weights.sum())) + 1",
             "int(np.argmax(rest <= share * weights.sum()))",
@@ -235,7 +235,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/margin_network/implicit.py",
+        "paper/margins/network/implicit.py",
         (
             "outside = products[np.ix_(inside, ~inside)] @ direction[~inside]",
             "outside = 0.0 * p",
@@ -250,7 +250,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/margin_network/sample_gradients.py",
+        "paper/margins/network/sample_gradients.py",
         (
             "total += first.convolution2 @ second.convolution2.t()",
             "pass",
@@ -265,7 +265,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/margin_network/attempt.py",
+        "paper/margins/network/attempt.py",
         (
             "rate /= controller.shrink",
             "pass",

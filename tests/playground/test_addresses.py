@@ -8,8 +8,8 @@ import pytest
 import typer
 
 import featavg as fa
-from featavg.cli import make_app
-from featavg.commands import simulate as command
+from featavg.cli import simulate as command
+from featavg.cli.app import make_app
 
 RANDOM, DAMAGED = 500, 200
 CHOICES = {

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.playground import bundle
 
 SMALL = "#n=60&d=400"  # a run that takes no time

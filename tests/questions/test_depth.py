@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from featavg.claims.ledger import ClaimSettings, Verdict
-from featavg.claims.questions import depth as claims
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.experiments.questions.depth_exponents import DepthScaling
-from featavg.experiments.questions.depth_index import (
+from featavg.paper.engine.claim import ClaimSettings, Verdict
+from featavg.paper.questions import claim_depth as claims
+from featavg.paper.questions.depth_exponents import DepthScaling
+from featavg.paper.questions.depth_index import (
     DepthAveraging,
     architectures,
     variations,
 )
-from featavg.experiments.questions.depth_kkt import DepthMargin, MarginStage
-from featavg.experiments.questions.depth_layers import DepthProbe, probe_accuracy, selectivity
-from featavg.experiments.questions.depth_networks import Architecture, Learned, learned
-from featavg.experiments.questions.depth_planes import depth_boundary
+from featavg.paper.questions.depth_kkt import DepthMargin, MarginStage
+from featavg.paper.questions.depth_layers import DepthProbe, probe_accuracy, selectivity
+from featavg.paper.questions.depth_networks import Architecture, Learned, learned
+from featavg.paper.questions.depth_planes import depth_boundary
 
 SEEDS = (0, 1)
 LABELS = np.array([1, 1, -1, -1])

@@ -6,19 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from featavg.claims.questions import borders as border_claims
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.experiments.questions import adversarial, angle, borders, geometry, optimizers
-from featavg.experiments.questions.adversarial import adversarial_study
-from featavg.experiments.questions.angle import equal_angles
-from featavg.experiments.questions.borders import BorderMap, border_map, lazy_border, signal_share
-from featavg.experiments.questions.geometry import averaged_margin, decoupled_margin, fields_of
-from featavg.experiments.questions.optimizers import optimizer_study
-from featavg.experiments.sweep.engines import Serial
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging
+from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
+from featavg.paper.questions import claim_borders as border_claims
+from featavg.paper.questions.adversarial import adversarial_study
+from featavg.paper.questions.angle import equal_angles
+from featavg.paper.questions.borders import BorderMap, border_map, lazy_border, signal_share
+from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
+from featavg.paper.questions.optimizers import optimizer_study
 from featavg.robustness.radii import radii
+from featavg.simulate.sweep.engines import Serial
 
 
 def whole(result):

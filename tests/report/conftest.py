@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
 
-from featavg.claims.ledger import ClaimSettings
-from featavg.claims.result import judge
-from featavg.report.page import write_report
+from featavg.paper.engine.claim import ClaimSettings
+from featavg.paper.engine.result import judge
+from featavg.paper.report.page import write_report
 from featavg.storage.provenance import provenance
 
 # Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.

@@ -11,8 +11,8 @@ from tests.claims.test_figure import PANELS
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure as figures
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
+from featavg.figures.html import _small
 from featavg.figures.plotly_figure import legend
-from featavg.report.page import _small
 
 EMPTY = {
     "no series": Lines(Axis("x"), Axis("y"), ()),

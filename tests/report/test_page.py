@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from featavg.errors import InputError
-from featavg.report import page as page_module
+from featavg.figures import html as page_module
 
 PHONE = {"height": 844, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 VIEWS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.experiments.images.foolbox_comparison import compare_attacks
+from featavg.paper.images.foolbox_comparison import compare_attacks
 from featavg.robustness.attacks.attack import FeatureDirections
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from featavg.errors import InputError
-from featavg.experiments.simulation.radius import radius_report
-from featavg.experiments.simulation.run import simulate
+from featavg.simulate.radius import radius_report
+from featavg.simulate.run import simulate
 
 
 @pytest.fixture(scope="module")

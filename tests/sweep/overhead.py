@@ -21,8 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import featavg as fa
-from featavg.experiments.sweep.engines import Processes, Serial
-from featavg.experiments.sweep.work import work
+from featavg.simulate.sweep.engines import Processes, Serial
+from featavg.simulate.sweep.work import work
 
 SMALL = {"k": 4, "d": 60, "n": 16, "steps": 8, "lr": 5e-3}
 LARGE = {"k": 10, "d": 3000, "n": 200, "steps": 130, "labels": "coarse"}

@@ -12,12 +12,12 @@ from tests.sweep.kills import campaign
 
 import featavg as fa
 from featavg.errors import InputError
-from featavg.experiments.sweep import run as run_module
-from featavg.experiments.sweep.engines import Serial, engine_named
-from featavg.experiments.sweep.measures import MEASURES
-from featavg.experiments.sweep.plan import Plan, SweepAxis
-from featavg.experiments.sweep.work import Job, described, failed_rows, work
-from featavg.report.sweep_page import write_sweep
+from featavg.simulate.sweep import run as run_module
+from featavg.simulate.sweep.engines import Serial, engine_named
+from featavg.simulate.sweep.measures import MEASURES
+from featavg.simulate.sweep.page import write_sweep
+from featavg.simulate.sweep.plan import Plan, SweepAxis
+from featavg.simulate.sweep.work import Job, described, failed_rows, work
 from featavg.storage.cache import counting_saved
 from featavg.storage.index import VERSION, RunIndex
 
@@ -374,7 +374,7 @@ def test_the_table_is_a_data_frame(tmp_path):
 
 
 def test_the_command_writes_the_page(tmp_path, capsys):
-    from featavg.cli import main
+    from featavg.cli.app import main
 
     store = str(tmp_path / "s")
     given = ["sweep", "--vary", "cosine=0,0.4", "--set", "k=4", "--set", "d=60", "--set", "n=16"]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import featavg
-from featavg.experiments.simulation.setting import Setting
-from featavg.experiments.sweep.measures import MEASURES
-from featavg.experiments.sweep.plan import SweepAxis, _between
-from featavg.experiments.sweep.work import described, run_id
+from featavg.simulate.setting import Setting
+from featavg.simulate.sweep.measures import MEASURES
+from featavg.simulate.sweep.plan import SweepAxis, _between
+from featavg.simulate.sweep.work import described, run_id
 
 LOSS = MEASURES["loss"]
 

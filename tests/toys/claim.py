@@ -1,6 +1,6 @@
 """A claim that holds."""
 
-from featavg.claims.ledger import Check, Claim, ClaimSettings, Evidence
+from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence
 
 
 def toy(settings: ClaimSettings) -> Evidence:

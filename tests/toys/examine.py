@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import featavg as fa
-from featavg.cli import main
+from featavg.cli.app import main
 
 SMALL = ["--k", "4", "--d", "60", "--n", "20", "--steps", "3", "--no-figures", "--labels", "coarse"]
 OUT = Path(tempfile.mkdtemp())

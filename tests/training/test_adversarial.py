@@ -8,9 +8,9 @@ from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import binary
+from featavg.paper.questions.adversarial_objective import AdversarialObjective, worst_case
 from featavg.robustness.radii import radii
 from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.adversarial import AdversarialObjective, worst_case
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.train import Recipe, objective_of, train
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw, draw_many
 from featavg.errors import InputError
-from featavg.experiments.simulation.radius import radius_report
-from featavg.experiments.simulation.run import load_simulation, simulate
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import LOSSES
 from featavg.robustness.deep_radii import deep_radii
+from featavg.simulate.radius import radius_report
+from featavg.simulate.run import load_simulation, simulate
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
 from featavg.training.objectives.deep import DeepObjective

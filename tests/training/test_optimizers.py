@@ -12,8 +12,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw, draw_many
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.experiments.simulation.run import simulate
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
+from featavg.simulate.run import simulate
 from featavg.training.train import Recipe, train
 
 TASK = MultiCluster(k=4, d=200)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import featavg
-from featavg.cli import main
+from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.experiments.simulation.setting import Setting
 from featavg.nets.activations import Activation
 from featavg.nets.deep import Deep
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
+from featavg.simulate.setting import Setting
 from featavg.training.steppers import Proposal, Stepper, scaled
 from featavg.training.train import train
 

@@ -18,7 +18,7 @@ N = TypeVar("N")
 KINDS = {
     "two-layer": ("featavg.nets.two_layer", "TwoLayer"),
     "deep": ("featavg.nets.deep", "Deep"),
-    "shallow": ("featavg.nets.power_relu", "Shallow"),
+    "shallow": ("featavg.paper.connections.power_relu", "Shallow"),
 }
 
 

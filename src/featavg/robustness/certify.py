@@ -17,7 +17,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.deep_radii import ARGMAX, DeepSolver, deep_case
-from featavg.robustness.exact import Budget
+from featavg.robustness.exact.budget import Budget
 
 
 class Certificate(Enum):

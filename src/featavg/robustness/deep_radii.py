@@ -17,26 +17,13 @@ from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
-from featavg.robustness.exact import (
-    EXACT_WITHIN,
-    NUDGES,
-    SAME_WITHIN,
-    Budget,
-    Candidate,
-    Clock,
-    Radii,
-    RadiusStatus,
-    Search,
-)
-from featavg.robustness.exact.deep import (
-    BallSearch,
-    DeepSearch,
-    Goal,
-    Layered,
-    argmax_goals,
-    decision_goals,
-    layered,
-)
+from featavg.robustness.exact.budget import SAME_WITHIN, Budget, Candidate, Clock, Search
+from featavg.robustness.exact.deep.ball_search import BallSearch
+from featavg.robustness.exact.deep.goals import Goal, argmax_goals, decision_goals
+from featavg.robustness.exact.deep.layered_network import Layered, layered
+from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
+from featavg.robustness.exact.witness import NUDGES
 
 ARGMAX = "argmax"
 # Of the outputs: what flips by this much flips however its sums are rounded, and the search's own

@@ -16,19 +16,11 @@ from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.exact import (
-    EXACT_WITHIN,
-    Budget,
-    Program,
-    Radii,
-    RadiusStatus,
-    Subspace,
-    flipped,
-    linf_search,
-    output_mask,
-    output_pieces,
-    reduce,
-)
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.flipped_set import flipped, output_mask, output_pieces
+from featavg.robustness.exact.linf_tree import Program, linf_search
+from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
+from featavg.robustness.exact.subspace import Subspace, reduce
 from featavg.robustness.models.model import TwoLayerModel, network_model
 from featavg.training.trajectory import Trajectory
 

@@ -19,29 +19,17 @@ from featavg.nets.readouts.registry import readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.exact import (
-    EXACT_WITHIN,
-    SAME_WITHIN,
-    Budget,
-    Family,
-    PieceSearch,
-    ProbabilityRelaxation,
-    Radii,
-    RadiusStatus,
-    ReluRelaxation,
-    Search,
-    TreeSearch,
-    checked_witness,
-    count_pieces,
-    decision_margins,
-    dominated,
-    flipped,
-    list_leaves,
-    never_flips,
-    output_mask,
-    output_pieces,
-    reduce,
-)
+from featavg.robustness.exact.branch_and_bound import TreeSearch
+from featavg.robustness.exact.budget import SAME_WITHIN, Budget, Search
+from featavg.robustness.exact.domination import dominated
+from featavg.robustness.exact.farkas import never_flips
+from featavg.robustness.exact.flipped_set import Family, flipped, output_mask, output_pieces
+from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
+from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.relu_relaxation import ReluRelaxation
+from featavg.robustness.exact.result import EXACT_WITHIN, Radii, RadiusStatus
+from featavg.robustness.exact.subspace import reduce
+from featavg.robustness.exact.witness import checked_witness, decision_margins
 from featavg.robustness.models.model import TwoLayerModel, network_model
 
 # Listing all pieces is faster than a tree up to about this many.

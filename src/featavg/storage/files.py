@@ -10,10 +10,14 @@ import contextlib
 import errno
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 from featavg.errors import InputError
 
@@ -108,3 +112,22 @@ def _size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
+
+
+def strict_json(value: object) -> object:
+    """`value` with NumPy's types made plain and non-finite numbers made strings.
+
+    >>> strict_json({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
+    {'a': 'nan', 'b': [3, '-inf']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): strict_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [strict_json(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return strict_json(value.tolist())
+    if isinstance(value, np.generic):
+        return strict_json(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)

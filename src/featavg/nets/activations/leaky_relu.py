@@ -39,7 +39,7 @@ class LeakyReLU(Activation):
 
     @property
     def degree(self) -> float:
-        """1 in z and 0 in |w|: it is one of the activations of `featavg.nets.power_relu` too."""
+        """1 in z and 0 in |w|: it is one of the activations of `featavg.paper.connections.power_relu` too."""
         return 1.0
 
     def value(

@@ -31,7 +31,7 @@ from featavg.robustness.attacks.directions import weight_features
 from featavg.robustness.attacks.foolbox_bridge import PREFIX, Foolbox
 from featavg.robustness.attacks.line_search import confirmed, shorten
 from featavg.robustness.attacks.result import NOT_FOUND, AttackEnd, AttackResult, nearer
-from featavg.robustness.exact import Span, span_of
+from featavg.robustness.exact.subspace import Span, span_of
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel

@@ -1,0 +1,204 @@
+"""What finer labels would buy in feature space: predicted from means and covariance, and measured.
+
+The prediction draws Gaussian samples with the sub-class means and the pooled covariance of the features,
+trains the two heads of Figure 2 on them (coarse and fine labels) and compares their exact radii. The
+measurement trains the same heads on the features themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress, part
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.radii import radii
+from featavg.training.heads import HeadRecipe, class_features, train_head
+
+# Half the distance of the nearest opposite means over the noise per coordinate: below this the
+# classes overlap so much that radii are mostly zero and their ratio is noise.
+LEAST_SNR = 1.0
+READOUT = "max"  # exact in a fraction of a second, where `probability` takes minutes
+POINTS, NODES = 40, 150
+RECIPE = HeadRecipe(m=5, h=1)
+
+
+@dataclass(frozen=True)
+class FeatureGain:
+    """How many times as far finer labels push the boundary in feature space.
+
+    Attributes:
+        value: the median radius of a head with fine labels over that of one with coarse labels.
+        low, high: the smallest and the largest over repetitions.
+        snr: see `LEAST_SNR`.
+        refused: why there is no number, in a sentence; empty if there is one.
+        coarse_accuracy, fine_accuracy: of the two heads' coarse decisions.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    snr: float
+    refused: str = ""
+    coarse_accuracy: float | None = None
+    fine_accuracy: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"none: {self.refused}"
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def signal_to_noise(
+    features: Float[ndarray, "n N"], fine: Int[ndarray, " n"], groups: Int[ndarray, " k"]
+) -> float:
+    """Half the distance of the nearest means of opposite classes over the noise per coordinate."""
+    means = class_features(features, fine, len(groups))
+    noise = float(np.sqrt(np.mean((features - means[fine]) ** 2)))
+    apart = np.linalg.norm(means[:, None] - means[None, :], axis=2)
+    opposite = groups[:, None] != groups[None, :]
+    return 0.5 * float(apart[opposite].min()) / max(noise, 1e-300)
+
+
+def predicted_gain(
+    features: Float[ndarray, "n N"],
+    fine: Int[ndarray, " n"],
+    groups: Int[ndarray, " k"],
+    seed: int = 0,
+    repeats: int = 3,
+    progress: Progress | None = None,
+) -> FeatureGain:
+    """The gain for Gaussian sub-classes with the measured means and pooled covariance."""
+    snr = signal_to_noise(features, fine, groups)
+    refused = _refusal(snr, groups)
+    if refused:
+        return FeatureGain(None, None, None, snr, refused)
+    means = class_features(features, fine, len(groups))
+    residual = features - means[fine]
+    # Fewer samples than coordinates leave directions without noise, which no head must rely on.
+    shrink = features.shape[1] / (features.shape[1] + len(features))
+    variance = float(np.mean(residual**2)) * len(features) / max(1, len(features) - len(groups))
+    results = []
+    for i in range(repeats):
+        rng = stream(seed, f"surrogate {i}")
+
+        def draw(labels: ndarray, rng: np.random.Generator = rng) -> ndarray:
+            # A random mix of residuals has their covariance; isotropic noise is the shrinkage.
+            mixed = rng.standard_normal((len(labels), len(residual))) @ residual
+            mixed /= np.sqrt(max(1, len(residual) - len(groups)))
+            white = np.sqrt(variance) * rng.standard_normal((len(labels), features.shape[1]))
+            return means[labels] + np.sqrt(1 - shrink) * mixed + np.sqrt(shrink) * white
+
+        test = np.arange(POINTS * len(groups) // 4) % len(groups)
+        results.append(
+            _compared(
+                draw(fine),
+                fine,
+                draw(test),
+                test,
+                groups,
+                seed + i,
+                part(progress, i / repeats, (i + 1) / repeats),
+            )
+        )
+    return _summary(results, snr)
+
+
+def measured_gain(
+    features: Float[ndarray, "n N"],
+    fine: Int[ndarray, " n"],
+    groups: Int[ndarray, " k"],
+    seed: int = 0,
+    repeats: int = 3,
+    progress: Progress | None = None,
+) -> FeatureGain:
+    """The gain of heads trained on four fifths of the features, their radii on the rest."""
+    snr = signal_to_noise(features, fine, groups)
+    refused = _refusal(snr, groups)
+    if refused:
+        return FeatureGain(None, None, None, snr, refused)
+    results = []
+    for i in range(repeats):
+        order = stream(seed, f"parts {i}").permutation(len(fine))
+        first, second = order[len(order) // 5 :], order[: len(order) // 5]
+        if len(np.unique(fine[first])) < len(groups):
+            continue
+        results.append(
+            _compared(
+                features[first],
+                fine[first],
+                features[second],
+                fine[second],
+                groups,
+                seed + i,
+                part(progress, i / repeats, (i + 1) / repeats),
+            )
+        )
+    return _summary(results, snr)
+
+
+def _refusal(snr: float, groups: Int[ndarray, " k"]) -> str:
+    if groups.max() != 1:
+        return f"there are {groups.max() + 1} classes, and heads have exact radii for two"
+    if snr < LEAST_SNR:
+        return (
+            f"the classes overlap: half the distance of the nearest opposite means is {snr:.2f} of the "
+            f"noise per coordinate, below {LEAST_SNR:g}"
+        )
+    return ""
+
+
+def _compared(
+    x: ndarray,
+    fine: ndarray,
+    x_test: ndarray,
+    fine_test: ndarray,
+    groups: ndarray,
+    seed: int,
+    progress: Progress,
+) -> tuple[float, float, float]:
+    """The ratio of median radii, and the accuracy of both heads."""
+    medians, accuracies = [], []
+    # As many neurons for both: one per sub-class, and a class has those of all its sub-classes.
+    per_class = max(1, int(np.ceil(len(groups) / 2)))
+    for i, labels in enumerate(("coarse", "fine")):
+        progress(i / 2, f"heads with {labels} labels in feature space")
+        recipe = replace(RECIPE, m=per_class)
+        net = train_head(x, fine, groups, labels, recipe, seed)
+        medians.append(_median_radius(net, x_test[:POINTS], fine_test[:POINTS], groups))
+        accuracies.append(_accuracy(net, x_test, fine_test, groups))
+    return medians[1] / max(medians[0], 1e-12), accuracies[0], accuracies[1]
+
+
+def _median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
+    y = np.where(groups[fine] == 1, 1, -1)
+    positive = groups == 1 if net.outputs > 1 else None
+    exact = radii(net, x, y, READOUT, positive, Budget(nodes=NODES), jobs=1)
+    return float(np.mean(exact.median))
+
+
+def _accuracy(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
+    outputs = net(x)
+    decided = (
+        (outputs[:, 0] > 0).astype(int) if net.outputs == 1 else groups[outputs.argmax(axis=1)]
+    )
+    return float(np.mean(decided == groups[fine]))
+
+
+def _summary(results: list[tuple[float, float, float]], snr: float) -> FeatureGain:
+    if not results:
+        return FeatureGain(None, None, None, snr, "a part of the images lacks a sub-class")
+    gains = [gain for gain, _, _ in results]
+    coarse, fine = (float(np.mean([row[i] for row in results])) for i in (1, 2))
+    middle = float(np.median(gains))
+    return FeatureGain(middle, min(gains), max(gains), snr, "", coarse, fine)

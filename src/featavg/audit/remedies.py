@@ -1,0 +1,323 @@
+"""What can be done about averaged features: a new head on frozen ones, or training again (torch)."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor, nn
+
+from featavg.audit.classifier import Classifier, classifier, from_two_layer
+from featavg.audit.discovery import clustered, merged
+from featavg.audit.gain import FeatureGain, measured_gain
+from featavg.audit.labels import audit_data
+from featavg.data.images import Images, ImageTask
+from featavg.errors import InputError
+from featavg.nets.torch.inference import unchanged
+from featavg.nets.torch.outputs import unwrapped
+from featavg.nets.torch.randomness import own_randomness
+from featavg.nets.torch.spy import device_of, watch
+from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress, part
+from featavg.training.heads import HeadRecipe, lost_classes, train_head
+from featavg.training.torch.module import train_module
+from featavg.training.torch.objectives import Objective
+from featavg.training.torch.recipe import ImageRecipe
+
+
+class Reheaded(nn.Module):
+    """The body of a network with another head on its features.
+
+    The features are found while the body runs, so nothing has to be known about its code; its old
+    head runs along and is not asked.
+
+    Args:
+        body: the user's network.
+        head: a module from features to outputs.
+    """
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The outputs of the new head."""
+        _, seen = watch(self.body, x)
+        if seen.features is None:
+            raise InputError("model", "has no last linear layer on features", "retrain it instead")
+        out: Tensor = self.head(seen.features)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Rehead:
+    """A network with a decoupled head, and what is known about it.
+
+    Attributes:
+        module: takes what the old network takes, returns one output per sub-class; save it with
+            `safetensors.torch.save_model(module, file)`.
+        head: the new head as a two-layer network on features, for exact radii.
+        groups: the class of each output.
+        gain: of the boundary in feature space, measured.
+        lost: sub-classes that the head never decides for.
+
+    Returned by `fa.rehead`, which has an example.
+    """
+
+    module: Reheaded
+    head: TwoLayer
+    groups: ndarray
+    gain: FeatureGain
+    lost: list[int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without the weights."""
+        return {
+            "groups": self.groups.tolist(),
+            "gain": self.gain.to_json(),
+            "lost": self.lost,
+            "neurons": self.head.neurons,
+        }
+
+    def __repr__(self) -> str:
+        lost = f", {len(self.lost)} sub-classes lost" if self.lost else ""
+        return (
+            f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: the boundary in "
+            f"feature space moves by a factor {self.gain}{lost}."
+        )
+
+
+def rehead(
+    model: Any,
+    x: ndarray,
+    coarse: ndarray,
+    fine: ndarray,
+    bounds: tuple[float, float] | None = (0.0, 1.0),
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    recipe: HeadRecipe | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Rehead:
+    """Train a decoupled head on the frozen features of a network.
+
+    It helps where the features still tell the sub-classes apart; on features that have collapsed
+    (`Audit.collapse`) it loses. What it does to radii in pixels, only an audit of the result says.
+
+    Args:
+        model, bounds, mean, std: as in `audit`.
+        x: training images.
+        fine: their sub-classes, given or discovered.
+        coarse: the class of each image.
+        recipe: of the head.
+        seed: of its initial weights.
+        progress: called with the share done and a note.
+
+    >>> import featavg as fa  # long
+    >>> import torch
+    >>> task = fa.load_images("digits")
+    >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    >>> net = torch.nn.Sequential(*layers)
+    >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
+    A head of 30 neurons for 10 sub-classes: the boundary in feature space moves by a factor ...
+    """
+    data = audit_data(x, coarse, fine, bounds)
+    assert data.fine is not None
+    assert data.groups is not None
+    subject = classifier(model, data.x, bounds, mean, std)
+    features = frozen_features(subject, data.x, progress=part(progress, 0.0, 0.4))
+    head = train_head(features, data.fine, data.groups, "fine", recipe or HeadRecipe(), seed)
+    gain = measured_gain(features, data.fine, data.groups, seed, progress=part(progress, 0.6, 1.0))
+    like = next((p for p in subject.module.parameters() if p.is_floating_point()), None)
+    layers = from_two_layer(head).to(
+        device_of(subject.module), torch.float32 if like is None else like.dtype
+    )
+    module = Reheaded(copy.deepcopy(subject.module), layers)
+    module.train(subject.module.training)
+    return Rehead(module, head, data.groups, gain, lost_classes(head, features, data.fine))
+
+
+def frozen_features(
+    subject: Classifier, x: ndarray, batch: int = 250, progress: Progress | None = None
+) -> ndarray:
+    """The input of the last linear layer, float64; a network without one is refused."""
+    groups = None if subject.outputs == 1 else np.arange(subject.outputs)
+    rows = []
+    with unchanged(subject.module), torch.no_grad():
+        wrapped = subject.model(groups, "max").shaped(x)
+        for start in range(0, len(x), batch):
+            part_x = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
+            _, seen = watch(subject.module, (part_x.to(wrapped.mean) - wrapped.mean) / wrapped.std)
+            if seen.features is None:
+                raise InputError(
+                    "model", "has no last linear layer on features", "retrain it instead"
+                )
+            rows.append(seen.features.double().cpu().numpy())
+            if progress is not None:
+                progress(min(1.0, (start + batch) / len(x)), "features before the last layer")
+    return np.concatenate(rows)
+
+
+def discover_labels(
+    model: Any,
+    task: ImageTask,
+    clusters: int,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ImageTask:
+    """The images of a task under sub-classes found by clustering a network's features in each class.
+
+    `retrain(model, discover_labels(model, task, clusters=5))` trains with them. Test images belong to
+    the nearest centre of their class.
+
+    Args:
+        model, mean, std: as in `audit`.
+        clusters: per class; clusters that are too small to be measured are merged.
+        task: its images; its own fine labels are not looked at.
+        seed: of the clustering.
+        progress: called with the share done and a note.
+
+    >>> import featavg as fa  # long
+    >>> import torch
+    >>> task = fa.load_images("digits")
+    >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    >>> found = fa.discover_labels(torch.nn.Sequential(*layers), task, clusters=3)
+    >>> len(found.train) == len(task.train)
+    True
+    """
+    subject = classifier(model, task.train.unit[:4], (0.0, 1.0), mean, std)
+    coarse = task.targets(task.train, "coarse")
+    if clusters < 2:
+        raise InputError("clusters", f"is {clusters}", "give two or more per class")
+    features = frozen_features(subject, task.train.unit, progress=part(progress, 0.0, 0.4))
+    seen = frozen_features(subject, task.test.unit, progress=part(progress, 0.4, 0.5))
+    found = clustered(features, coarse, clusters, seed, progress=part(progress, 0.5, 1.0))[0]
+    labels = merged(features, coarse, found)
+    groups = np.zeros(int(labels.max()) + 1, dtype=int)
+    groups[labels] = coarse
+    centres = np.stack([features[labels == j].mean(axis=0) for j in range(len(groups))])
+    apart = (centres**2).sum(axis=1) - 2.0 * seen @ centres.T
+    apart[groups[None, :] != task.targets(task.test, "coarse")[:, None]] = np.inf
+    return replace(
+        task,
+        train=Images(task.train.pixels, labels),
+        test=Images(task.test.pixels, apart.argmin(axis=1)),
+        groups=groups,
+        fine_names=tuple(f"cluster {j}" for j in range(len(groups))),
+    )
+
+
+def retrain(
+    model: nn.Module,
+    task: ImageTask,
+    labels: str = "fine",
+    recipe: ImageRecipe | None = None,
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+    objective: Objective | None = None,
+) -> nn.Module:
+    """Train a network of the same architecture from the start, on the fine labels of a task.
+
+    The last linear layer gets one output per label; every layer starts again from random weights.
+    The result takes pixels in [0, 1]: its normalisation is inside.
+
+    Args:
+        model: only its architecture counts; it is left as it was.
+        task: images with sub-classes, perhaps discovered ones.
+        objective: what to make small instead of cross-entropy alone, to control the gradient:
+            `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
+        labels: "fine" or "coarse".
+        recipe: epochs, batches and steps; `ImageRecipe()` unless given.
+        mean: what to subtract from pixels.
+        std: what to divide them by.
+        seed: of initial weights and batches.
+        progress: called with the share done and a note.
+
+    >>> import featavg as fa  # long
+    >>> import torch
+    >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    >>> net = torch.nn.Sequential(*layers)
+    >>> finer = fa.retrain(net, fa.load_images("digits"), recipe=fa.ImageRecipe(epochs=1, crop=0))
+    >>> finer(torch.zeros(1, 1, 8, 8)).shape
+    torch.Size([1, 10])
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError("model", f"is a {type(model).__name__}", "give a torch.nn.Module")
+    fresh = copy.deepcopy(model)
+    device = device_of(model)
+    with own_randomness(seed, device):
+        _replace_last(fresh, task.outputs(labels), task)
+        for layer in fresh.modules():
+            reset = getattr(layer, "reset_parameters", None)
+            if callable(reset):
+                reset()
+    net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh)).to(device)
+    how = replace(recipe or ImageRecipe(), seed=seed)
+    return train_module(
+        net, task, labels, how, progress=progress, device=str(device), objective=objective
+    ).net
+
+
+class _Shift(nn.Module):
+    """(x - mean) / std by channel."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Any, std: Any) -> None:
+        super().__init__()
+        for name, value in (("mean", mean), ("std", std)):
+            tensor = torch.as_tensor(np.asarray(value, dtype=np.float32))
+            self.register_buffer(name, tensor[:, None, None] if tensor.ndim == 1 else tensor)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised pixels."""
+        return (x - self.mean) / self.std
+
+
+class _FirstOutput(nn.Module):
+    """A network whose output is unwrapped to logits."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of a batch."""
+        return unwrapped(self.net(x), len(x))
+
+
+def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:
+    """Give the last linear layer another number of outputs."""
+    with unchanged(net):
+        _, seen = watch(net, torch.zeros(2, *task.shape, device=device_of(net)).requires_grad_())
+    for parent in net.modules():
+        for name, layer in parent.named_children():
+            if isinstance(layer, nn.Linear) and seen.weight is layer.weight:
+                bias = layer.bias is not None
+                like = layer.weight
+                new = nn.Linear(
+                    layer.in_features, outputs, bias, device=like.device, dtype=like.dtype
+                )
+                setattr(parent, name, new)
+                return
+    raise InputError(
+        "model", "has no nn.Linear as its last layer", "give it one, so that it can be replaced"
+    )
+
+
+def save_module(module: nn.Module, path: str | Path) -> Path:
+    """Write the weights as safetensors, which hold numbers and never code."""
+    from safetensors.torch import save_model
+
+    save_model(module, str(path))
+    return Path(path)

@@ -1,1 +1,0 @@
-"""Claims that connect feature averaging with other accounts of fragile networks."""

@@ -1,1 +1,0 @@
-"""Claims of the talks: margin maximization, KKT points and what they cost."""

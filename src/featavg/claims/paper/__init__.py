@@ -1,1 +1,0 @@
-"""Claims of the paper and of the lecture notes: figures, lemmas, theorems, radii."""

@@ -1,1 +1,0 @@
-"""Claims on the questions that the documents leave open; all have the theme "Open questions"."""

@@ -1,0 +1,114 @@
+"""Where the claims are: one visible list of modules, one tuple `CLAIMS` in each.
+
+To add a claim, add an entry to the `CLAIMS` of its theme. To add a theme, add a file here in
+`featavg/claims/` and its name to `MODULES`; the order of `MODULES` is the order of the report.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+
+from featavg.errors import InputError
+from featavg.paper.engine.claim import Claim
+
+# Names of modules in featavg.paper, imported only when the claims are asked for.
+MODULES: tuple[str, ...] = (
+    "figures.claim_figure2",
+    "theorems.claim_theorems",
+    "theorems.claim_theorem_scale",
+    "theorems.claim_lemmas",
+    "theorems.claim_decoupling",
+    "theorems.claim_talks",
+    "figures.claim_radii",
+    "figures.claim_universal",
+    "figures.claim_figure3",
+    "figures.claim_linf",
+    "margins.claim_linear",
+    "margins.claim_homogeneous",
+    "margins.claim_kkt",
+    "margins.claim_table",
+    "margins.claim_rate",
+    "connections.claim_min_vidal",
+    "connections.claim_min_vidal_radius",
+    "connections.claim_published",
+    "connections.claim_simplicity",
+    "connections.claim_margin",
+    "connections.claim_features",
+    "connections.claim_dimples",
+    "connections.claim_expressivity",
+    "connections.claim_picture",
+    "connections.claim_implicit_bias",
+    "connections.claim_optimal_radius",
+    "connections.claim_descent",
+    "connections.claim_prelu_mnist",
+    "images.claim_digits",
+    "images.claim_heads",
+    "images.claim_curves",
+    "images.claim_protocols",
+    "images.claim_attacks",
+    "images.claim_audit",
+    "images.claim_labels",
+    "questions.claim_angle",
+    "questions.claim_optimizers",
+    "questions.claim_adversarial",
+    "questions.claim_borders",
+    "questions.claim_depth",
+)
+
+
+@cache
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim, in the order of the report.
+
+    >>> import featavg as fa
+    >>> [claim.id for claim in fa.all_claims() if claim.id.startswith("theorem-1")][:2]
+    ['theorem-1-averaging', 'theorem-1-coefficients']
+    """
+    claims = tuple(
+        claim
+        for module in MODULES
+        for claim in import_module(f"featavg.paper.{module}").CLAIMS  # typed by the ledger
+    )
+    ids = [claim.id for claim in claims]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise InputError("CLAIMS", f"has {', '.join(twice)} twice", "give every claim its own id")
+    return claims
+
+
+def find_claims(
+    only: str | Iterable[str] | None, claims: Iterable[Claim] | None = None
+) -> list[Claim]:
+    """The claims with these ids; where no claim has one, those that begin with it; all for None.
+
+    `theorem-1` finds `theorem-1-averaging`, not `theorem-10`. An id names its claim alone, so that the
+    command that repeats `figure-2-cifar10` does not begin `figure-2-cifar10-resnet18` too. Commas
+    separate ids in one string. The order is the report's, whatever the order asked for.
+    """
+    known = tuple(all_claims() if claims is None else claims)
+    if only is None:
+        return list(known)
+    wanted = [part.strip() for part in (only.split(",") if isinstance(only, str) else only)]
+    if not wanted:
+        raise InputError("only", "is an empty list", "name a claim, or leave it out for all")
+    ids = [claim.id for claim in known]
+    chosen: set[str] = set()
+    for name in wanted:
+        meant = (
+            {name} if name in ids else {one for one in ids if name and one.startswith(f"{name}-")}
+        )
+        if not meant:
+            raise InputError("only", f"names no claim ({name!r})", _suggestion(name, ids))
+        chosen |= meant
+    return [claim for claim in known if claim.id in chosen]
+
+
+def _suggestion(name: str, ids: list[str]) -> str:
+    stems = sorted({"-".join(i.split("-")[: n + 1]) for i in ids for n in range(i.count("-"))})
+    near = difflib.get_close_matches(name, ids + stems, n=4, cutoff=0.4)
+    near += [i for i in ids if name and name in i and i not in near]
+    listed = "`featavg claims` lists them all"
+    return f"did you mean {', '.join(near[:5])}? {listed}" if near else listed

@@ -1,0 +1,232 @@
+"""Running one claim: whatever happens, it ends in an `ClaimResult` with a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from functools import cache
+from importlib.util import find_spec
+from time import perf_counter
+from typing import Any
+
+import featavg
+from featavg.errors import InputError
+from featavg.figures.figure import Figure
+from featavg.paper.engine.claim import (
+    Check,
+    Claim,
+    ClaimSettings,
+    Evidence,
+    Headline,
+    NotRun,
+    Verdict,
+)
+from featavg.progress import duration
+from featavg.storage.cache import counting_saved
+from featavg.storage.files import strict_json
+from featavg.storage.places import install_command, typed
+from featavg.storage.provenance import commit
+
+# Needs that are Python packages; other needs are data, and the claim itself says what is missing.
+PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox"}
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim's texts, its verdict, the evidence or the reason, and all it takes to repeat it.
+
+    `seeds` are those that the program really ran, `seconds` what the work really took, whenever
+    that was, and `commit` is the package's. `error` marks a program that broke, which `reproduce`
+    ends with exit code 1; `recorded` marks a result that was made earlier and ships with the
+    package.
+    """
+
+    id: str
+    title: str
+    theme: str
+    statement: str
+    source: str
+    measured: str
+    tier: str
+    verdict: Verdict
+    evidence: Evidence | None
+    reason: str
+    seconds: float
+    seeds: tuple[int, ...]
+    version: str
+    when: str
+    command: str
+    recorded: bool = False
+    error: bool = False
+    commit: str = ""
+    statements: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of strictly valid JSON: NaN and infinities become strings."""
+        described = {name: value for name, value in vars(self).items() if name != "evidence"}
+        evidence = None
+        if self.evidence is not None:
+            evidence = {
+                "finding": self.evidence.finding,
+                "checks": [_described(check) for check in self.evidence.checks],
+                "numbers": self.evidence.numbers,
+                "headlines": [asdict(headline) for headline in self.evidence.headlines],
+                "figures": [figure.to_json() for figure in self.evidence.figures],
+            }
+        plain = strict_json(described | {"verdict": self.verdict.value, "evidence": evidence})
+        assert isinstance(plain, dict)
+        return plain
+
+    @classmethod
+    def from_json(cls, described: Mapping[str, Any]) -> ClaimResult:
+        """The inverse of `to_json`, with an error that names the trouble."""
+        try:
+            given = dict(described)
+            given["verdict"] = Verdict(given["verdict"])
+            given["seeds"] = tuple(given["seeds"])
+            given["statements"] = tuple(given.get("statements", ()))
+            if given["evidence"] is not None:
+                given["evidence"] = _evidence(given["evidence"])
+                # A verdict is the rule applied to the checks, also to checks of long ago.
+                given["verdict"] = given["evidence"].verdict
+            return cls(**given)
+        except (KeyError, TypeError, ValueError) as error:
+            remedy = "delete the file or record the claim again"
+            raise InputError("outcome", f"cannot be read ({error!r})", remedy) from error
+
+
+def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
+    """Run `claim`. A fault in its program is caught and shown; the other claims go on."""
+    started = perf_counter()
+    missing = [need for need in claim.needs if need in PACKAGES and not find_spec(PACKAGES[need])]
+    if missing:
+        remedy = install_command(missing[0])
+        return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
+    seeds = SeedsRead(settings.seeds)
+    saved: list[float] = []
+    try:
+        with counting_saved() as saved:
+            evidence = claim.run(replace(settings, seeds=seeds))
+    except NotRun as missing_here:
+        outcome = not_run(claim, settings, str(missing_here))
+    except Exception as error:  # one broken claim must not hide the others
+        told = f"Its program stopped: {type(error).__name__}: {error}"
+        outcome = replace(not_run(claim, settings, told), error=True)
+    else:
+        run = seeds.read if evidence.seeds is None else evidence.seeds
+        outcome = _outcome(claim, settings, evidence.verdict, evidence, "")
+        outcome = replace(outcome, seeds=run)
+        if evidence.seconds is not None:
+            return replace(outcome, seconds=evidence.seconds)
+    # Parts that an earlier run had finished cost what they cost then.
+    return replace(outcome, seconds=perf_counter() - started + sum(saved))
+
+
+class SeedsRead(tuple[int, ...]):
+    """Seeds that note which of them are read, so that a result can say which were really run.
+
+    >>> seeds = SeedsRead((0, 1, 2, 3, 4))
+    >>> len(seeds), list(seeds[:2]), seeds.read
+    (5, [0, 1], (0, 1))
+    """
+
+    noted: set[int]
+
+    def __new__(cls, seeds: Iterable[int], noted: set[int] | None = None) -> SeedsRead:
+        """`noted` is shared with the seeds that these are a part of."""
+        made = super().__new__(cls, seeds)
+        made.noted = set() if noted is None else noted
+        return made
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Those that were read so far, here or from a part of these seeds."""
+        return tuple(sorted(self.noted))
+
+    def __iter__(self) -> Iterator[int]:
+        for seed in super().__iter__():
+            self.noted.add(seed)
+            yield seed
+
+    def __getitem__(self, key: Any) -> Any:
+        chosen = super().__getitem__(key)
+        if isinstance(chosen, tuple):
+            return SeedsRead(chosen, self.noted)
+        self.noted.add(chosen)
+        return chosen
+
+
+@cache
+def _commit() -> str:
+    return commit()
+
+
+def not_run(claim: Claim, settings: ClaimSettings, reason: str) -> ClaimResult:
+    """The outcome of a claim that is left out, with the reason."""
+    return _outcome(claim, settings, Verdict.NOT_RUN, None, reason)
+
+
+def too_long(claim: Claim, settings: ClaimSettings) -> ClaimResult:
+    """The outcome of a full-tier claim in a quick run."""
+    command = command_for(claim, replace(settings, full=True))
+    time = duration(float(claim.minutes) * 60)
+    reason = f"It belongs to the full tier and takes about {time}: run `{typed(command)}`."
+    return not_run(claim, settings, reason)
+
+
+def command_for(claim: Claim, settings: ClaimSettings) -> str:
+    """The exact command that repeats the claim.
+
+    Only a number of seeds can be given on the command line, counted from 0.
+    """
+    full = " --full" if settings.full or claim.tier == "full" else ""
+    seeds = f" --seeds {len(settings.seeds)}" if len(settings.seeds) != 5 else ""
+    return f"featavg reproduce --only {claim.id}{full}{seeds}"
+
+
+def _outcome(
+    claim: Claim, settings: ClaimSettings, verdict: Verdict, evidence: Evidence | None, reason: str
+) -> ClaimResult:
+    return ClaimResult(
+        id=claim.id,
+        title=claim.title,
+        theme=claim.theme,
+        statement=claim.statement,
+        source=claim.source,
+        measured=claim.measured,
+        tier=claim.tier,
+        verdict=verdict,
+        evidence=evidence,
+        reason=reason,
+        seconds=0.0,
+        seeds=settings.seeds,
+        version=featavg.__version__,
+        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        command=command_for(claim, settings),
+        commit=_commit(),
+        statements=claim.statements,
+    )
+
+
+def _evidence(given: Mapping[str, Any]) -> Evidence:
+    return Evidence(
+        checks=tuple(_check(check) for check in given["checks"]),
+        figures=tuple(Figure.from_json(figure) for figure in given["figures"]),
+        numbers=given["numbers"],
+        finding=given["finding"],
+        headlines=tuple(Headline(**headline) for headline in given["headlines"]),
+    )
+
+
+def _check(given: Mapping[str, Any]) -> Check:
+    kept = {name: value for name, value in given.items() if name not in ("passed", "status")}
+    bound, interval = given["bound"], given.get("interval")
+    kept["bound"] = tuple(map(float, bound)) if isinstance(bound, list) else float(bound)
+    kept["values"] = tuple(map(float, given.get("values", ())))
+    kept["interval"] = None if interval is None else tuple(map(float, interval))
+    return Check(**kept | {"measured": float(given["measured"])})
+
+
+def _described(check: Check) -> dict[str, Any]:
+    return asdict(check) | {"passed": check.passed, "status": check.status.value}

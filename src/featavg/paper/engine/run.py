@@ -1,0 +1,128 @@
+"""Run claims, one after the other or side by side; what was finished is kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from featavg.cores import cores, work_alone
+from featavg.errors import InputError
+from featavg.paper.engine import store, terminal
+from featavg.paper.engine.claim import Claim, ClaimSettings, Verdict
+from featavg.paper.engine.result import ClaimResult, judge, too_long
+
+# Minutes of work from which on processes are started for it: they take some seconds to start.
+WORTH_PROCESSES = 0.5
+
+
+def run_claims(
+    chosen: Sequence[Claim],
+    settings: ClaimSettings,
+    folder: Path,
+    earlier: dict[str, ClaimResult | None],
+    resume: bool,
+    quiet: bool,
+    workers: int | None = None,
+) -> list[ClaimResult]:
+    """The outcome of every claim of `chosen`, in that order.
+
+    Args:
+        chosen: the claims.
+        settings: seeds, tier and data.
+        folder: where finished outcomes are kept, so that a killed run can go on.
+        earlier: the recorded outcomes of full-tier claims.
+        resume: take over what an earlier run into `folder` has finished.
+        quiet: print nothing.
+        workers: processes; by default all cores for a quick run that takes a while, else this one.
+    """
+    outcomes: dict[str, ClaimResult] = {}
+    waiting: list[Claim] = []
+    taken_over = 0
+    for claim in chosen:
+        done = store.kept(folder, claim.id, settings.seeds, settings.full) if resume else None
+        if done is not None:
+            outcomes[claim.id] = done
+            taken_over += 1
+        elif claim.tier == "full" and not settings.full:
+            outcomes[claim.id] = earlier[claim.id] or too_long(claim, settings)
+        else:
+            waiting.append(claim)
+    if taken_over and not quiet:
+        print(f"{taken_over} claims were finished by an earlier run and are taken over.")
+    count = _workers(workers, waiting, settings)
+    with terminal.Watch(waiting, quiet=quiet, workers=count) as watch:
+        for outcome in _judged(waiting, settings, watch, count):
+            store.keep(folder, outcome, settings.seeds, settings.full)
+            watch.finish(outcome)
+            logging.getLogger(__name__).info("%s: %s", outcome.id, outcome.verdict.value)
+            outcomes[outcome.id] = _or_recorded(outcome, earlier.get(outcome.id))
+    return [outcomes[claim.id] for claim in chosen]
+
+
+def _workers(workers: int | None, waiting: Sequence[Claim], settings: ClaimSettings) -> int:
+    """How many processes. The full tier has one: its claims use all cores and memory themselves."""
+    if workers is not None and workers < 1:
+        raise InputError("workers", f"is {workers}", "give the number of processes, at least one")
+    minutes = sum(float(claim.minutes) for claim in waiting)
+    if workers is None and (settings.full or minutes < WORTH_PROCESSES):
+        return 1
+    return max(1, min(workers or cores(), len(waiting)))
+
+
+def _judged(
+    waiting: Sequence[Claim], settings: ClaimSettings, watch: terminal.Watch, workers: int
+) -> Iterator[ClaimResult]:
+    """The result of every claim, in any order."""
+    if workers == 1:
+        for claim in waiting:
+            watch.update(claim, 0.0, "")
+            yield judge(claim, replace(settings, progress=partial(watch.update, claim)))
+        return
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # The longest first: at the end nobody waits for one that was begun last.
+    ordered = sorted(_families(waiting), key=_family_minutes, reverse=True)
+    # One BLAS thread each, so that a claim's numbers do not depend on how many run beside it.
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+        try:
+            for results in pool(delayed(_judge_alone)(family, settings) for family in ordered):
+                yield from results
+        except TerminatedWorkerError as error:
+            raise InputError(
+                "workers",
+                "lost a process, perhaps for want of memory",
+                "use fewer; with --resume, finished claims are kept",
+            ) from error
+
+
+def _families(waiting: Sequence[Claim]) -> list[list[Claim]]:
+    """The claims that share runs together, every other one alone.
+
+    What one process has computed another does not know: two claims on the same runs, in two
+    processes, would compute them twice.
+    """
+    families: dict[str, list[Claim]] = {}
+    for claim in waiting:
+        families.setdefault(claim.shares or f"alone: {claim.id}", []).append(claim)
+    return list(families.values())
+
+
+def _family_minutes(family: Sequence[Claim]) -> float:
+    return sum(float(claim.minutes) for claim in family)
+
+
+def _judge_alone(family: Sequence[Claim], settings: ClaimSettings) -> list[ClaimResult]:
+    work_alone()
+    return [judge(claim, settings) for claim in family]
+
+
+def _or_recorded(outcome: ClaimResult, earlier: ClaimResult | None) -> ClaimResult:
+    """A claim that cannot be run here shows its recorded result, and says why it is an old one."""
+    if outcome.verdict is Verdict.NOT_RUN and not outcome.error and earlier is not None:
+        return replace(earlier, reason=f"Not run here: {outcome.reason}")
+    return outcome

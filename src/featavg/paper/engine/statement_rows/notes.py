@@ -1,0 +1,273 @@
+"""Statements of the lecture notes."""
+
+from __future__ import annotations
+
+from featavg.paper.engine.statement_rows.row import DEFINITION, Row
+
+NOTES: tuple[Row, ...] = (
+    (
+        "notes-definition-2.1",
+        "Definition 2.1",
+        "Clusters of unit Gaussian noise around k features; the class is that of the cluster.",
+        (),
+        DEFINITION + "`MultiCluster`.",
+    ),
+    (
+        "notes-definition-2.2",
+        "Definition 2.2",
+        "A two-layer ReLU network, m neurons for each class, second layer fixed at ±1/m.",
+        (),
+        DEFINITION + "`binary`.",
+    ),
+    (
+        "notes-definition-2.3",
+        "Definition 2.3",
+        "Logistic loss, full-batch gradient descent.",
+        (),
+        DEFINITION + "`train`.",
+    ),
+    (
+        "notes-definition-2.4",
+        "Definition 2.4",
+        "A neuron is active on a sample if its pre-activation is at least zero.",
+        (),
+        DEFINITION + "`Activations`.",
+    ),
+    (
+        "notes-definition-2.5",
+        "Definition 2.5",
+        "Clean accuracy: the probability that the sign is right.",
+        (),
+        DEFINITION + "`accuracy`.",
+    ),
+    (
+        "notes-definition-2.6",
+        "Definition 2.6",
+        "Robust accuracy: the probability that the sign is right within an l2 ball.",
+        (),
+        DEFINITION + "`radii` and its `robust_accuracy`.",
+    ),
+    (
+        "notes-assumption-1",
+        "Assumption 1",
+        "Features are orthogonal and of length √d. (What becomes of the theory without it is asked.)",
+        ("question-angle-equal", "question-angle-geometry"),
+        "",
+    ),
+    (
+        "notes-assumption-2",
+        "Assumption 2",
+        "The classes have comparable numbers of clusters.",
+        (),
+        "",
+    ),
+    (
+        "notes-assumption-3",
+        "Assumption 3",
+        "d = Ω(k¹⁰), n = Ω(k⁷), m = Θ(k), steps O(d⁻²), a start of variance O(ηk⁻⁵).",
+        (),
+        "",
+    ),
+    (
+        "notes-assumption-3-discussion",
+        "Assumption 3, discussion",
+        "What it is for: many dimensions for orthogonal features, samples that show every cluster, width "
+        "for k clusters, and steps and a start so small that activations stay as they are.",
+        (
+            "question-border-samples",
+            "question-border-neurons",
+            "question-border-initialisation",
+            "lemma-3-activation",
+        ),
+        "",
+    ),
+    (
+        "notes-definition-1.1",
+        "Definition 1.1",
+        "f_FA: one neuron for each class, the average of its features.",
+        (),
+        "",
+    ),
+    (
+        "notes-remark-1.1",
+        "Remark to Definition 1.1",
+        "The averaged features themselves, Ω(√(d/k)) long, flip f_FA.",
+        (),
+        "",
+    ),
+    (
+        "notes-why-averaging",
+        "Why averaging reduces robustness",
+        "The average of orthogonal features is shorter than each, and a step of √(d/k) undoes it.",
+        (),
+        "",
+    ),
+    (
+        "notes-theorem-1",
+        "Theorem 1",
+        "Class labels: from T = Ω(1/η) to exp(Õ(√k)) steps the weights are the class's average, clean "
+        "accuracy is nearly perfect, robust accuracy at Ω(√(d/k)) nearly zero. (With 1/η = d² = k²⁰ that "
+        "span of T is empty below k of about 50,000 unless the factors hidden in Õ are large; the claims "
+        "follow ηT from 1 to k⁸.)",
+        (),
+        "",
+    ),
+    (
+        "notes-lemma-1",
+        "Lemma 1",
+        "Weights are their start plus features plus noise, with coefficients λ and σ.",
+        (),
+        "",
+    ),
+    (
+        "notes-lemma-2",
+        "Lemma 2",
+        "The coefficients follow a recursion. (Printed with quotients by the squared norms, where "
+        "products are meant; its sign is right if ℓ′ is the derivative by f.)",
+        (),
+        "",
+    ),
+    (
+        "notes-lemma-3",
+        "Lemma 3",
+        "Every neuron is active on every sample of its class, all along.",
+        (),
+        "",
+    ),
+    (
+        "notes-lemma-4",
+        "Lemma 4",
+        "The recursion without the indicator of activity, printed for every cluster.",
+        (),
+        "",
+    ),
+    (
+        "notes-lemma-5",
+        "Lemma 5",
+        "Samples of one label pull equally, and so do the clusters of a class.",
+        (),
+        "",
+    ),
+    (
+        "notes-step-3a",
+        "Proof of Theorem 1, Step 3 (A)",
+        "All clusters of a class receive nearly the same update. (Printed without its factor 1/m, and "
+        "with a quotient by |μ|² as in Lemma 2.)",
+        (),
+        "",
+    ),
+    (
+        "notes-step-3b",
+        "Proof of Theorem 1, Step 3 (B)",
+        "Differences between the coefficients of a class contract. (Their common value is printed as "
+        "λ/|μ|²; in the units of Lemma 1 it is λ.)",
+        (),
+        "",
+    ),
+    (
+        "notes-step-3c",
+        "Proof of Theorem 1, Step 3 (C)",
+        "So the weights are the class's average up to o(d^-1/2).",
+        (),
+        "",
+    ),
+    (
+        "notes-theorem-2",
+        "Theorem 2",
+        "The average classifies clean data.",
+        (),
+        "",
+    ),
+    (
+        "notes-theorem-3",
+        "Theorem 3",
+        "It is not robust beyond Ω(√(d/k)) (printed Ω(pd/k), a misprint).",
+        (),
+        "",
+    ),
+    (
+        "notes-definition-grouped",
+        "Part III, set-up",
+        "k groups of neurons, softmax over clusters, a class's probability is the sum of its clusters'.",
+        (),
+        DEFINITION + "`grouped` and the read-out `probability`.",
+    ),
+    (
+        "notes-theorem-4",
+        "Theorem 4",
+        "Cluster labels: from T = Ω(k⁸/η) to exp(Õ(√k)) steps each group has learned its own feature, clean "
+        "accuracy is nearly perfect, and so is robust accuracy at O(√d).",
+        (),
+        "",
+    ),
+    ("notes-lemma-6", "Lemma 6", "⟨w, μ⟩ is λ up to ε/6.", (), ""),
+    ("notes-lemma-7", "Lemma 7", "Coefficients of other clusters are at most ε and 2ε.", (), ""),
+    ("notes-lemma-8", "Lemma 8", "√d |w − λμ/|μ|²| = o(1) for every neuron.", (), ""),
+    ("notes-lemma-9", "Lemma 9", "Fresh noise meets weights by at most ε/6.", (), ""),
+    ("notes-lemma-10", "Lemma 10", "ln(ηT)/4 ≤ λ ≤ 4 ln(T+1).", (), ""),
+    (
+        "notes-lemma-11",
+        "Lemma 11",
+        "All λ agree up to 204k²ε, and λ = Ω(log k).",
+        (),
+        "",
+    ),
+    ("notes-lemma-12", "Lemma 12", "What ε is, and that it is o(k^-2.5).", (), ""),
+    (
+        "notes-theorem-5",
+        "Theorem 5 and its proof",
+        "Within √d/10 the own output keeps 3λ/4 and no other reaches 3λ/4 − ln k: nothing flips.",
+        (),
+        "",
+    ),
+    (
+        "notes-setting",
+        "Part IV, data sets",
+        "k = 10, d = 3072, m = 5, n = 1000, η = 0.001, σ_w = σ_b = 10⁻⁵, 100 steps; CIFAR-10, first five "
+        "classes against last five.",
+        (),
+        DEFINITION + "the preset `paper` and the image task `cifar10`.",
+    ),
+    (
+        "notes-equivalent-weights",
+        "Part IV, symbols",
+        "A class's feature is its mean penultimate output, a sub-network's weight the mean over its neurons.",
+        (),
+        DEFINITION + "`equivalent_weights` and `cosines`.",
+    ),
+    (
+        "notes-figure-2ab",
+        "Figure 2 (a, b)",
+        "Cosines of weights and features on synthetic data: blocks of 0.44, a diagonal of 0.99.",
+        (),
+        "",
+    ),
+    (
+        "notes-figure-2cd",
+        "Figure 2 (c, d)",
+        "The same for heads on a ResNet-18 pre-trained on CIFAR-10, 30 neurons, enough for its accuracy.",
+        ("figure-2-cifar10", "figure-2-cifar10-radii", "figure-2-cifar10-resnet18"),
+        "",
+    ),
+    (
+        "notes-figure-3-left",
+        "Figure 3, left",
+        "Robust accuracy on synthetic data, 2 and 10 classes.",
+        (),
+        "",
+    ),
+    (
+        "notes-figure-3-middle",
+        "Figure 3, middle",
+        "The same on MNIST parity.",
+        ("figure-3-mnist",),
+        "",
+    ),
+    (
+        "notes-figure-3-right",
+        "Figure 3, right",
+        "The same on CIFAR-10, first five against last five.",
+        ("figure-3-cifar10", "figure-3-cifar10-protocol"),
+        "",
+    ),
+)

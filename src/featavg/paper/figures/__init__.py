@@ -1,0 +1,1 @@
+"""Claims about the paper's figures and radii."""

@@ -1,0 +1,1 @@
+"""Claims about the paper's theorems and lemmas."""

@@ -1,0 +1,1 @@
+"""Settings, simulations, result folders and sweeps."""

@@ -1,0 +1,159 @@
+"""What a simulation measures of each network: loss, accuracy, cosines, averaging index."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.measures.accuracy import Accuracy, decisions, wilson
+from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
+from featavg.measures.averaging import AveragingIndex, averaging_index_of
+from featavg.measures.effective_weights import effective_weights, index_of
+from featavg.nets.deep import Deep
+from featavg.nets.two_layer import TwoLayer
+from featavg.simulate.points import SimulationPoints
+from featavg.simulate.setting import Setting
+from featavg.training.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class RunNumbers:
+    """One network of a simulation in numbers; None where there is nothing to measure.
+
+    Attributes:
+        outcome: how training ended, a name of `Outcome`.
+        log10_loss: of the training loss at the end.
+        log10_time: of the gradient-flow time (the sum of learning rates) at the end.
+        train_right, train_n, test_right, test_n: correct coarse decisions, and of how many points.
+        cluster_right: test points whose largest output is that of their cluster (fine labels).
+        own_cosine: mean cosine of an equivalent weight with the feature of its own cluster.
+        same_class_cosine: with the other features of its class.
+        other_class_cosine: with the features of the other class.
+        averaging_index, averaging_index_null: mean over the neurons, and of random directions
+            with as large a share in the span of the features.
+        span_share: mean share of |w|^2 in that span.
+    """
+
+    labels: str
+    seed: int
+    outcome: str
+    steps: int
+    log10_loss: float | None
+    log10_time: float | None
+    train_right: int
+    train_n: int
+    test_right: int | None
+    test_n: int | None
+    cluster_right: int | None
+    own_cosine: float | None
+    same_class_cosine: float | None
+    other_class_cosine: float | None
+    averaging_index: float | None
+    averaging_index_null: float | None
+    span_share: float | None = None
+
+    @property
+    def train_accuracy(self) -> Accuracy:
+        """Share of correct decisions on the training points, with its interval."""
+        return wilson(self.train_right, self.train_n)
+
+    @property
+    def test_accuracy(self) -> Accuracy | None:
+        """Share of correct decisions on fresh points, with its interval."""
+        if self.test_right is None or self.test_n is None:
+            return None
+        return wilson(self.test_right, self.test_n)
+
+
+def measure(
+    setting: Setting, points: SimulationPoints, labels: str, run: Trajectory
+) -> list[RunNumbers]:
+    """The numbers of each seed's network."""
+    matrices = cosines_of(points, run)
+    return [
+        _numbers(setting, points, labels, run, index, matrix)
+        for index, matrix in enumerate(matrices)
+    ]
+
+
+def cosines_of(points: SimulationPoints, run: Trajectory) -> Float[ndarray, "s k k"]:
+    """The matrix of Figure 2 for each seed: entry (i, j) is cos(mu_i, w_j)."""
+    seeds = range(len(run.outcomes))
+    weights = np.stack([seed_weights(points, net_of(run, index), index) for index in seeds])
+    return cosine_matrix(points.features, weights)
+
+
+def seed_weights(
+    points: SimulationPoints, net: TwoLayer | Deep, index: int
+) -> Float[ndarray, "k N"]:
+    """What the network of one seed looks for in each cluster."""
+    labels = points.task.cluster_labels
+    if isinstance(net, TwoLayer):
+        return equivalent_weights(net, labels)
+    return effective_weights(net, *points.trained_on(index), labels)
+
+
+def seed_index(points: SimulationPoints, net: TwoLayer | Deep, index: int) -> AveragingIndex:
+    """The averaging index of one seed's network: of its neurons, or of its effective weights."""
+    labels = points.task.cluster_labels
+    if isinstance(net, TwoLayer):
+        return averaging_index_of(net, points.features, labels)
+    return index_of(seed_weights(points, net, index), points.features, labels)
+
+
+def net_of(run: Trajectory, index: int) -> TwoLayer | Deep:
+    """The trained network of the seed at `index`."""
+    return run.net[index] if run.net.batch else run.net
+
+
+def _numbers(
+    setting: Setting,
+    points: SimulationPoints,
+    labels: str,
+    run: Trajectory,
+    index: int,
+    matrix: Float[ndarray, "k k"],
+) -> RunNumbers:
+    net, seed, task = net_of(run, index), setting.seeds[index], points.task
+    x, clusters = points.trained_on(index)
+    fresh = points.fresh(seed, setting.n_test)
+    blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
+    spread = seed_index(points, net, index)
+    grouped = labels == "fine" and fresh is not None
+    return RunNumbers(
+        labels=labels,
+        seed=seed,
+        outcome=run.outcomes[index].name,
+        steps=int(np.atleast_1d(run.steps[-1])[index]),
+        log10_loss=_finite(np.atleast_1d(run.log_loss[-1])[index] / math.log(10)),
+        log10_time=_finite(np.atleast_1d(run.log_times[-1])[index] / math.log(10)),
+        train_right=_right(setting, points, net, x, clusters),
+        train_n=len(x),
+        test_right=None if fresh is None else _right(setting, points, net, *fresh),
+        test_n=None if fresh is None else len(fresh[0]),
+        cluster_right=int((net(fresh[0]).argmax(axis=-1) == fresh[1]).sum())
+        if grouped and fresh is not None
+        else None,
+        own_cosine=_finite(np.diag(matrix).mean()),
+        same_class_cosine=_finite(blocks.same_class),
+        other_class_cosine=_finite(blocks.other_class),
+        averaging_index=_finite(spread.value),
+        averaging_index_null=_finite(spread.null),
+        span_share=_finite(spread.share),
+    )
+
+
+def _right(
+    setting: Setting, points: SimulationPoints, net: TwoLayer | Deep, x: ndarray, clusters: ndarray
+) -> int:
+    decided = decisions(net, x, points.task.positive_clusters, setting.readout)
+    return int((decided == points.task.cluster_labels[clusters]).sum())
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN; None says that there is no number."""
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,230 @@
+"""Robust radii of a saved simulation: the Python side of `featavg radius`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.memory import require
+from featavg.errors import InputError, one_of
+from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
+from featavg.figures.result import Result
+from featavg.nets.deep import Deep
+from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress, part
+from featavg.robustness.deep_radii import deep_radii
+from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.result import Radii, RadiusStatus
+from featavg.robustness.radii import radii
+from featavg.simulate.figures import ROLES
+from featavg.simulate.points import gather_points
+from featavg.simulate.run import Simulation, load_simulation
+from featavg.storage.files import dumps, usable_file, usable_folder, write
+from featavg.storage.provenance import provenance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RadiusReport(Result):
+    """Radii of the fresh points of every network of a simulation.
+
+    Attributes:
+        radii: of each network, by its labels ("coarse", "fine").
+        readout: how the grouped network was read out.
+        points, seed: how many fresh points, and their seed.
+        simulation: whose networks they are; the first seed of each.
+
+    Returned by `fa.radius_report`, which has an example.
+    """
+
+    radii: dict[str, Radii]
+    readout: str
+    points: int
+    seed: int
+    simulation: Simulation
+
+    def rows(self) -> list[dict[str, str]]:
+        """One row per network, as text for a table."""
+        table = []
+        for labels, each in self.radii.items():
+            low, high = each.median
+            finite = each.attack[np.isfinite(each.attack)]
+            table.append(
+                {
+                    "labels": labels,
+                    "read-out": self.readout if labels == "fine" else "one output",
+                    "median radius (l2)": _interval(low, high),
+                    "smallest": f"{each.certified.min():.4g}",
+                    "largest": f"{finite.max():.4g}" if len(finite) else "infinite",
+                    "largest gap": f"{each.gaps.max():.2g}",
+                    "outcomes": ", ".join(
+                        f"{o.value}: {np.sum(each.outcome == o.code)}"
+                        for o in RadiusStatus
+                        if np.any(each.outcome == o.code)
+                    ),
+                }
+            )
+        return table
+
+    def figures(self) -> tuple[Figure, ...]:
+        """The robust-accuracy curves, from certificate to attack, and the histogram of the radii."""
+        attacks = np.concatenate([each.attack for each in self.radii.values()])
+        farthest = float(np.max(attacks[np.isfinite(attacks)], initial=0.0)) or 1.0
+        lengths = np.linspace(0.0, 1.05 * farthest, 106)
+        curves, histograms = [], {}
+        for labels, each in self.radii.items():
+            lower, upper = each.robust_accuracy(lengths)
+            name = f"{labels} labels"
+            curves.append(
+                Series(name, lengths, (lower + upper) / 2, ROLES[labels], lo=lower, hi=upper)
+            )
+            histograms[name] = (each.certified[np.isfinite(each.certified)], ROLES[labels])
+        about = f"{self.points} fresh points, read-out by {self.readout} where there is a choice."
+        return (
+            Figure(
+                "robust-accuracy",
+                "Robust accuracy",
+                f"Share of points that no perturbation of that length flips: {about} Bands reach from "
+                "the certificate to the attack.",
+                (Lines(Axis("radius", "l2"), Axis("robust accuracy"), tuple(curves)),),
+            ),
+            Figure(
+                "radii",
+                "Certified radii",
+                f"How the certified radii are spread: {about}",
+                (Histogram.of(Axis("radius", "l2"), histograms, bins=30),),
+            ),
+        )
+
+    def figure(self) -> Figure:
+        """The robust-accuracy curves."""
+        return self.figures()[0]
+
+    def summary(self) -> str:
+        """A line per network."""
+        rows = ("; ".join(f"{name} {cell}" for name, cell in row.items()) for row in self.rows())
+        return "\n".join([f"Radii (l2) of {self.points} fresh points", *(f"  {r}" for r in rows)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything for machines, with the configuration and the version that made it."""
+        return {
+            "kind": "featavg radii",
+            "about": provenance(),
+            "result": str(self.simulation.folder),
+            "setting": self.simulation.setting.model_dump(mode="json"),
+            "network_seed": self.simulation.setting.seeds[0],
+            "points": self.points,
+            "points_seed": self.seed,
+            "readout": self.readout,
+            "networks": {labels: each.to_json() for labels, each in self.radii.items()},
+        }
+
+
+def radius_report(
+    result: str | Path,
+    points: int = 1000,
+    seed: int = 1,
+    readout: str = "probability",
+    out: str | Path | None = None,
+    json: str | Path | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> RadiusReport:
+    """Radii of fresh points for the networks of a saved simulation.
+
+    Args:
+        result: the folder that `featavg simulate` wrote.
+        points: how many fresh points; a file of the user's own brings its own test points.
+        seed: of the fresh points.
+        readout: how the grouped network's outputs become a decision.
+        out: a folder for the figures (PDF, SVG, PNG, CSV).
+        json: a file for everything.
+        budget: what one point may cost.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa  # long
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> done = fa.simulate(fa.compose(k=4, d=100, n=40, steps=20), out=folder)
+    >>> fa.radius_report(folder, points=10, readout="max")
+    Radii (l2) of 10 fresh points
+    ...
+    """
+    one_of("readout", readout, READOUTS)
+    if points < 1:
+        raise InputError("points", f"is {points}", "ask for at least one point")
+    if json is not None:
+        usable_file(Path(json), "json")
+    simulation = load_simulation(result)
+    measured = {}
+    kinds = simulation.setting.each_labels
+    for i, labels in enumerate(kinds):
+        net = simulation.net(labels)
+        require(8.0 * points * net.dimension * 3, "points", "ask for fewer")
+        x, y, mask = _points(simulation, net, points, seed)
+        told = _with_labels(part(progress, i / len(kinds), (i + 1) / len(kinds)), labels)
+        measured[labels] = network_radii(net, x, y, readout, mask, budget, progress=told)
+    count = len(next(iter(measured.values())))
+    report = RadiusReport(measured, readout, count, seed, simulation)
+    if out is not None:
+        from featavg.figures.matplotlib_figure import save
+
+        folder = usable_folder(Path(out))
+        for figure in report.figures():
+            save(figure, folder, figure.name)
+    if json is not None:
+        write(Path(json), dumps(report.to_json()), "json")
+    return report
+
+
+def _with_labels(progress: Progress, labels: str) -> Progress:
+    return lambda share, note: progress(share, f"{labels} labels, {note}")
+
+
+def network_radii(
+    net: TwoLayer | Deep,
+    x: Float[ndarray, "n N"],
+    y: Int[ndarray, " n"],
+    readout: str,
+    positive: ndarray,
+    budget: Budget | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Radii:
+    """l2 radii of a coarse decision: two layers by their faster path, any other by the deep search."""
+    mask = positive if net.outputs > 1 else None
+    if isinstance(net, TwoLayer):
+        return radii(
+            net, x, y=y, readout=readout, positive=mask, budget=budget, jobs=jobs, progress=progress
+        )
+    return deep_radii(net, x, y, readout, mask, budget, progress=progress)
+
+
+def _points(
+    simulation: Simulation, net: TwoLayer | Deep, points: int, seed: int
+) -> tuple[ndarray, ndarray, ndarray]:
+    """Fresh points in the network's coordinates, their labels, and the mask of J+."""
+    setting = simulation.setting
+    if setting.data is None:
+        sample = setting.task().sample(points, seed=seed)
+        return sample.coordinates(net.dimension), sample.y, sample.task.positive_clusters
+    gathered = gather_points(setting)
+    fresh = gathered.fresh(seed, points)
+    if fresh is None:
+        raise InputError("data", "has no test points", "add x_test and clusters_test to the file")
+    x, clusters = fresh
+    return (
+        x[:points],
+        gathered.task.cluster_labels[clusters[:points]],
+        gathered.task.positive_clusters,
+    )
+
+
+def _interval(low: float, high: float) -> str:
+    """One number if the two ends agree, otherwise both."""
+    return f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"

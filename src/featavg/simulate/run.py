@@ -1,0 +1,271 @@
+"""Run a simulation: the Python side of `featavg simulate`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from featavg.errors import finite
+from featavg.figures.figure import Figure
+from featavg.figures.result import Result
+from featavg.nets.deep import Deep
+from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress
+from featavg.simulate import folder as on_disk
+from featavg.simulate.figures import figures_of
+from featavg.simulate.measurements import RunNumbers, cosines_of, measure, net_of
+from featavg.simulate.points import (
+    SimulationPoints,
+    gather_points,
+    require_memory,
+    share_points,
+    states_size,
+)
+from featavg.simulate.presets import compose
+from featavg.simulate.setting import Setting
+from featavg.storage.files import usable_folder
+from featavg.storage.locks import locked
+from featavg.storage.provenance import provenance
+from featavg.training.checkpoint import Checkpoint
+from featavg.training.driver import SaveAt
+from featavg.training.objectives.objective import Evaluation, Params
+from featavg.training.state import StepView
+from featavg.training.train import train
+from featavg.training.trajectory import Trajectory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Result):
+    """What a simulation found.
+
+    Attributes:
+        setting: what was asked for.
+        runs: the trajectory of each network, by its labels ("coarse", "fine").
+        numbers: one entry for each network and seed.
+        cosines: the matrix of Figure 2 for each seed, by labels.
+        about: the versions and the machine that made it.
+        folder: where it is on disk, if it is.
+
+    Returned by `fa.load_simulation` and `fa.simulate`, which have examples.
+    """
+
+    setting: Setting
+    runs: dict[str, Trajectory]
+    numbers: list[RunNumbers]
+    cosines: dict[str, ndarray]
+    about: dict[str, str]
+    folder: Path | None = None
+
+    def net(self, labels: str, seed: int | None = None) -> TwoLayer | Deep:
+        """The trained network for `labels`, of the first seed by default."""
+        seeds = self.setting.seeds
+        return net_of(self.runs[labels], 0 if seed is None else seeds.index(seed))
+
+    def of(self, labels: str) -> list[RunNumbers]:
+        """The numbers of one network, an entry for each seed."""
+        return [row for row in self.numbers if row.labels == labels]
+
+    def figures(self) -> tuple[Figure, ...]:
+        """What the weights point at, and how the loss fell."""
+        return figures_of(self.runs, self.cosines, self.setting.task())
+
+    def figure(self) -> Figure:
+        """What the weights point at: the matrix of Figure 2 for each network."""
+        return self.figures()[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """The setting, the numbers and the cosines, with what made them."""
+        return on_disk.described(self.setting, self.about, self.numbers, self.cosines)
+
+    def summary(self) -> str:
+        """A line for each network: the median over its seeds."""
+        lines = [f"Simulation of k = {self.setting.k}, d = {self.setting.d}, n = {self.setting.n}"]
+        for labels in self.setting.each_labels:
+            rows = self.of(labels)
+            parts = [f"{labels} labels, {len(rows)} seed{'s' if len(rows) > 1 else ''}"]
+            for name, get in _SUMMARY.items():
+                values = [value for row in rows if (value := get(row)) is not None]
+                parts += [f"{name} {statistics.median(values):.3f}"] if values else []
+            lines.append("  " + ", ".join(parts))
+        return "\n".join(lines)
+
+
+_SUMMARY: dict[str, Callable[[RunNumbers], float | None]] = {
+    "log10 loss": lambda row: row.log10_loss,
+    "cosine with the own feature": lambda row: row.own_cosine,
+    "with others of its class": lambda row: row.same_class_cosine,
+    "averaging index": lambda row: row.averaging_index,
+}
+
+
+def simulate(
+    setting: Setting | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    *,
+    figures: bool = True,
+    overwrite: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    **changes: Any,
+) -> Simulation:
+    """Train the networks of a setting on one sample and measure them.
+
+    Args:
+        setting: what to do; or give single values as `changes` to the paper's (or `preset=...`).
+        out: if given, a folder for settings, numbers, weights and figures. A run that was killed
+            goes on from its checkpoint when it is started again with the same folder.
+        progress: called with the share done and a note.
+        figures: whether to draw them into `out`.
+        overwrite: replace the result of another setting.
+        checkpoint: where the state of an unfinished run is kept; `out/checkpoint` by default.
+        checkpoint_seconds: how often, so that short runs write none; zero for never.
+
+    >>> import featavg as fa
+    >>> both = fa.simulate(k=4, d=1000, n=50, steps=20, lr=1e-2)
+    >>> [row.labels for row in both.numbers], both.net("fine").weights.shape
+    (['coarse', 'fine'], (4, 68))
+    """
+    setting = setting if setting is not None and not changes else _changed(setting, changes)
+    finite("checkpoint_seconds", checkpoint_seconds, least=0)
+    require_memory(setting)
+    if checkpoint is not None:
+        usable_folder(Path(checkpoint), "checkpoint")
+    if out is None:
+        return _simulated(setting, None, progress, figures, checkpoint, checkpoint_seconds)
+    folder = on_disk.claim_folder(Path(out), setting, _size(setting), overwrite)
+    with locked(folder):
+        return _simulated(setting, folder, progress, figures, checkpoint, checkpoint_seconds)
+
+
+def _simulated(
+    setting: Setting,
+    folder: Path | None,
+    progress: Progress | None,
+    figures: bool,
+    checkpoint: str | Path | None,
+    seconds: float,
+) -> Simulation:
+    points = gather_points(setting)
+    states = Path(checkpoint) if checkpoint is not None else folder and folder / on_disk.CHECKPOINT
+    runs = {
+        labels: _train(setting, points, labels, progress, states, seconds)
+        for labels in setting.each_labels
+    }
+    numbers = [row for labels, run in runs.items() for row in measure(setting, points, labels, run)]
+    cosines = {labels: cosines_of(points, run) for labels, run in runs.items()}
+    about = provenance()
+    if folder is not None:
+        drawn = figures_of(runs, cosines, points.task) if figures else ()
+        on_disk.write(folder, setting, about, numbers, cosines, runs, drawn)
+    if states is not None:
+        for labels in setting.each_labels:
+            shutil.rmtree(states / labels, ignore_errors=True)
+        with contextlib.suppress(OSError):  # not empty: it holds other states
+            states.rmdir()
+    return Simulation(setting, runs, numbers, cosines, about, folder)
+
+
+def load_simulation(folder: str | Path) -> Simulation:
+    """Read back what `simulate` wrote: the same weights to the last bit.
+
+    Args:
+        folder: the `out` of `simulate`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import featavg as fa  # long
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> done = fa.simulate(fa.compose(k=4, d=100, n=40, steps=20), out=folder)
+    >>> fa.load_simulation(folder).setting.k
+    4
+    """
+    path = Path(folder)
+    setting, about, numbers, cosines, runs = on_disk.read(path)
+    return Simulation(setting, runs, numbers, cosines, about, path)
+
+
+def _changed(setting: Setting | None, changes: dict[str, Any]) -> Setting:
+    if setting is None:
+        return compose(**changes)
+    said = {name: getattr(setting, name) for name in setting.model_fields_set}
+    return Setting(**(said | changes))
+
+
+def _train(
+    setting: Setting,
+    points: SimulationPoints,
+    labels: str,
+    progress: Progress | None,
+    states: Path | None,
+    seconds: float,
+) -> Trajectory:
+    clock = RunClock(setting)
+    before = setting.each_labels.index(labels)
+
+    def report(share_done: float, note: str) -> None:
+        done = max(share_done, clock.share)
+        if progress is not None:
+            progress((before + done) / len(setting.each_labels), f"{labels} labels, {note}")
+
+    return train(
+        share_points(setting, points, labels),
+        setting.recipe(labels),
+        save_at=SaveAt(every=setting.save_every),
+        recorders=[clock] if setting.time is not None else [],
+        checkpoint=Checkpoint(states / labels, seconds) if states and seconds > 0 else None,
+        progress=report,
+    )
+
+
+class RunClock:
+    """How much of the time span has passed: a run to a time has no number of steps to count."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.log_end = math.log(setting.time) if setting.time else math.inf
+        # The flow takes about as many steps for each decade of time as for the next.
+        self.by_decades = setting.stepper == "flow"
+        self.log_time = self.first = np.asarray(-np.inf)
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        now, first = float(np.min(self.log_time)), float(np.min(self.first))
+        if not math.isfinite(now) or not math.isfinite(self.log_end):
+            return 0.0
+        if self.by_decades:
+            return min(1.0, (now - first) / max(self.log_end - first, 1e-9))
+        return math.exp(min(now - self.log_end, 0.0))
+
+    def start(self, params: Params, evaluation: Evaluation) -> None:
+        """Called once, before the first step."""
+
+    def see(self, view: StepView) -> None:
+        """Called after each step that was accepted for some seed."""
+        with np.errstate(divide="ignore"):
+            elapsed = np.log(view.factor) - view.before.log_loss
+        self.log_time = np.logaddexp(self.log_time, elapsed)
+        if not np.all(np.isfinite(self.first)):
+            self.first = self.log_time
+
+    def arrays(self) -> dict[str, ndarray]:
+        """For a checkpoint."""
+        return {"log_time": np.asarray(self.log_time), "first": np.asarray(self.first)}
+
+    def restore(self, arrays: dict[str, ndarray]) -> None:
+        """From a checkpoint."""
+        self.log_time, self.first = arrays["log_time"], arrays["first"]
+
+
+def _size(setting: Setting) -> float:
+    """Bytes of the result on disk, from above: the saved states, a checkpoint, the figures."""
+    return 2 * states_size(setting) + 4e6

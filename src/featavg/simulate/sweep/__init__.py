@@ -1,0 +1,1 @@
+"""Sweeps over settings, with their engines and index."""

@@ -1,0 +1,303 @@
+"""The result of a sweep: a table with one row per run, its figures, and its files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from featavg.errors import InputError, one_of
+from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Series
+from featavg.figures.number_format import number
+from featavg.figures.result import Result
+from featavg.simulate.sweep.arrays import load_arrays
+from featavg.simulate.sweep.measures import Measure
+from featavg.simulate.sweep.plan import Plan
+from featavg.storage.files import write
+from featavg.storage.index import Row
+
+# What the theory says of a column, as a function of the fields of the setting.
+THEORY: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
+    "radius_coarse": (
+        "√(d(1−c)/k)",
+        lambda s: s["alpha"] * math.sqrt(s["d"] * (1 - s["cosine"]) / s["k"]),
+    ),
+    "radius_fine_max": (
+        "√(d(1−c)/2)",
+        lambda s: s["alpha"] * math.sqrt(s["d"] * (1 - s["cosine"]) / 2),
+    ),
+    "gain": ("√(k/2)", lambda s: math.sqrt(s["k"] / 2)),
+    "index_coarse": ("an average", lambda s: 1.0),
+    "index_fine": ("one feature", lambda s: 0.0),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep(Result):
+    """A sweep's table: a column per varied field, `seed`, a column per measured number, `error`.
+
+    Attributes:
+        plan: what was asked for.
+        columns: arrays of equal length, by name; a missing number is NaN.
+        store: the folder of the index, where measured arrays are.
+        ids: the runs of every line of the table, one for each measure.
+
+    Returned by `fa.sweep`, which has an example.
+    """
+
+    plan: Plan
+    columns: dict[str, ndarray]
+    store: Path = Path()
+    ids: tuple[tuple[str, ...], ...] = ()
+
+    @staticmethod
+    def of(
+        plan: Plan,
+        points: Sequence[Mapping[str, Any]],
+        settings: Sequence[str],
+        measures: tuple[Measure, ...],
+        rows: Sequence[Row],
+        store: Path = Path(),
+    ) -> Sweep:
+        """Join the rows of all measures: one line per setting and seed, in the plan's order."""
+        by_run: dict[tuple[str, int], list[Row]] = {}
+        for row in rows:
+            by_run.setdefault((row.setting, row.seed), []).append(row)
+        names = list(dict.fromkeys(name for row in rows for name in row.values))
+        fields = [axis.field for axis in plan.axes]
+        lines, ids = [], []
+        for point, setting in zip(points, settings, strict=True):
+            for seed in plan.seeds:
+                line: dict[str, Any] = {field: point[field] for field in fields} | {"seed": seed}
+                line |= dict.fromkeys(names, math.nan) | {"error": "", "seconds": 0.0}
+                for row in by_run.get((setting, seed), []):
+                    line |= {k: math.nan if v is None else v for k, v in row.values.items()}
+                    line["error"] = line["error"] or row.error
+                    line["seconds"] += row.seconds
+                lines.append(line)
+                ids.append(tuple(row.id for row in by_run.get((setting, seed), [])))
+        order = [*fields, "seed", *names, "seconds", "error"]
+        columns = {name: np.array([line[name] for line in lines]) for name in order}
+        return Sweep(plan, columns, store, tuple(ids))
+
+    def __len__(self) -> int:
+        return len(self.columns["seed"])
+
+    @property
+    def measured(self) -> list[str]:
+        """The names of the measured columns."""
+        fields = {axis.field for axis in self.plan.axes}
+        return [c for c in self.columns if c not in fields | {"seed", "seconds", "error"}]
+
+    def cells(self, column: str) -> ndarray:
+        """The values of a column, one row per setting and one column per seed."""
+        one_of("column", column, self.measured)
+        return self.columns[column].astype(float).reshape(-1, len(self.plan.seeds))
+
+    def array(self, name: str) -> list[ndarray | None]:
+        """A measured array of every run, read from its file: one per line of the table, None if missing.
+
+        Args:
+            name: such as `cosine_matrix_coarse` of the measure "cosines".
+        """
+        cells = []
+        for ids in self.ids:
+            arrays = {k: v for one in ids for k, v in load_arrays(self.store, one).items()}
+            cells.append(arrays.get(name))
+        if self.ids and all(array is None for array in cells):
+            known = sorted({k for one in self.ids[0] for k in load_arrays(self.store, one)})
+            one_of("name", name, known or ["(no measure of this sweep has arrays)"])
+        return cells
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The table as CSV, written to `path` if one is given."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
+        if path is not None:
+            write(Path(path), text.getvalue())
+        return text.getvalue()
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("pandas", "is not installed", "pip install pandas") from None
+        return pd.DataFrame(self.columns)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """The table as a Parquet file."""
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError:
+            raise InputError("pyarrow", "is not installed", "pip install pyarrow") from None
+        buffer = io.BytesIO()
+        arrays = {k: v.tolist() for k, v in self.columns.items()}
+        pq.write_table(pa.table(arrays), buffer)
+        return write(Path(path), buffer.getvalue())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; a missing number is None."""
+        return {
+            "base": dict(self.plan.base),
+            "vary": {axis.field: list(axis.values) for axis in self.plan.axes},
+            "seeds": list(self.plan.seeds),
+            "columns": {
+                name: [None if isinstance(v, float) and math.isnan(v) else v for v in col.tolist()]
+                for name, col in self.columns.items()
+            },
+        }
+
+    def summary(self) -> str:
+        """The size of the table and the range of each measured column."""
+        varied = ", ".join(f"{axis.field} ({len(axis.values)})" for axis in self.plan.axes)
+        failed = int(np.count_nonzero(self.columns["error"] != ""))
+        lines = [f"Sweep over {varied}: {len(self)} runs, {failed} failed"]
+        for name in self.measured:
+            values = self.columns[name].astype(float)
+            known = values[np.isfinite(values)]
+            span = f"{number(known.min())} to {number(known.max())}" if len(known) else "no number"
+            lines.append(f"  {name}: {span}")
+        return "\n".join(lines)
+
+    def figure(self, column: str | None = None) -> Figure:
+        """One measured column: a line with its band over seeds, or a map over two fields.
+
+        Args:
+            column: which; the first by default.
+        """
+        name = column or self.measured[0]
+        values = self.cells(name)
+        if self.plan.way != "grid":
+            return self._scatter(name, values)
+        numeric = [axis for axis in self.plan.axes if _numbers(axis.values)]
+        if len(self.plan.axes) == 2 and len(numeric) == 2:
+            return self._map(name, values)
+        if not numeric:
+            return self._scatter(name, values)
+        return self._lines(name, values, numeric[0].field)
+
+    def _settings(self) -> list[Mapping[str, Any]]:
+        return [
+            self.plan.setting(point).model_dump(exclude={"gram"}) for point in self.plan.points()
+        ]
+
+    def _theory(self, name: str) -> tuple[str, list[float]] | None:
+        if name not in THEORY:
+            return None
+        label, formula = THEORY[name]
+        try:
+            return label, [formula(setting) for setting in self._settings()]
+        except (ValueError, ZeroDivisionError):
+            return None
+
+    def _lines(self, name: str, values: ndarray, field: str) -> Figure:
+        axis = next(axis for axis in self.plan.axes if axis.field == field)
+        points = list(self.plan.points())
+        others = [a.field for a in self.plan.axes if a.field != field]
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for i, point in enumerate(points):
+            groups.setdefault(tuple(point[other] for other in others), []).append(i)
+        series = []
+        theory = self._theory(name)
+        for place, (key, members) in enumerate(groups.items()):
+            label = ", ".join(f"{o} {v}" for o, v in zip(others, key, strict=True)) or name
+            x = [points[i][field] for i in members]
+            shade = 1.0 if len(groups) == 1 else 0.3 + 0.7 * place / (len(groups) - 1)
+            runs = values[members]
+            series.append(
+                Series(
+                    label,
+                    x,
+                    np.nanmedian(runs, axis=1),
+                    "averaged",
+                    "solid",
+                    np.nanmin(runs, axis=1),
+                    np.nanmax(runs, axis=1),
+                    shade,
+                )
+            )
+        if theory is not None:
+            members = next(iter(groups.values()))
+            x = [points[i][field] for i in members]
+            y = [theory[1][i] for i in members]
+            series.append(Series(theory[0], x, y, "reference", "dashed"))
+        panel = Lines(Axis(field, log=axis.log), Axis(name), tuple(series))
+        caption = f"Median over {len(self.plan.seeds)} seeds; bands from the least to the largest."
+        return Figure(_figure_name(name), f"{name} against {field}", caption, (panel,))
+
+    def _map(self, name: str, values: ndarray) -> Figure:
+        first, second = self.plan.axes
+        middle = np.nanmedian(values, axis=1).reshape(len(first.values), len(second.values))
+        cells = np.where(np.isfinite(middle), middle, np.nan)
+        heat = Heatmap(
+            cells[::-1],
+            tuple(number(v) for v in first.values[::-1]),
+            tuple(number(v) for v in second.values),
+            label=name,
+            row_label=first.field,
+            column_label=second.field,
+            printed=len(second.values) <= 8,
+        )
+        x = np.log10(second.values) if second.log else np.asarray(second.values, float)
+        y = np.log10(first.values) if first.log else np.asarray(first.values, float)
+        known = middle[np.isfinite(middle)]
+        levels = np.quantile(known, [0.25, 0.5, 0.75]) if len(known) else np.zeros(1)
+        filled = np.where(np.isfinite(middle), middle, float(known.mean()) if len(known) else 0.0)
+        contours = [Contour("measured", x, y, filled, "averaged", tuple(np.unique(levels)))]
+        theory = self._theory(name)
+        if theory is not None:
+            predicted = np.reshape(theory[1], middle.shape)
+            if np.ptp(predicted) > 0:
+                contours.append(
+                    Contour(theory[0], x, y, predicted, "reference", tuple(np.unique(levels)))
+                )
+        plane = Plane(
+            Axis(f"log10 {second.field}" if second.log else second.field),
+            Axis(f"log10 {first.field}" if first.log else first.field),
+            contours=tuple(contours),
+        )
+        caption = (
+            f"Median over {len(self.plan.seeds)} seeds. Right: where {name} is "
+            f"{', '.join(number(level) for level in np.unique(levels))}."
+        )
+        return Figure(
+            _figure_name(name),
+            f"{name} over {first.field} and {second.field}",
+            caption,
+            (heat, plane),
+        )
+
+    def _scatter(self, name: str, values: ndarray) -> Figure:
+        axis = self.plan.axes[0]
+        points = list(self.plan.points())
+        x = (
+            [point[axis.field] for point in points]
+            if _numbers(axis.values)
+            else list(range(len(points)))
+        )
+        panel = Lines(
+            Axis(axis.field, log=axis.log),
+            Axis(name),
+            (Series(name, x, np.nanmedian(values, axis=1), "averaged", "markers"),),
+        )
+        caption = f"One point per setting, the median over {len(self.plan.seeds)} seeds."
+        return Figure(_figure_name(name), f"{name} against {axis.field}", caption, (panel,))
+
+
+def _figure_name(column: str) -> str:
+    return f"sweep-{column.replace('_', '-')}"
+
+
+def _numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

@@ -1,0 +1,149 @@
+"""The work of one setting: train all its seeds in one batch, measure each. Runs in any process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from numpy import ndarray
+from threadpoolctl import threadpool_limits
+
+import featavg
+from featavg.errors import InputError
+from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points
+from featavg.simulate.setting import Setting
+from featavg.simulate.sweep.measures import MEASURES, Measure, Run
+from featavg.storage.index import Row
+from featavg.training.train import train
+from featavg.training.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class Job:
+    """One setting, the seeds and measures that are still missing, and the ids of their rows."""
+
+    values: str
+    seeds: tuple[int, ...]
+    measures: tuple[str, ...]
+    version: str
+
+
+def described(setting: Setting) -> str:
+    """A setting without its seeds, as JSON in one order: what the id of a run is made of."""
+    values = setting.model_dump(mode="json", exclude_none=True, exclude={"seeds"})
+    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+
+def run_id(values: str, seed: int, measure: Measure) -> str:
+    """Hash of the setting, its seed and the version of what measures it.
+
+    >>> first = run_id(described(Setting()), 0, MEASURES["loss"])
+    >>> first == run_id(described(Setting()), 0, MEASURES["loss"]), len(first)
+    (True, 24)
+    """
+    parts = [values, seed, measure.name, measure.version, featavg.__version__]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def work(job: Job) -> list[Row]:
+    """Every row of a job; what goes wrong is a row with a sentence, not the end of the sweep."""
+    if job.version != featavg.__version__:
+        raise InputError(
+            "engine",
+            f"has workers with featavg {featavg.__version__} for a sweep of {job.version}",
+            "install the same version everywhere",
+        )
+    start = perf_counter()
+    # One BLAS thread everywhere: the bits then do not depend on where a job runs.
+    with threadpool_limits(limits=1):
+        try:
+            measured = _measured(job)
+        except InputError as error:
+            measured = {(s, m): _failed(str(error)) for s in job.seeds for m in job.measures}
+        except (MemoryError, FloatingPointError, ArithmeticError, ValueError) as error:
+            sentence = f"The run broke: {type(error).__name__}: {error}"
+            measured = {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}
+    return _rows(job, measured, (perf_counter() - start) / max(len(measured), 1))
+
+
+def failed_rows(job: Job, sentence: str) -> list[Row]:
+    """The rows of a job that could not be done at all."""
+    return _rows(job, {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}, 0.0)
+
+
+def _rows(job: Job, measured: Mapping[tuple[int, str], _Found], seconds: float) -> list[Row]:
+    return [
+        Row(
+            run_id(job.values, seed, MEASURES[name]),
+            job.values,
+            seed,
+            name,
+            found.values,
+            found.error,
+            seconds,
+            job.version,
+            found.arrays,
+        )
+        for (seed, name), found in measured.items()
+    ]
+
+
+def work_on(jobs: Sequence[Job]) -> list[list[Row]]:
+    """Several jobs at once, so that sending them costs little."""
+    return [work(job) for job in jobs]
+
+
+def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
+    """The points of a setting and its networks by their labels, all seeds in one batch.
+
+    >>> points, runs = trained(Setting(k=4, d=100, n=20, steps=5, seeds=(0, 1)))
+    >>> points.features.shape, sorted(runs), runs["fine"].net.batch
+    ((4, 38), ['coarse', 'fine'], (2,))
+    """
+    points = gather_points(setting)
+    trajectories = {
+        labels: train(share_points(setting, points, labels), setting.recipe(labels))
+        for labels in setting.each_labels
+    }
+    return points, trajectories
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one measure found of one seed."""
+
+    values: Mapping[str, float | None]
+    arrays: Mapping[str, ndarray]
+    error: str = ""
+
+
+def _failed(sentence: str) -> _Found:
+    return _Found({}, {}, sentence)
+
+
+def _measured(job: Job) -> dict[tuple[int, str], _Found]:
+    setting = Setting(**json.loads(job.values), seeds=job.seeds)
+    require_memory(setting)
+    points, trajectories = trained(setting)
+    results = {}
+    for index, seed in enumerate(job.seeds):
+        run = Run(setting, points, trajectories, index, seed)
+        for name in job.measures:
+            try:
+                found = MEASURES[name].function(run)
+            except InputError as error:
+                results[seed, name] = _failed(str(error))
+                continue
+            numbers = {k: _plain(v) for k, v in found.items() if not isinstance(v, ndarray)}
+            arrays = {k: v for k, v in found.items() if isinstance(v, ndarray)}
+            results[seed, name] = _Found(numbers, arrays)
+    return results
+
+
+def _plain(value: float) -> float | None:
+    """JSON has no NaN and no infinity; None says that there is no number."""
+    return float(value) if math.isfinite(value) else None
