@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, stdev
-from typing import Annotated, Literal, TypeAlias
+from typing import Any, Literal
 
-from featavg.boundary import MAY_BE_NAN
+import numpy as np
+
 from featavg.errors import InputError, one_of
-from featavg.figures.marks import Number, Numbers, Pair
 from featavg.figures.number_format import number
 
 CheckRole = Literal["main", "essential", "note"]
-Measured: TypeAlias = Annotated[Number, MAY_BE_NAN]
 
 
 class CheckStatus(Enum):
@@ -26,99 +26,97 @@ class CheckStatus(Enum):
 
     @property
     def symbol(self) -> str:
-        """A sign that tells them apart without colour."""
+        """A sign that distinguishes them without colour."""
         return {"within": "✓", "undecided": "?", "outside": "✗"}[self.value]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Check:
     """A number, or one for each seed, against a tolerance fixed in the code. NaN never passes.
 
-    >>> import featavg as fa
-    >>> fa.Check("error", 3e-13, "<=", 1e-9).status
+    >>> Check("error", 3e-13, "<=", 1e-9).status
     <CheckStatus.PASSED: 'within'>
-    >>> fa.Check("cosine", relation="within", bound=(0.39, 0.49), values=[0.44, 0.45, 0.43]).status
+    >>> Check("cosine", [0.44, 0.45, 0.43], "within", (0.39, 0.49)).status
     <CheckStatus.PASSED: 'within'>
-    >>> fa.Check("slope", relation=">=", bound=0.5, values=[0.45, 0.58]).status
+    >>> Check("slope", [0.45, 0.58], ">=", 0.5).status
     <CheckStatus.UNDECIDED: 'undecided'>
 
     Args:
         name: what is measured.
-        measured: the number; with `values` their mean, with `interval` its middle, if not given.
+        measured: a number, or an array with the number of every seed (NumPy or xarray). The check is
+            then about their mean, plus or minus one standard deviation of the seeds: the interval that
+            papers print, whose width does not depend on the number of seeds. None with an `interval`.
         relation: "<=" or ">=" (`bound` is a number) or "within" (`bound` is a pair, ends included).
         bound: the tolerance.
         note: a sentence for the reader.
-        essential: False is short for `role="note"`.
         role: "main" is the statement itself, "essential" is part of it, "note" is a by-product
             that is shown and changes no verdict. The first essential check of an `Evidence` is the
             main one unless another says so.
-        values: the number of every seed. The check is then about their mean, give or take one
-            standard deviation of the seeds. That interval is what papers print, and its width does
-            not depend on how many seeds were run: two seeds and five are judged alike, where the
-            range would widen and the standard error would shrink.
         interval: what the number may be, where it is not known from seeds (a bracket, a bootstrap).
     """
 
     name: str
-    measured: Measured = math.nan
-    relation: Literal["<=", ">=", "within"] = "<="
-    bound: Measured | Pair = math.nan
-    note: str = ""
-    essential: bool = True
-    role: CheckRole | None = None
-    values: Annotated[Numbers, MAY_BE_NAN] = ()
-    interval: tuple[Measured, Measured] | None = None
+    measured: float
+    relation: Literal["<=", ">=", "within"]
+    bound: float | tuple[float, float]
+    note: str
+    role: CheckRole
+    values: tuple[float, ...]
+    interval: tuple[float, float] | None
 
-    def __post_init__(self) -> None:
-        one_of("relation", self.relation, ("<=", ">=", "within"))
-        self._settle_bound()
-        self._settle_measurement()
-        role = self.role or ("essential" if self.essential else "note")
+    def __init__(
+        self,
+        name: str,
+        measured: Any,
+        relation: str,
+        bound: Any,
+        note: str = "",
+        role: CheckRole = "essential",
+        interval: tuple[Any, Any] | None = None,
+    ) -> None:
+        one_of("relation", relation, ("<=", ">=", "within"))
         one_of("role", role, ("main", "essential", "note"))
-        self._set(role=role, essential=role != "note")
-
-    def _settle_bound(self) -> None:
-        if (self.relation == "within") != isinstance(self.bound, (tuple, list)):
-            remedy = "give a pair for 'within' and one number otherwise"
-            raise InputError("bound", f"is {self.bound!r} for {self.relation!r}", remedy)
-        low, high = self.ends
-        if math.isnan(low) or math.isnan(high) or low > high:
-            raise InputError("bound", f"is {self.bound!r}", "give numbers, the smaller one first")
-        if self.relation == "within":
-            self._set(bound=(low, high))
-
-    def _settle_measurement(self) -> None:
-        values = tuple(float(value) for value in self.values)
-        interval, measured = self.interval, float(self.measured)
+        given = np.asarray(math.nan if measured is None else measured, dtype=float)
+        values = tuple(given.ravel().tolist()) if given.ndim else ()
         if values:
             interval = _mean_and_deviation(values)
         if interval is not None:
-            low, high = (float(end) for end in interval)
+            low, high = map(float, interval)
             if low > high:
-                raise InputError("interval", f"is {self.interval!r}", "give the smaller end first")
+                raise InputError("interval", f"is {interval!r}", "give the smaller end first")
             interval = (low, high)
-        if math.isnan(measured) and interval is not None:
-            measured = fmean(values) if values else (interval[0] + interval[1]) / 2
-        self._set(values=values, interval=interval, measured=measured)
+        single = fmean(values) if values else float(given)
+        if math.isnan(single) and interval is not None and not values:
+            single = (interval[0] + interval[1]) / 2
+        fields = {
+            "name": name,
+            "measured": single,
+            "relation": relation,
+            "bound": _bound(relation, bound),
+            "note": note,
+            "role": role,
+            "values": values,
+            "interval": interval,
+        }
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
 
-    def _set(self, **fields: object) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+    @property
+    def essential(self) -> bool:
+        """Whether the check can change the verdict."""
+        return self.role != "note"
 
     @property
     def ends(self) -> tuple[float, float]:
         """The interval of values that pass."""
-        if isinstance(self.bound, (tuple, list)):
-            low, high = self.bound
-            return float(low), float(high)
-        bound = float(self.bound)
-        return (-math.inf, bound) if self.relation == "<=" else (bound, math.inf)
+        if isinstance(self.bound, tuple):
+            return self.bound
+        return (-math.inf, self.bound) if self.relation == "<=" else (self.bound, math.inf)
 
     @property
     def span(self) -> tuple[float, float]:
         """The interval that is held against the tolerance; a point for a single number."""
-        low, high = self.interval or (self.measured, self.measured)
-        return float(low), float(high)
+        return self.interval or (self.measured, self.measured)
 
     @property
     def status(self) -> CheckStatus:
@@ -137,6 +135,37 @@ class Check:
         """Whether all of the interval is within the tolerance."""
         return self.status is CheckStatus.PASSED
 
+    @staticmethod
+    def from_json(given: Mapping[str, Any]) -> Check:
+        """A check of a recorded result."""
+        values = [float(value) for value in given.get("values", ())]
+        bound, interval = given["bound"], given.get("interval")
+        ends = None if values or interval is None else (float(interval[0]), float(interval[1]))
+        return Check(
+            given["name"],
+            values or float(given["measured"]),
+            given["relation"],
+            tuple(map(float, bound)) if isinstance(bound, list) else float(bound),
+            given["note"],
+            given["role"],
+            ends,
+        )
+
+
+def _bound(relation: str, bound: Any) -> float | tuple[float, float]:
+    pair = isinstance(bound, (tuple, list))
+    if (relation == "within") != pair:
+        remedy = "give a pair for 'within' and one number otherwise"
+        raise InputError("bound", f"is {bound!r} for {relation!r}", remedy)
+    if not pair:
+        if math.isnan(bound):
+            raise InputError("bound", "is NaN", "give a number")
+        return float(bound)
+    low, high = map(float, bound)
+    if not low <= high:
+        raise InputError("bound", f"is {bound!r}", "give numbers, the smaller one first")
+    return low, high
+
 
 def measured_text(check: Check) -> str:
     """The measured number, with enough digits to look neither exact nor like the bound it missed.
@@ -145,7 +174,7 @@ def measured_text(check: Check) -> str:
     '0.98996'
     >>> measured_text(Check("ratio", 1.0025, "<=", 2))
     '1.002'
-    >>> measured_text(Check("cosine", relation=">=", bound=0.4, values=[0.44, 0.46]))
+    >>> measured_text(Check("cosine", [0.44, 0.46], ">=", 0.4))
     '0.45 ± 0.014'
     """
     text = _with_digits(check)
@@ -175,13 +204,12 @@ def decision_text(check: Check) -> str:
     >>> print(decision_text(Check("ratio at d = 3072", 1.12, "<=", 1.05)))
     ratio at d = 3072 is 1.12 and should be ≤ 1.05.
     """
-    told = f"{check.name} is {measured_text(check)}"
     end = {
         CheckStatus.PASSED: f", as it should be ({tolerance_text(check)})",
         CheckStatus.UNDECIDED: f", with a part on each side of {tolerance_text(check)}",
         CheckStatus.FAILED: f" and should be {tolerance_text(check)}",
     }[check.status]
-    return f"{told}{end}."
+    return f"{check.name} is {measured_text(check)}{end}."
 
 
 def _mean_and_deviation(values: tuple[float, ...]) -> tuple[float, float]:

@@ -1,29 +1,21 @@
 """What a claim is: a statement of the documents, as a program that ends in a verdict.
 
-A claim belongs to a theme, a file such as `paper/lemmas.py` that `registry.MODULES` lists; that
-file holds functions `ClaimSettings -> Evidence` and one tuple `CLAIMS`. A complete example:
+A claim is a function under `@claim` in a file of its theme, listed in `registry.MODULES`. The function
+runs the experiment and returns its checks, figures and numbers; its docstring is the statement. Keyword
+arguments with defaults can be changed by `featavg run ID --set NAME=VALUE`. A complete example:
 
->>> from featavg.figures.figure import Axis, Figure, Lines, Series
->>> def halves(settings: ClaimSettings) -> Evidence:
-...     errors = []
-...     for i, seed in enumerate(settings.seeds):
-...         settings.progress(i / len(settings.seeds), f"seed {seed}")
-...         errors.append(abs(0.5 - 1 / 2))
-...     figure = Figure("error", "Error against d", "Both stay at zero.", (Lines(
-...         Axis("d", log=True), Axis("error"),
-...         (Series("averaged", [1e3, 1e6], [0.0, max(errors)], "averaged"),)),))
+>>> @claim("lemma-0-halves", "A half is a half", theme="Lemmas", source="Lecture notes, Lemma 0",
+...        measured="the largest |1/2 - 0.5| over all seeds", minutes=0.01)
+... def halves(run: Context, denominator: int = 2) -> Evidence:
+...     """1/2 equals 0.5."""
+...     errors = [abs(0.5 - 1 / denominator) for seed in run.seeds]
 ...     return Evidence(
-...         checks=(Check("relative error", relation="<=", bound=1e-9, values=errors),
-...                 Check("errors counted", 0, "within", (0, 3), role="note")),
-...         figures=(figure,), numbers={"errors": errors},
-...         finding="The halves agree to round-off on every seed.",
-...         headlines=(Headline("0.5", "what a half is", "averaged"),))
->>> CLAIMS = (Claim(
-...     id="lemma-0-halves", title="A half is a half", theme="Lemmas",
-...     statement="1/2 equals 0.5.", source="Lecture notes, Lemma 0",
-...     measured="the largest |1/2 - 0.5| over all seeds", run=halves, minutes=0.01),)
->>> CLAIMS[0].run(ClaimSettings(seeds=(0, 1))).verdict.value
+...         Check("relative error", errors, "<=", 1e-9),
+...         numbers={"errors": errors}, finding="The halves agree to round-off on every seed.")
+>>> halves.run(Context(seeds=(0, 1))).verdict.value
 'holds'
+>>> halves.run(Context(seeds=(0, 1)), denominator=3).verdict.value
+'fails'
 
 Tolerances are written before the claim is run for the first time, and stay. A claim that cannot
 be run here (no torch, no data) raises `NotRun("what is missing and how to get it")`.
@@ -31,12 +23,14 @@ be run here (no torch, no data) raises `NotRun("what is missing and how to get i
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Figure
@@ -44,14 +38,7 @@ from featavg.figures.marks import ROLES, Number, Role
 from featavg.paper.engine.check import Check, CheckStatus
 from featavg.progress import Progress, silent
 
-__all__ = ["Check", "Claim", "ClaimSettings", "Evidence", "Headline", "NotRun", "Verdict"]
-
-# To a type checker at run time only a tuple: it would read an item to check it, and seeds that were
-# read count as run (`result.SeedsRead`).
-if TYPE_CHECKING:
-    Seeds = tuple[int, ...]
-else:
-    Seeds = tuple
+__all__ = ["Check", "Claim", "Context", "Evidence", "Headline", "NotRun", "Verdict", "claim"]
 
 
 class Verdict(Enum):
@@ -110,43 +97,57 @@ class Headline:
         one_of("role", self.role, ROLES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Evidence:
     """What a claim's program returns: checks, figures, numbers for machines, one finding.
 
     Args:
         checks: at least one essential; the first essential one becomes the main one if none is.
-        figures: what to draw.
-        numbers: everything worth keeping, for machines.
+        figures: what to draw; `figure` for a single one.
+        numbers: everything worth keeping, for machines: an xarray Dataset, or a mapping of plain
+            values, arrays, dataclasses and Datasets.
         finding: one sentence on what was found.
         headlines: numbers for the report's overview.
-        seeds: the seeds that were really run, if the program did not take them from its settings
-            (`judge` notes those that it did take).
         seconds: how long the work really took, if that is not how long this run took.
 
-    >>> import featavg as fa
-    >>> good, bad = fa.Check("a", 1.0, "<=", 2.0), fa.Check("b", 3.0, "<=", 2.0)
-    >>> fa.Evidence((good, bad)).verdict
+    >>> good, bad = Check("a", 1.0, "<=", 2.0), Check("b", 3.0, "<=", 2.0)
+    >>> Evidence(good, bad).verdict
     <Verdict.IN_PART: 'holds in part'>
-    >>> fa.Evidence((good, bad)).key_check.name
+    >>> Evidence(good, bad).key_check.name
     'b'
     """
 
     checks: tuple[Check, ...]
-    figures: tuple[Figure, ...] = ()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    finding: str = ""
-    headlines: tuple[Headline, ...] = ()
-    seeds: tuple[int, ...] | None = None
-    seconds: float | None = None
+    figures: tuple[Figure, ...]
+    numbers: Mapping[str, Any]
+    finding: str
+    headlines: tuple[Headline, ...]
+    seconds: float | None
 
-    def __post_init__(self) -> None:
-        for name in ("checks", "figures", "headlines"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        object.__setattr__(self, "checks", _with_main(self.checks))
-        names = [figure.name for figure in self.figures]
+    def __init__(
+        self,
+        *checks: Check,
+        figure: Figure | None = None,
+        figures: Iterable[Figure] = (),
+        numbers: Any = None,
+        finding: str = "",
+        headlines: Iterable[Headline] = (),
+        seconds: float | None = None,
+    ) -> None:
+        drawn = (*(() if figure is None else (figure,)), *figures)
+        names = [each.name for each in drawn]
         if len(set(names)) < len(names):
             raise InputError("figures", f"share a name ({', '.join(names)})", "make names differ")
+        fields = {
+            "checks": _with_main(checks),
+            "figures": drawn,
+            "numbers": {} if numbers is None else numbers,
+            "finding": finding,
+            "headlines": tuple(headlines),
+            "seconds": seconds,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     @property
     def main(self) -> Check:
@@ -198,19 +199,20 @@ def _with_main(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     first = next((i for i, check in enumerate(checks) if check.essential), None)
     if first is None:
         raise InputError("checks", "has nothing essential", "give at least one essential check")
-    return (*checks[:first], replace(checks[first], role="main"), *checks[first + 1 :])
+    return (*checks[:first], _as_main(checks[first]), *checks[first + 1 :])
+
+
+def _as_main(check: Check) -> Check:
+    main = copy(check)
+    object.__setattr__(main, "role", "main")
+    return main
 
 
 @dataclass(frozen=True)
-class ClaimSettings:
-    """What a claim is told: seeds, whether the full tier is asked for, data, and whom to tell.
+class Context:
+    """What a claim's program receives: seeds, whether the full tier is asked for, data, progress."""
 
-    >>> import featavg as fa
-    >>> fa.ClaimSettings(seeds=(0, 1)).full
-    False
-    """
-
-    seeds: Seeds = (0, 1, 2, 3, 4)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     full: bool = False
     data_dir: Path | None = None
     progress: Progress = silent
@@ -220,19 +222,15 @@ class ClaimSettings:
 class Claim:
     """A statement in our words, where it comes from, what is measured, and the program.
 
-    `tier` "full" is for claims of hours (their results are committed, see `store`); `minutes` is an
-    estimate on two cores for five seeds; `needs` names packages such as "torch" and data sets such
-    as "mnist"; `statements` are the ids of the numbered statements of the documents that it checks,
-    such as "notes-theorem-1"; claims with the same `shares` look at the same runs, which are computed
-    once because these claims are run in one process. Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and
-    Unicode.
+    Attributes:
+        tier: "full" is for claims of hours, whose results are committed (see `store`).
+        minutes: an estimate on two cores for five seeds.
+        needs: packages such as "torch" and data sets such as "mnist".
+        statements: ids of the statements of the documents that it checks, such as "notes-theorem-1".
+        shares: claims with the same word use the same runs, computed once in one process.
+        most_seeds: how many of the seeds that are asked for the program uses; 0 if nothing is random.
 
-    >>> import featavg as fa
-    >>> def run(settings):
-    ...     return fa.Evidence((fa.Check("error", 1e-12, "<=", 1e-9),), finding="It is zero.")
-    >>> claim = fa.Claim("toy", "A toy", "toys", "Zero is zero.", "nowhere", "the error", run)
-    >>> claim.run(fa.ClaimSettings()).verdict
-    <Verdict.HOLDS: 'holds'>
+    Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and Unicode.
     """
 
     id: str
@@ -241,12 +239,13 @@ class Claim:
     statement: str
     source: str
     measured: str
-    run: Callable[[ClaimSettings], Evidence]
+    run: Callable[..., Evidence]
     tier: Literal["quick", "full"] = "quick"
     minutes: Number = 0.1
     needs: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
     shares: str = ""
+    most_seeds: int | None = None
 
     def __post_init__(self) -> None:
         one_of("tier", self.tier, ("quick", "full"))
@@ -256,3 +255,67 @@ class Claim:
                 raise InputError(argument, f"is {name!r}", remedy)
         if not self.minutes > 0:
             raise InputError("minutes", f"is {self.minutes}", "estimate more than no time at all")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The keyword arguments of the program that can be changed, with their defaults."""
+        known = inspect.signature(self.run).parameters.values()
+        return {each.name: each.default for each in known if each.default is not each.empty}
+
+    def values_of(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """`given` as arguments of the program; a text becomes what its default is."""
+        known = self.parameters
+        for name in given:
+            if name not in known:
+                remedy = f"choose among {', '.join(known)}" if known else "it has none"
+                raise InputError("set", f"names no parameter of {self.id} ({name!r})", remedy)
+        return {name: _like(known[name], name, value) for name, value in given.items()}
+
+
+def _like(default: Any, name: str, value: Any) -> Any:
+    """A text as a value of the default's kind; commas separate the items of a tuple."""
+    if not isinstance(value, str) or isinstance(default, str):
+        return value
+    if isinstance(default, tuple):
+        like = default[0] if default else ""
+        return tuple(_like(like, name, part) for part in value.split(","))
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[value.lower()]
+        if isinstance(default, int):
+            number = float(value)
+            if not number.is_integer():
+                raise ValueError
+            return int(number)
+        return float(value)
+    except (KeyError, ValueError, OverflowError):
+        raise InputError("set", f"gives {name} as {value!r}", f"give it as {default!r}") from None
+
+
+def claim(
+    id: str,
+    title: str,
+    *,
+    theme: str,
+    source: str,
+    measured: str,
+    statement: str = "",
+    tier: Literal["quick", "full"] = "quick",
+    minutes: Number = 0.1,
+    needs: tuple[str, ...] = (),
+    statements: tuple[str, ...] = (),
+    shares: str = "",
+    seeds: int | None = None,
+) -> Callable[[Callable[..., Evidence]], Claim]:
+    """Make a `Claim` of a function; its docstring is the statement unless one is given.
+
+    Args:
+        seeds: how many seeds the program uses at most; 0 if nothing in it is random.
+    """
+
+    def made(run: Callable[..., Evidence]) -> Claim:
+        said = " ".join((statement or run.__doc__ or "").split())
+        words = (id, title, theme, said, source, measured)
+        return Claim(*words, run, tier, minutes, needs, statements, shares, seeds)
+
+    return made

@@ -16,7 +16,7 @@ from featavg.figures.figure import Figure
 from featavg.paper.engine.claim import (
     Check,
     Claim,
-    ClaimSettings,
+    Context,
     Evidence,
     Headline,
     NotRun,
@@ -96,78 +96,38 @@ class ClaimResult:
             raise InputError("outcome", f"cannot be read ({error!r})", remedy) from error
 
 
-def judge(claim: Claim, settings: ClaimSettings) -> ClaimResult:
+def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
     """Run `claim`. A fault in its program is caught and shown; the other claims go on."""
     started = perf_counter()
     missing = [need for need in claim.needs if need in PACKAGES and not find_spec(PACKAGES[need])]
     if missing:
         remedy = install_command(missing[0])
         return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
-    seeds = SeedsRead(settings.seeds)
+    used = replace(settings, seeds=settings.seeds[: claim.most_seeds])
     saved: list[float] = []
     try:
         with counting_saved() as saved:
-            evidence = claim.run(replace(settings, seeds=seeds))
+            evidence = claim.run(used, **values)
     except NotRun as missing_here:
         outcome = not_run(claim, settings, str(missing_here))
     except Exception as error:  # one broken claim must not hide the others
         told = f"Its program stopped: {type(error).__name__}: {error}"
         outcome = replace(not_run(claim, settings, told), error=True)
     else:
-        run = seeds.read if evidence.seeds is None else evidence.seeds
         outcome = _outcome(claim, settings, evidence.verdict, evidence, "")
-        outcome = replace(outcome, seeds=run)
+        outcome = replace(outcome, seeds=used.seeds)
         if evidence.seconds is not None:
             return replace(outcome, seconds=evidence.seconds)
     # Parts that an earlier run had finished cost what they cost then.
     return replace(outcome, seconds=perf_counter() - started + sum(saved))
 
 
-class SeedsRead(tuple[int, ...]):
-    """Seeds that note which of them are read, so that a result can say which were really run.
-
-    >>> seeds = SeedsRead((0, 1, 2, 3, 4))
-    >>> len(seeds), list(seeds[:2]), seeds.read
-    (5, [0, 1], (0, 1))
-    """
-
-    noted: set[int]
-
-    def __new__(cls, seeds: Iterable[int], noted: set[int] | None = None) -> SeedsRead:
-        """`noted` is shared with the seeds that these are a part of."""
-        made = super().__new__(cls, seeds)
-        made.noted = set() if noted is None else noted
-        return made
-
-    @property
-    def read(self) -> tuple[int, ...]:
-        """Those that were read so far, here or from a part of these seeds."""
-        return tuple(sorted(self.noted))
-
-    def __iter__(self) -> Iterator[int]:
-        for seed in super().__iter__():
-            self.noted.add(seed)
-            yield seed
-
-    def __getitem__(self, key: Any) -> Any:
-        chosen = super().__getitem__(key)
-        if isinstance(chosen, tuple):
-            return SeedsRead(chosen, self.noted)
-        self.noted.add(chosen)
-        return chosen
-
-
-@cache
-def _commit() -> str:
-    return commit()
-
-
-def not_run(claim: Claim, settings: ClaimSettings, reason: str) -> ClaimResult:
+def not_run(claim: Claim, settings: Context, reason: str) -> ClaimResult:
     """The outcome of a claim that is left out, with the reason."""
     return _outcome(claim, settings, Verdict.NOT_RUN, None, reason)
 
 
-def too_long(claim: Claim, settings: ClaimSettings) -> ClaimResult:
+def too_long(claim: Claim, settings: Context) -> ClaimResult:
     """The outcome of a full-tier claim in a quick run."""
     command = command_for(claim, replace(settings, full=True))
     time = duration(float(claim.minutes) * 60)
@@ -175,7 +135,7 @@ def too_long(claim: Claim, settings: ClaimSettings) -> ClaimResult:
     return not_run(claim, settings, reason)
 
 
-def command_for(claim: Claim, settings: ClaimSettings) -> str:
+def command_for(claim: Claim, settings: Context) -> str:
     """The exact command that repeats the claim.
 
     Only a number of seeds can be given on the command line, counted from 0.
@@ -185,8 +145,14 @@ def command_for(claim: Claim, settings: ClaimSettings) -> str:
     return f"featavg reproduce --only {claim.id}{full}{seeds}"
 
 
+@cache
+def _commit() -> str:
+    """Asked once: a run of many claims would start git for each."""
+    return commit()
+
+
 def _outcome(
-    claim: Claim, settings: ClaimSettings, verdict: Verdict, evidence: Evidence | None, reason: str
+    claim: Claim, settings: Context, verdict: Verdict, evidence: Evidence | None, reason: str
 ) -> ClaimResult:
     return ClaimResult(
         id=claim.id,
@@ -211,22 +177,13 @@ def _outcome(
 
 def _evidence(given: Mapping[str, Any]) -> Evidence:
     return Evidence(
-        checks=tuple(_check(check) for check in given["checks"]),
-        figures=tuple(Figure.from_json(figure) for figure in given["figures"]),
+        *(Check.from_json(check) for check in given["checks"]),
+        figures=(Figure.from_json(figure) for figure in given["figures"]),
         numbers=given["numbers"],
         finding=given["finding"],
-        headlines=tuple(Headline(**headline) for headline in given["headlines"]),
+        headlines=(Headline(**headline) for headline in given["headlines"]),
     )
 
 
-def _check(given: Mapping[str, Any]) -> Check:
-    kept = {name: value for name, value in given.items() if name not in ("passed", "status")}
-    bound, interval = given["bound"], given.get("interval")
-    kept["bound"] = tuple(map(float, bound)) if isinstance(bound, list) else float(bound)
-    kept["values"] = tuple(map(float, given.get("values", ())))
-    kept["interval"] = None if interval is None else tuple(map(float, interval))
-    return Check(**kept | {"measured": float(given["measured"])})
-
-
 def _described(check: Check) -> dict[str, Any]:
-    return asdict(check) | {"passed": check.passed, "status": check.status.value}
+    return asdict(check) | {"essential": check.essential, "passed": check.passed, "status": check.status.value}
