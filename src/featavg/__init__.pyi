@@ -287,7 +287,7 @@ from featavg.paper.figures.linf import linf_study as linf_study
 from featavg.paper.engine.claim import Check as Check
 from featavg.paper.engine.claim import Claim as Claim
 from featavg.paper.engine.claim import Evidence as Evidence
-from featavg.paper.engine.claim import ClaimSettings as ClaimSettings
+from featavg.paper.engine.claim import Context as Context
 from featavg.paper.engine.registry import all_claims as all_claims
 from featavg.cli.installation import Installation as Installation
 from featavg.cli.installation import doctor as doctor

@@ -286,7 +286,7 @@ def test_a_network_that_guesses_is_left_out_and_counted():
 
 
 def test_the_claims_on_the_table_can_fail(monkeypatch):
-    from featavg.paper.engine.claim import ClaimSettings, Verdict
+    from featavg.paper.engine.claim import Context, Verdict
     from featavg.paper.images import claim_audit as audit
     from featavg.paper.images import claim_labels as labels
 
@@ -309,8 +309,8 @@ def test_the_claims_on_the_table_can_fail(monkeypatch):
     ):
         for module in (audit, labels):
             monkeypatch.setattr(module, "tables", lambda _, changed=changed: table(**changed))
-        assert labels.border(ClaimSettings()).verdict is border
-        assert audit.images(ClaimSettings()).verdict is sharing
+        assert labels.border(Context()).verdict is border
+        assert audit.images(Context()).verdict is sharing
 
 
 def test_a_hidden_digit_is_rare_in_training_only(monkeypatch, tmp_path):

@@ -21,7 +21,7 @@ from featavg.figures.figure import (
     Rule,
     Series,
 )
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline, NotRun
+from featavg.paper.engine.claim import Check, Claim, Context, Evidence, Headline, NotRun
 
 K = 10
 SIGNS = ["+" if j < 5 else "−" for j in range(K)]
@@ -154,7 +154,7 @@ def everything() -> Figure:
     return Figure("everything", "Every kind of panel", "One of each.", panels)
 
 
-def _holds(settings: ClaimSettings) -> Evidence:
+def _holds(settings: Context) -> Evidence:
     settings.progress(0.5, "half way")
     matrices = Figure(
         "cosines",
@@ -166,59 +166,53 @@ def _holds(settings: ClaimSettings) -> Evidence:
     top = Figure("cosines-averaged", "Two classes: averaged", "All alike.", (cosines(True),), True)
     other = Figure("cosines-fine", "Ten classes: decoupled", "One each.", (cosines(False),), True)
     return Evidence(
-        (
-            Check("mean cosine inside a class", 0.4412, "within", (0.39, 0.49)),
-            Check("largest |cosine| across classes", 0.031, "<=", 0.06, note="published: 0.06"),
-            Check("largest relative error", 3.1e-13, "<=", 1e-9, essential=False),
-        ),
-        (matrices, top, other),
-        {"mean": 0.4412, "worst": 3.1e-13, "k": 10, "per_seed": [0.44, 0.45]},
-        "Each averaged neuron has cosine 0.44 ≈ 1/√5 with every feature of its class.",
-        (
+        Check("mean cosine inside a class", 0.4412, "within", (0.39, 0.49)),
+        Check("largest |cosine| across classes", 0.031, "<=", 0.06, note="published: 0.06"),
+        Check("largest relative error", 3.1e-13, "<=", 1e-9, role="note"),
+        headlines=(
             Headline("0.44", "cosine of a neuron with each feature of its class", "averaged"),
             Headline("0.99", "cosine of a neuron with its own feature", "decoupled"),
         ),
+        finding="Each averaged neuron has cosine 0.44 ≈ 1/√5 with every feature of its class.",
+        numbers={"mean": 0.4412, "worst": 3.1e-13, "k": 10, "per_seed": [0.44, 0.45]},
+        figures=(matrices, top, other),
     )
 
 
-def _in_part(settings: ClaimSettings) -> Evidence:
+def _in_part(settings: Context) -> Evidence:
     figure = Figure(
         "balance", "Loss derivatives balance", "Median and range.", (curves(), family())
     )
     shares = Figure("radii", "Exact radii of 1000 test points", "Shares a bin.", (radii(),))
     grouped = Figure("gap", "The gap grows with k", "Medians and quartiles.", (bars(),))
     return Evidence(
-        (
-            Check("ratio at d = 10<sup>9</sup>", 1.02, "<=", 1.05),
-            Check(
-                "ratio at d = 3072", 1.12, "<=", 1.05, note="the lemma asks for d ≥ k<sup>10</sup>"
-            ),
-        ),
-        (figure, shares, grouped),
-        {"ratio": 1.02},
-        "The ratio tends to 1 as d grows, but is 1.12 at the paper's own dimension.",
-        (
+        Check("ratio at d = 10<sup>9</sup>", 1.02, "<=", 1.05),
+        Check("ratio at d = 3072", 1.12, "<=", 1.05, note="the lemma asks for d ≥ k<sup>10</sup>"),
+        headlines=(
             Headline("17.3", "median exact radius (l2), d = 3072", "averaged"),
             Headline("38.2", "median exact radius (l2), d = 3072", "decoupled"),
         ),
+        finding="The ratio tends to 1 as d grows, but is 1.12 at the paper's own dimension.",
+        numbers={"ratio": 1.02},
+        figures=(figure, shares, grouped),
     )
 
 
-def _fails(settings: ClaimSettings) -> Evidence:
+def _fails(settings: Context) -> Evidence:
     pictures = Figure("plane", "The two boundaries", "In a plane.", (plane(False), plane(True)))
     check = Figure("brackets", "Brackets", "Near the diagonal.", (scatter(), wide()))
     return Evidence(
-        (Check("share of neurons that keep their sign", float("nan"), ">=", 0.99),),
-        (pictures, check),
+        Check("share of neurons that keep their sign", float("nan"), ">=", 0.99),
+        figures=(pictures, check),
         finding="Half of the neurons change sides after the first step.",
     )
 
 
-def _needs_data(settings: ClaimSettings) -> Evidence:
+def _needs_data(settings: Context) -> Evidence:
     raise NotRun("MNIST is not here: give its folder with `--data-dir`.")
 
 
-def _breaks(settings: ClaimSettings) -> Evidence:
+def _breaks(settings: Context) -> Evidence:
     raise ZeroDivisionError("a <program> broke")
 
 

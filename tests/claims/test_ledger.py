@@ -11,15 +11,15 @@ from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.errors import InputError
 from featavg.paper.engine import result as outcomes
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, NotRun, Verdict
+from featavg.paper.engine.claim import Check, Claim, Context, Evidence, NotRun, Verdict
 from featavg.paper.engine.result import ClaimResult, command_for, judge
 from featavg.storage.places import install_command
 from featavg.storage.provenance import commit
 
 NAN, INF = math.nan, math.inf
 GOOD, BAD = Check("good", 0, "<=", 1), Check("bad", 2, "<=", 1)
-BY_GOOD = Check("good", 0, "<=", 1, essential=False)
-BY_BAD = Check("bad", 2, "<=", 1, essential=False)
+BY_GOOD = Check("good", 0, "<=", 1, role="note")
+BY_BAD = Check("bad", 2, "<=", 1, role="note")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_impossible_bounds_are_refused(relation, bound):
         Check("c", 0, relation, bound)
 
 
-OPEN = Check("open", relation="<=", bound=1, values=[0.5, 1.5])
+OPEN = Check("open", [0.5, 1.5], "<=", 1)
 MAIN_BAD = Check("bad", 2, "<=", 1, role="main")
 
 
@@ -78,7 +78,9 @@ MAIN_BAD = Check("bad", 2, "<=", 1, role="main")
     ],
 )
 def test_the_rule_of_verdicts(checks, verdict, decided):
-    evidence = Evidence(tuple(checks))
+    evidence = Evidence(
+        *tuple(checks),
+    )
     assert evidence.verdict is Verdict(verdict)
     assert evidence.key_check is evidence.checks[decided]
     assert Verdict(verdict).sentence
@@ -101,16 +103,27 @@ def outcome_by_hand(statuses):
 def test_a_verdict_is_what_every_way_to_settle_the_undecided_leads_to(count):
     made = {"passed": GOOD, "failed": BAD, "undecided": OPEN}
     for statuses in itertools.product(made, repeat=count):
-        evidence = Evidence(tuple(made[status] for status in statuses))
+        evidence = Evidence(
+            *tuple(made[status] for status in statuses),
+        )
         assert evidence.verdict is outcome_by_hand(statuses), statuses
 
 
 def test_notes_never_change_a_verdict():
     for essential in itertools.product((GOOD, BAD, OPEN), repeat=2):
-        alone = Evidence(essential).verdict
+        alone = Evidence(
+            *essential,
+        ).verdict
         for note in (GOOD, BAD, OPEN):
             noted = replace(note, role="note")
-            assert Evidence((noted, *essential, noted)).verdict is alone
+            assert (
+                Evidence(
+                    noted,
+                    *essential,
+                    noted,
+                ).verdict
+                is alone
+            )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +142,7 @@ def test_notes_never_change_a_verdict():
     ],
 )
 def test_seeds_are_judged_by_mean_and_deviation(values, status):
-    assert Check("c", relation="<=", bound=1, values=values).status.value == status
+    assert Check("c", values, "<=", 1).status.value == status
 
 
 @pytest.mark.parametrize(
@@ -139,7 +152,7 @@ def test_repeating_the_same_seeds_does_not_change_a_check(mean, status):
     spread = 0.3 * np.array([-1.0, 1.0])
     # Population deviation 0.3; the sample's is larger for two seeds than for twenty.
     for copies in (1, 2, 10):
-        check = Check("c", relation="<=", bound=1, values=list(np.tile(mean + spread, copies)))
+        check = Check("c", list(np.tile(mean + spread, copies)), "<=", 1)
         assert check.status.value == status
         assert check.span == pytest.approx(
             (mean - np.tile(spread, copies).std(ddof=1), mean + np.tile(spread, copies).std(ddof=1))
@@ -151,7 +164,7 @@ def test_verdicts_of_two_and_five_seeds_agree_three_deviations_from_the_bound():
     rng = np.random.default_rng(0)
     changed = {"deviation": 0, "standard error (t)": 0}
     for values in rng.normal(0.0, 1.0, (1000, 5)):
-        verdicts = [Check("c", relation="<=", bound=3, values=list(values[:n])) for n in (2, 5)]
+        verdicts = [Check("c", list(values[:n]), "<=", 3) for n in (2, 5)]
         changed["deviation"] += verdicts[0].status is not verdicts[1].status
         # What the alternative would do: Student's factors for 2 and 5 seeds.
         ends = [values[:n].mean() + t * values[:n].std(ddof=1) for n, t in ((2, 8.985), (5, 1.242))]
@@ -161,7 +174,7 @@ def test_verdicts_of_two_and_five_seeds_agree_three_deviations_from_the_bound():
 
 
 def test_an_interval_can_be_given():
-    bracket = Check("radius", relation=">=", bound=1, interval=(1.1, 1.3))
+    bracket = Check("radius", None, ">=", 1, interval=(1.1, 1.3))
     assert bracket.passed
     assert bracket.measured == pytest.approx(1.2)
     assert Check("radius", 1.2, ">=", 1, interval=(0.9, 1.3)).status.value == "undecided"
@@ -170,13 +183,23 @@ def test_an_interval_can_be_given():
 
 
 def test_there_is_one_main_check():
-    assert [check.role for check in Evidence((BY_BAD, GOOD, BAD)).checks] == [
+    assert [
+        check.role
+        for check in Evidence(
+            BY_BAD,
+            GOOD,
+            BAD,
+        ).checks
+    ] == [
         "note",
         "main",
         "essential",
     ]
     with pytest.raises(InputError, match="main"):
-        Evidence((MAIN_BAD, MAIN_BAD))
+        Evidence(
+            MAIN_BAD,
+            MAIN_BAD,
+        )
 
 
 def test_the_seeds_that_were_really_run_are_told():
@@ -184,19 +207,25 @@ def test_the_seeds_that_were_really_run_are_told():
         assert settings.seeds == (0, 1, 2, 3, 4)
         assert len(settings.seeds) == 5
         values = [float(seed) for seed in settings.seeds[1:3]]
-        return Evidence((Check("c", relation=">=", bound=0, values=values),))
+        return Evidence(
+            Check("c", values, ">=", 0),
+        )
 
     def fixed(settings):
-        return Evidence((GOOD,), seeds=(7,), seconds=3600.0)
+        return Evidence(
+            GOOD,
+            seeds=(7,),
+            seconds=3600.0,
+        )
 
-    assert judge(claim("some", run), ClaimSettings()).seeds == (1, 2)
-    own = judge(claim("own", fixed), ClaimSettings())
+    assert judge(claim("some", run), Context()).seeds == (1, 2)
+    own = judge(claim("own", fixed), Context())
     assert (own.seeds, own.seconds) == ((7,), 3600.0)
     assert own.commit == commit()
 
 
 def test_results_of_the_old_rule_get_the_new_verdict():
-    old = judge(CLAIMS[0], ClaimSettings()).to_json() | {"verdict": "holds in part"}
+    old = judge(CLAIMS[0], Context()).to_json() | {"verdict": "holds in part"}
     for name in ("commit", "statements"):
         del old[name]
     for check in old["evidence"]["checks"]:
@@ -207,7 +236,9 @@ def test_results_of_the_old_rule_get_the_new_verdict():
 
 def test_evidence_needs_something_essential():
     with pytest.raises(InputError, match="essential"):
-        Evidence((BY_GOOD,))
+        Evidence(
+            BY_GOOD,
+        )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +256,7 @@ VERDICTS = ["holds", "holds in part", "fails", "not run", "holds"]
     ("one", "verdict"), [*zip(CLAIMS, VERDICTS, strict=True)], ids=lambda v: getattr(v, "id", v)
 )
 def test_outcomes_and_their_json(one, verdict):
-    outcome = judge(one, ClaimSettings(seeds=(0, 1)))
+    outcome = judge(one, Context(seeds=(0, 1)))
     assert outcome.verdict is Verdict(verdict)
     assert not outcome.error
     text = json.dumps(outcome.to_json(), allow_nan=False)
@@ -237,7 +268,7 @@ def test_outcomes_and_their_json(one, verdict):
 
 
 def test_a_broken_program_is_an_outcome_that_says_so():
-    outcome = judge(BROKEN, ClaimSettings())
+    outcome = judge(BROKEN, Context())
     assert outcome.verdict is Verdict.NOT_RUN
     assert outcome.error
     assert outcome.reason == "Its program stopped: ZeroDivisionError: a <program> broke"
@@ -246,14 +277,14 @@ def test_a_broken_program_is_an_outcome_that_says_so():
 def test_a_missing_package_is_named_before_anything_runs(monkeypatch):
     monkeypatch.setitem(outcomes.PACKAGES, "torch", "no_such_package")
     one = claim("needs-torch", pytest.fail, needs=("torch",))
-    assert judge(one, ClaimSettings()).reason == f"It needs torch: {install_command('torch')}."
+    assert judge(one, Context()).reason == f"It needs torch: {install_command('torch')}."
 
 
 def test_not_run_keeps_its_reason():
     def run(settings):
         raise NotRun("No data here.")
 
-    assert judge(claim("no-data", run), ClaimSettings()).reason == "No data here."
+    assert judge(claim("no-data", run), Context()).reason == "No data here."
 
 
 @pytest.mark.parametrize(
@@ -266,7 +297,7 @@ def test_not_run_keeps_its_reason():
     ],
 )
 def test_the_command_repeats_the_claim(tier, full, seeds, command):
-    settings = ClaimSettings(seeds=tuple(range(seeds)), full=full)
+    settings = Context(seeds=tuple(range(seeds)), full=full)
     assert command_for(claim("a", pytest.fail, tier=tier), settings) == command
 
 

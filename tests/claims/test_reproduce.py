@@ -14,7 +14,7 @@ from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.errors import InputError
 from featavg.paper.engine import store, terminal
-from featavg.paper.engine.claim import Check, ClaimSettings, Evidence, NotRun, Verdict
+from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, Verdict
 from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import judge
 from featavg.paper.engine.run import run_claims
@@ -32,7 +32,9 @@ class Counting:
     def __call__(self, settings):
         self.runs += 1
         settings.progress(0.5, "working")
-        return Evidence((Check("seeds", len(settings.seeds), ">=", 1),))
+        return Evidence(
+            Check("seeds", len(settings.seeds), ">=", 1),
+        )
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, results):
 
 
 def test_side_by_side_claims_come_out_the_same(tmp_path):
-    chosen, settings = find_claims(["lemma-12-epsilon", "remark-attack"]), ClaimSettings(seeds=(0,))
+    chosen, settings = find_claims(["lemma-12-epsilon", "remark-attack"]), Context(seeds=(0,))
     alone = run_claims(chosen, settings, tmp_path / "one", {}, False, True, workers=1)
     both = run_claims(chosen, settings, tmp_path / "two", {}, False, True, workers=2)
     for one, two in zip(alone, both, strict=True):
@@ -129,7 +131,9 @@ def test_a_worker_counts_on_one_core(tmp_path, results):
     def count(settings):
         from featavg.cores import cores
 
-        return Evidence((Check("cores", cores(), "<=", 1),))
+        return Evidence(
+            Check("cores", cores(), "<=", 1),
+        )
 
     found = run(tmp_path, claim("a", count), claim("b", count), workers=2)
     assert [result.verdict for result in found] == [Verdict.HOLDS] * 2
@@ -137,7 +141,9 @@ def test_a_worker_counts_on_one_core(tmp_path, results):
 
 def test_claims_that_share_runs_are_run_in_one_process(tmp_path, results):
     def process(settings):
-        return Evidence((Check("process", os.getpid(), ">=", 0),))
+        return Evidence(
+            Check("process", os.getpid(), ">=", 0),
+        )
 
     chosen = [replace(claim(name, process), shares="runs") for name in "abc"]
     found = run(tmp_path, *chosen, claim("d", process), workers=2)
@@ -170,7 +176,7 @@ def test_full_tier_is_recorded_and_shown_in_quick_runs(tmp_path, results):
 
 
 def test_a_claim_that_cannot_run_here_shows_its_recorded_result(tmp_path, results):
-    store.record_result(judge(claim("slow", Counting(), tier="full"), ClaimSettings()), results)
+    store.record_result(judge(claim("slow", Counting(), tier="full"), Context()), results)
     here = replace(CLAIMS[3], id="slow", tier="full")
     found = run(tmp_path, here, full=True)[0]
     assert found.recorded
@@ -186,7 +192,7 @@ def test_a_damaged_recorded_result_is_named(tmp_path, results):
 
 def test_nothing_to_record_is_refused(results):
     with pytest.raises(InputError, match="nothing for figure-3-mnist"):
-        store.record_result(judge(CLAIMS[3], ClaimSettings()))
+        store.record_result(judge(CLAIMS[3], Context()))
 
 
 def a_file(tmp_path):
@@ -298,7 +304,7 @@ def test_the_bar_of_a_terminal_shows_the_time_left():
     with terminal.Watch(CLAIMS, screen) as watch:
         for claim in CLAIMS:
             watch.update(claim, 0.5, "half")
-            watch.finish(judge(claim, ClaimSettings()))
+            watch.finish(judge(claim, Context()))
     assert "left" in screen.getvalue()
     assert "[5/5]" in screen.getvalue()
 
@@ -307,7 +313,7 @@ def test_without_a_terminal_every_verdict_is_a_line():
     log = io.StringIO()
     with terminal.Watch(CLAIMS, log) as watch:
         for claim in CLAIMS:
-            watch.finish(judge(claim, ClaimSettings()))
+            watch.finish(judge(claim, Context()))
     lines = log.getvalue().splitlines()
     assert len(lines) == len(CLAIMS)
     assert lines[0].startswith(f"[1/{len(CLAIMS)}] ✓ {CLAIMS[0].id}: holds")
@@ -342,10 +348,12 @@ def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
 
     def run(settings):
         kept_values(tmp_path / "part.json", "key", lambda: {"a": 1})
-        return Evidence((Check("c", 0, "<=", 1),))
+        return Evidence(
+            Check("c", 0, "<=", 1),
+        )
 
-    assert judge(claim("a", run), ClaimSettings()).seconds < 60
-    assert 3600 <= judge(claim("a", run), ClaimSettings()).seconds < 3660
+    assert judge(claim("a", run), Context()).seconds < 60
+    assert 3600 <= judge(claim("a", run), Context()).seconds < 3660
 
 
 def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
@@ -376,7 +384,9 @@ def test_a_claim_that_was_not_run_is_tried_again(tmp_path):
     def run_once(settings):
         if not found:
             raise NotRun("No data here.")
-        return Evidence((Check("c", 0, "<=", 1),))
+        return Evidence(
+            Check("c", 0, "<=", 1),
+        )
 
     waiting = claim("waiting", run_once)
     assert run(tmp_path, waiting, resume=True)[0].verdict is Verdict.NOT_RUN
@@ -385,8 +395,8 @@ def test_a_claim_that_was_not_run_is_tried_again(tmp_path):
 
 
 def test_the_terminal_says_why_a_claim_was_not_run(capsys):
-    old = replace(judge(CLAIMS[0], ClaimSettings()), recorded=True, reason="Not run here: no data.")
-    terminal.show_results([old, judge(CLAIMS[3], ClaimSettings())])
+    old = replace(judge(CLAIMS[0], Context()), recorded=True, reason="Not run here: no data.")
+    terminal.show_results([old, judge(CLAIMS[3], Context())])
     shown = " ".join(capsys.readouterr().out.split())
     assert f"{CLAIMS[0].id}: Not run here: no data." in shown
     assert "MNIST is not here" in shown

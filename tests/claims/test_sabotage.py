@@ -9,7 +9,7 @@ import pytest
 from tests.claims.sabotage import Sabotage, forget_results
 
 from featavg.paper.engine.check import CheckStatus
-from featavg.paper.engine.claim import ClaimSettings, Evidence, Verdict
+from featavg.paper.engine.claim import Context, Evidence, Verdict
 from featavg.paper.engine.registry import MODULES, all_claims, find_claims
 
 # Better first. A claim that could not be run has no place here.
@@ -23,7 +23,7 @@ ROWS: tuple[Sabotage, ...] = tuple(
 def run(row: Sabotage) -> Evidence:
     forget_results()
     (claim,) = [each for each in find_claims(row.claim) if each.id == row.claim]
-    return claim.run(ClaimSettings(seeds=row.seeds))
+    return claim.run(Context(seeds=row.seeds))
 
 
 def lost(better: Evidence, worse: Evidence) -> list[str]:

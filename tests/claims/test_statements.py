@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.claims.documents import SAID
 
-from featavg.paper.engine.claim import ClaimSettings, Verdict
+from featavg.paper.engine.claim import Context, Verdict
 from featavg.paper.engine.registry import all_claims, find_claims
 from featavg.paper.engine.result import judge, not_run
 from featavg.paper.engine.statement_rows import DOCUMENTS, ROWS
@@ -65,7 +65,7 @@ def test_theorems_and_lemmas_have_claims() -> None:
 
 def test_the_table_shows_verdicts() -> None:
     (claim,) = find_claims("lemma-3-activation")
-    result = replace(not_run(claim, ClaimSettings(), ""), verdict=Verdict.IN_PART)
+    result = replace(not_run(claim, Context(), ""), verdict=Verdict.IN_PART)
     rows = statements_table([result])
     lemma = next(row for row in rows if row.statement.id == "notes-lemma-3")
     assert lemma.verdict == "holds in part"
@@ -78,7 +78,7 @@ def test_the_table_shows_verdicts() -> None:
 
 def test_the_report_has_the_table() -> None:
     (claim,) = find_claims("lemma-12-epsilon")
-    text = page([judge(claim, ClaimSettings())], {}, {})
+    text = page([judge(claim, Context())], {}, {})
     assert "Every statement of the documents" in text
     assert '<a href="#lemma-12-epsilon">lemma-12-epsilon</a>' in text
     assert "Lecture notes on arXiv 2410.10322" in text

@@ -12,7 +12,7 @@ from featavg.paper.connections import claim_optimal_radius as optimal_radius
 from featavg.paper.connections import claim_picture as picture
 from featavg.paper.connections import claim_simplicity as simplicity
 from featavg.paper.connections.claim_published import CLAIMS as LONG
-from featavg.paper.engine.claim import ClaimSettings, NotRun
+from featavg.paper.engine.claim import Context, NotRun
 from featavg.paper.engine.registry import find_claims
 
 FOUND = {
@@ -34,7 +34,7 @@ FOUND = {
 def test_a_claim_finds_what_it_found(name):
     module, verdict = FOUND[name]
     claim = next(one for one in module.CLAIMS if one.id == name)
-    evidence = claim.run(ClaimSettings(seeds=(0,)))
+    evidence = claim.run(Context(seeds=(0,)))
     failed = [check.name for check in evidence.checks if not check.passed]
     assert evidence.verdict.value == verdict, failed
     assert evidence.figures
@@ -53,5 +53,5 @@ def test_all_are_registered():
 def test_without_data_it_says_what_is_missing(tmp_path):
     with pytest.raises(NotRun, match="data-dir"):
         next(c for c in simplicity.CLAIMS if c.tier == "full").run(
-            ClaimSettings(seeds=(0,), data_dir=tmp_path)
+            Context(seeds=(0,), data_dir=tmp_path)
         )

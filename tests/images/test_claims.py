@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from featavg.nets.readouts.registry import READOUTS
-from featavg.paper.engine.claim import ClaimSettings, NotRun, Verdict
+from featavg.paper.engine.claim import Context, NotRun, Verdict
 from featavg.paper.engine.registry import all_claims
 from featavg.paper.images.claim_curves import PGD_RADII, evidence
 from featavg.paper.images.claim_digits import digits
@@ -28,7 +28,7 @@ def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
     quick = [claim.id for claim in CLAIMS if claim.tier == "quick"]
     assert quick == ["images-digits", "audit-shared-gradient"]
     assert len(FULL) >= 6
-    result = digits(ClaimSettings(seeds=(0,)))
+    result = digits(Context(seeds=(0,)))
     assert result.verdict in (Verdict.HOLDS, Verdict.IN_PART)
     assert result.numbers["gains"]["fine, max"] > 1.0
 
@@ -36,7 +36,7 @@ def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
 @pytest.mark.parametrize("claim", FULL, ids=lambda c: c.id)
 def test_missing_data_is_a_reason_with_a_remedy(claim, tmp_path):
     with pytest.raises(NotRun, match=r"is not there|not installed"):
-        claim.run(ClaimSettings(seeds=(0,), data_dir=tmp_path))
+        claim.run(Context(seeds=(0,), data_dir=tmp_path))
 
 
 @pytest.mark.parametrize("claim", FULL, ids=lambda c: c.id)
@@ -46,7 +46,7 @@ def test_without_torch_the_full_claims_are_not_run(claim, tmp_path, monkeypatch)
         importlib.util, "find_spec", lambda name, *a: None if name == "torch" else real(name, *a)
     )
     with pytest.raises(NotRun, match="PyTorch is not installed"):
-        claim.run(ClaimSettings(seeds=(0,), data_dir=tmp_path))
+        claim.run(Context(seeds=(0,), data_dir=tmp_path))
 
 
 def read_at(radii, percent):
@@ -147,7 +147,7 @@ def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdic
         return real(task, {"labels": "coarse", "sum": "fine"}.get(sabotage, labels), *given)
 
     monkeypatch.setattr(sharing, "network_sharing", told)
-    assert audit.simulator(ClaimSettings(seeds=(0, 1))).verdict is verdict
+    assert audit.simulator(Context(seeds=(0, 1))).verdict is verdict
 
 
 def test_the_finding_speaks_of_refused_spaces_only_if_there_are_some():

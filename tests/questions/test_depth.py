@@ -5,7 +5,7 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.paper.engine.claim import ClaimSettings, Verdict
+from featavg.paper.engine.claim import Context, Verdict
 from featavg.paper.questions import claim_depth as claims
 from featavg.paper.questions.depth_exponents import DepthScaling
 from featavg.paper.questions.depth_index import (
@@ -116,7 +116,7 @@ CASES = [
 def test_verdicts_follow_from_the_rows(claim, replaced, verdict, monkeypatch):
     for name, value in replaced.items():
         monkeypatch.setattr(claims, name, value)
-    evidence = getattr(claims, claim)(ClaimSettings(seeds=SEEDS))
+    evidence = getattr(claims, claim)(Context(seeds=SEEDS))
     assert evidence.verdict is verdict
     assert evidence.figures
     assert "nan" not in evidence.finding

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
 
-from featavg.paper.engine.claim import ClaimSettings
+from featavg.paper.engine.claim import Context
 from featavg.paper.engine.result import judge
 from featavg.paper.report.page import write_report
 from featavg.storage.provenance import provenance
@@ -38,7 +38,7 @@ def _everything(settings):
 @pytest.fixture(scope="session")
 def outcomes():
     """Every verdict, every kind of panel, a broken program and a recorded result."""
-    settings = ClaimSettings(seeds=(0, 1))
+    settings = Context(seeds=(0, 1))
     every = (*CLAIMS, BROKEN, claim("every-kind-of-panel", _everything))
     made = [judge(one, settings) for one in every]
     return [replace(o, recorded=True) if o.tier == "full" else o for o in made]

@@ -15,7 +15,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -114,12 +116,19 @@ def _size(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-def strict_json(value: object) -> object:
-    """`value` with NumPy's types made plain and non-finite numbers made strings.
+def strict_json(value: Any) -> object:
+    """`value` with arrays, tables and dataclasses made plain and non-finite numbers made strings.
+
+    An xarray Dataset becomes its coordinates and variables by name, those with axes as
+    `{"dims": ..., "values": ...}`.
 
     >>> strict_json({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
     {'a': 'nan', 'b': [3, '-inf']}
     """
+    if hasattr(value, "data_vars"):  # an xarray Dataset, which is a Mapping of the variables alone
+        return strict_json({name: _variable(value[name]) for name in value.variables})
+    if is_dataclass(value) and not isinstance(value, type):
+        return strict_json({item.name: getattr(value, item.name) for item in fields(value)})
     if isinstance(value, Mapping):
         return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, range)):
@@ -131,3 +140,11 @@ def strict_json(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def _variable(array: Any) -> object:
+    """A variable of a Dataset: its values, with the names of its axes where it has several."""
+    if array.ndim == 0:
+        return array.item()
+    plain = array.values.tolist()
+    return plain if array.dims == (array.name,) else {"dims": list(array.dims), "values": plain}

@@ -13,13 +13,29 @@ from featavg.paper.connections.power_relu_runs import (
     median_band,
     power_relu_run,
 )
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 
 NOISES = (0.01, 0.1, 0.3)
 
 
-def limits(settings: ClaimSettings) -> Evidence:
-    """Distances to both limits at every noise; cosines of the dominant neurons."""
+@claim(
+    "connections-min-vidal-limits",
+    "The activation decides: averaged for p = 1, decoupled for p = 3",
+    theme="Connections",
+    source=POWER_RELU_SOURCE,
+    measured="inf<sub>c>0</sub> sup<sub>|x|=1</sub> |c f − F| for both limits, from below by "
+    "ascent and from above by a certificate, and cosines of the dominant neurons; D = 1000, "
+    "K = 10, six positive, noise 0.01 to 0.3, 300 points and 80 neurons in exactly compressed "
+    "coordinates",
+    minutes=0.12,
+    statements=("csml-conjecture-1",),
+    shares="power relus",
+)
+def limits(settings: Context) -> Evidence:
+    """With activation relu(⟨w,x⟩)<sup>p</sup>/|w|<sup>p−1</sup>, both layers trained from a small
+    balanced start on K clusters on the sphere, the network tends to F (two averaged neurons) for
+    p = 1 and to F<sup>(p)</sup> (one neuron a cluster) for p = 3.
+    """
     runs: dict[tuple[float, float], list[PowerReluRun]] = {}
     total = 2 * len(NOISES)
     for i, (p, noise) in enumerate((p, noise) for p in (1.0, 3.0) for noise in NOISES):
@@ -52,8 +68,8 @@ def limits(settings: ClaimSettings) -> Evidence:
                 proven,
                 ">=",
                 5.0,
-                essential=False,
                 note="lower bound of the wrong over upper bound of the right one",
+                role="note",
             ),
             Check(
                 f"p = {p:g}: certified distance to the right limit over its largest value",
@@ -91,7 +107,13 @@ def limits(settings: ClaimSettings) -> Evidence:
         ),
     )
     figures = (_distances(runs), _cosines(runs[1.0, NOISES[0]][0], runs[3.0, NOISES[0]][0]))
-    return Evidence(tuple(checks), figures, numbers, finding, headlines)
+    return Evidence(
+        *tuple(checks),
+        headlines=headlines,
+        finding=finding,
+        numbers=numbers,
+        figures=figures,
+    )
 
 
 def _distances(runs: dict[tuple[float, float], list[PowerReluRun]]) -> Figure:
@@ -139,24 +161,3 @@ def _cosines(one: PowerReluRun, three: PowerReluRun) -> Figure:
         "feature.",
         (cosine_panel(one), cosine_panel(three)),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="connections-min-vidal-limits",
-        title="The activation decides: averaged for p = 1, decoupled for p = 3",
-        theme="Connections",
-        statement="With activation relu(⟨w,x⟩)<sup>p</sup>/|w|<sup>p−1</sup>, both layers trained "
-        "from a small balanced start on K clusters on the sphere, the network tends to F (two "
-        "averaged neurons) for p = 1 and to F<sup>(p)</sup> (one neuron a cluster) for p = 3.",
-        source=POWER_RELU_SOURCE,
-        measured="inf<sub>c>0</sub> sup<sub>|x|=1</sub> |c f − F| for both limits, from below by "
-        "ascent and from above by a certificate, and cosines of the dominant neurons; D = 1000, "
-        "K = 10, six positive, noise 0.01 to 0.3, 300 points and 80 neurons in exactly compressed "
-        "coordinates",
-        statements=("csml-conjecture-1",),
-        run=limits,
-        minutes=0.12,
-        shares="power relus",
-    ),
-)

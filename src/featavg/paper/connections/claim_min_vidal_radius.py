@@ -13,14 +13,27 @@ from featavg.paper.connections.power_relu_runs import (
     median_band,
     power_relu_run,
 )
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
 
 POWERS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 COUNTS = (4, 10, 16, 30)
 
 
-def radius(settings: ClaimSettings) -> Evidence:
-    """Radii against K and against p."""
+@claim(
+    "connections-min-vidal-radius",
+    "Radius of order 1/√K for p = 1, of order 1 for p = 3",
+    theme="Connections",
+    source=POWER_RELU_SOURCE,
+    measured="median radius of 40 fresh points by attack, with a certified lower bound, for "
+    "K = 4 to 30 and for p = 1 to 4 at noise 0.01",
+    minutes=0.1,
+    statements=("csml-conjecture-1",),
+    shares="power relus",
+)
+def radius(settings: Context) -> Evidence:
+    """The averaged limit has radius of order 1/√K, the decoupled one of order 1, and so have the
+    networks trained with p = 1 and p = 3.
+    """
     by_count: dict[float, list[list[PowerReluRun]]] = {1.0: [], 3.0: []}
     for i, k in enumerate(COUNTS):
         settings.progress(i / (len(COUNTS) + 2), f"K = {k}")
@@ -90,7 +103,12 @@ def radius(settings: ClaimSettings) -> Evidence:
             for p, row in zip(POWERS, by_power, strict=True)
         },
     }
-    return Evidence(checks, (_radius_figure(medians, by_power),), numbers, finding)
+    return Evidence(
+        *checks,
+        finding=finding,
+        numbers=numbers,
+        figure=_radius_figure(medians, by_power),
+    )
 
 
 def _radius_figure(
@@ -143,21 +161,3 @@ def _radius_figure(
         "radius at K = 10 rises.",
         (against_k, against_p),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="connections-min-vidal-radius",
-        title="Radius of order 1/√K for p = 1, of order 1 for p = 3",
-        theme="Connections",
-        statement="The averaged limit has radius of order 1/√K, the decoupled one of order 1, "
-        "and so have the networks trained with p = 1 and p = 3.",
-        source=POWER_RELU_SOURCE,
-        measured="median radius of 40 fresh points by attack, with a certified lower bound, for "
-        "K = 4 to 30 and for p = 1 to 4 at noise 0.01",
-        statements=("csml-conjecture-1",),
-        run=radius,
-        minutes=0.1,
-        shares="power relus",
-    ),
-)

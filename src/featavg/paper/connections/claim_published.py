@@ -8,14 +8,27 @@ from featavg.paper.connections.power_relu_runs import (
     PowerReluRun,
     power_relu_run,
 )
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
 
 N, WIDTH = 20_000, 100
 NOISES = (0.01, 0.3)
 
 
-def published(settings: ClaimSettings) -> Evidence:
-    """One seed at both ends of their range of noise."""
+@claim(
+    "connections-min-vidal-published",
+    "The same two limits with 20,000 training points",
+    theme="Connections",
+    source=POWER_RELU_SOURCE,
+    measured="as connections-min-vidal-limits, with 20,000 points in R<sup>1000</sup> and 100 "
+    "neurons (published: 2000), one seed; minutes, so it is not in the quick tier",
+    tier="full",
+    minutes=5,
+    statements=("csml-conjecture-1",),
+)
+def published(settings: Context) -> Evidence:
+    """With as many training points as in the publication, the networks with p = 1 and p = 3 are near
+    their limits at both ends of the published range of noise.
+    """
     runs: dict[tuple[float, float], PowerReluRun] = {}
     plans = [(p, noise) for p in (1.0, 3.0) for noise in NOISES]
     for i, (p, noise) in enumerate(plans):
@@ -58,22 +71,9 @@ def published(settings: ClaimSettings) -> Evidence:
         f"{ratio[p, noise]:.0f} times further at p = {p:g} and noise {noise:g}"
         for p, noise in plans
     )
-    return Evidence(checks, (figure,), numbers, f"{finding}.")
-
-
-CLAIMS = (
-    Claim(
-        id="connections-min-vidal-published",
-        title="The same two limits with 20,000 training points",
-        theme="Connections",
-        statement="With as many training points as in the publication, the networks with p = 1 and "
-        "p = 3 are near their limits at both ends of the published range of noise.",
-        source=POWER_RELU_SOURCE,
-        measured="as connections-min-vidal-limits, with 20,000 points in R<sup>1000</sup> and 100 "
-        "neurons (published: 2000), one seed; minutes, so it is not in the quick tier",
-        statements=("csml-conjecture-1",),
-        run=published,
-        tier="full",
-        minutes=5,
-    ),
-)
+    return Evidence(
+        *checks,
+        finding=f"{finding}.",
+        numbers=numbers,
+        figure=figure,
+    )

@@ -7,7 +7,7 @@ arguments with defaults can be changed by `featavg run ID --set NAME=VALUE`. A c
 >>> @claim("lemma-0-halves", "A half is a half", theme="Lemmas", source="Lecture notes, Lemma 0",
 ...        measured="the largest |1/2 - 0.5| over all seeds", minutes=0.01)
 ... def halves(run: Context, denominator: int = 2) -> Evidence:
-...     """1/2 equals 0.5."""
+...     '''1/2 equals 0.5.'''
 ...     errors = [abs(0.5 - 1 / denominator) for seed in run.seeds]
 ...     return Evidence(
 ...         Check("relative error", errors, "<=", 1e-9),
@@ -108,6 +108,7 @@ class Evidence:
             values, arrays, dataclasses and Datasets.
         finding: one sentence on what was found.
         headlines: numbers for the report's overview.
+        seeds: those that were really run, if they are not the first of those that were asked for.
         seconds: how long the work really took, if that is not how long this run took.
 
     >>> good, bad = Check("a", 1.0, "<=", 2.0), Check("b", 3.0, "<=", 2.0)
@@ -122,6 +123,7 @@ class Evidence:
     numbers: Mapping[str, Any]
     finding: str
     headlines: tuple[Headline, ...]
+    seeds: tuple[int, ...] | None
     seconds: float | None
 
     def __init__(
@@ -132,6 +134,7 @@ class Evidence:
         numbers: Any = None,
         finding: str = "",
         headlines: Iterable[Headline] = (),
+        seeds: tuple[int, ...] | None = None,
         seconds: float | None = None,
     ) -> None:
         drawn = (*(() if figure is None else (figure,)), *figures)
@@ -144,6 +147,7 @@ class Evidence:
             "numbers": {} if numbers is None else numbers,
             "finding": finding,
             "headlines": tuple(headlines),
+            "seeds": seeds,
             "seconds": seconds,
         }
         for name, value in fields.items():

@@ -1,7 +1,6 @@
-"""Where the claims are: one visible list of modules, one tuple `CLAIMS` in each.
+"""Where the claims are: one visible list of modules, each with functions under `@claim`.
 
-To add a claim, add an entry to the `CLAIMS` of its theme. To add a theme, add a file here in
-`featavg/claims/` and its name to `MODULES`; the order of `MODULES` is the order of the report.
+The order of `MODULES` is the order of the report.
 """
 
 from __future__ import annotations
@@ -67,16 +66,19 @@ def all_claims() -> tuple[Claim, ...]:
     >>> [claim.id for claim in fa.all_claims() if claim.id.startswith("theorem-1")][:2]
     ['theorem-1-averaging', 'theorem-1-coefficients']
     """
-    claims = tuple(
-        claim
-        for module in MODULES
-        for claim in import_module(f"featavg.paper.{module}").CLAIMS  # typed by the ledger
-    )
+    claims = tuple(claim for module in MODULES for claim in claims_in(f"featavg.paper.{module}"))
     ids = [claim.id for claim in claims]
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise InputError("CLAIMS", f"has {', '.join(twice)} twice", "give every claim its own id")
     return claims
+
+
+def claims_in(module: str) -> list[Claim]:
+    """The claims that a module defines, in the order of the file."""
+    things = list(vars(import_module(module)).values())
+    listed = [claim for thing in things if isinstance(thing, tuple) for claim in thing]
+    return [thing for thing in (*things, *listed) if isinstance(thing, Claim)]
 
 
 def find_claims(

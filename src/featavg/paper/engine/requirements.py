@@ -8,7 +8,7 @@ from typing import Any
 
 from featavg.data.image_sets.loading import data_folder, load
 from featavg.errors import InputError
-from featavg.paper.engine.claim import ClaimSettings, NotRun
+from featavg.paper.engine.claim import Context, NotRun
 from featavg.storage.places import install_command
 
 
@@ -18,7 +18,7 @@ def torch_needed() -> None:
         raise NotRun(f"PyTorch is not installed: {install_command('torch')}.")
 
 
-def data_needed(name: str, settings: ClaimSettings) -> Any:
+def data_needed(name: str, settings: Context) -> Any:
     """A task, or for "weights" the folder of weights; missing data is a reason, not a fault."""
     folder = data_folder(settings.data_dir)
     if name == "weights":
@@ -36,6 +36,6 @@ def data_needed(name: str, settings: ClaimSettings) -> Any:
         raise
 
 
-def run_folder(settings: ClaimSettings) -> Path:
+def run_folder(settings: Context) -> Path:
     """Where trained networks, features and finished parts of a long claim are kept."""
     return data_folder(settings.data_dir) / "runs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -115,7 +115,7 @@ def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
         outcome = replace(not_run(claim, settings, told), error=True)
     else:
         outcome = _outcome(claim, settings, evidence.verdict, evidence, "")
-        outcome = replace(outcome, seeds=used.seeds)
+        outcome = replace(outcome, seeds=used.seeds if evidence.seeds is None else evidence.seeds)
         if evidence.seconds is not None:
             return replace(outcome, seconds=evidence.seconds)
     # Parts that an earlier run had finished cost what they cost then.
@@ -186,4 +186,8 @@ def _evidence(given: Mapping[str, Any]) -> Evidence:
 
 
 def _described(check: Check) -> dict[str, Any]:
-    return asdict(check) | {"essential": check.essential, "passed": check.passed, "status": check.status.value}
+    return asdict(check) | {
+        "essential": check.essential,
+        "passed": check.passed,
+        "status": check.status.value,
+    }

@@ -11,7 +11,7 @@ from pathlib import Path
 from featavg.cores import cores, work_alone
 from featavg.errors import InputError
 from featavg.paper.engine import store, terminal
-from featavg.paper.engine.claim import Claim, ClaimSettings, Verdict
+from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.result import ClaimResult, judge, too_long
 
 # Minutes of work from which on processes are started for it: they take some seconds to start.
@@ -20,7 +20,7 @@ WORTH_PROCESSES = 0.5
 
 def run_claims(
     chosen: Sequence[Claim],
-    settings: ClaimSettings,
+    settings: Context,
     folder: Path,
     earlier: dict[str, ClaimResult | None],
     resume: bool,
@@ -62,7 +62,7 @@ def run_claims(
     return [outcomes[claim.id] for claim in chosen]
 
 
-def _workers(workers: int | None, waiting: Sequence[Claim], settings: ClaimSettings) -> int:
+def _workers(workers: int | None, waiting: Sequence[Claim], settings: Context) -> int:
     """How many processes. The full tier has one: its claims use all cores and memory themselves."""
     if workers is not None and workers < 1:
         raise InputError("workers", f"is {workers}", "give the number of processes, at least one")
@@ -73,7 +73,7 @@ def _workers(workers: int | None, waiting: Sequence[Claim], settings: ClaimSetti
 
 
 def _judged(
-    waiting: Sequence[Claim], settings: ClaimSettings, watch: terminal.Watch, workers: int
+    waiting: Sequence[Claim], settings: Context, watch: terminal.Watch, workers: int
 ) -> Iterator[ClaimResult]:
     """The result of every claim, in any order."""
     if workers == 1:
@@ -116,7 +116,7 @@ def _family_minutes(family: Sequence[Claim]) -> float:
     return sum(float(claim.minutes) for claim in family)
 
 
-def _judge_alone(family: Sequence[Claim], settings: ClaimSettings) -> list[ClaimResult]:
+def _judge_alone(family: Sequence[Claim], settings: Context) -> list[ClaimResult]:
     work_alone()
     return [judge(claim, settings) for claim in family]
 

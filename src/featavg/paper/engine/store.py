@@ -23,7 +23,7 @@ from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
 
 PACKAGE = Path(featavg.__file__).parent
-RESULTS = PACKAGE / "results"
+RESULTS = PACKAGE / "paper" / "results"
 
 
 def record_result(outcome: ClaimResult, folder: Path | None = None) -> Path:
@@ -90,7 +90,7 @@ def key(claim_id: str, seeds: tuple[int, ...], full: bool) -> str:
 
 
 # Files that show results and cannot change one.
-_SHOWING = ("report", "commands", "playground", "cli.py", "__main__.py", "progress.py")
+_SHOWING = ("playground", "cli", "__main__.py", "progress.py")
 _RENDERERS = ("matplotlib_", "plotly_", "palette", "legend", "typeset", "animation")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.power_law import power_law_exponent
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.figures.figure3_curves import compare_readouts, middle_radius, robust_curves
 from featavg.paper.figures.radius_scaling import radius_growth
 from featavg.paper.theorems.radius_runs import RADIUS_CLUSTERS, RADIUS_CLUSTERS_D
@@ -31,8 +31,20 @@ def _words(difference: float, name: str) -> str:
     return f"The published {name} curve is {-difference:.1f} farther than the exact radius."
 
 
-def figure3(settings: ClaimSettings) -> Evidence:
-    """Figure 3, left."""
+@claim(
+    "figure-3-left",
+    "Figure 3, left: robust accuracy of both networks",
+    theme="Exact robustness",
+    source="arXiv 2410.10322, Figure 3, left",
+    measured="exact curves (certificate to attack for probability), PGD-40 and the published points",
+    minutes=0.3,
+    statements=("notes-figure-3-left", "summary-experiment-3"),
+    shares="radii of the paper",
+)
+def figure3(settings: Context) -> Evidence:
+    """At the paper's setting the network trained on 10 classes keeps its accuracy to more than twice
+    the radius of the one trained on 2, as published.
+    """
     study = robust_curves(settings.seeds, settings.progress)
     printed = study.published
     exact = middle_radius(study.averaged), middle_radius(study.probability)
@@ -48,23 +60,19 @@ def figure3(settings: ClaimSettings) -> Evidence:
         for i, name in enumerate(("averaged", "decoupled"))
     ]
     return Evidence(
-        checks=(
-            Check(
-                "decoupled (probability, certified) over averaged (attacked), medians",
-                gain,
-                ">=",
-                2.0,
-                note="published: 37.4 / 15.4 = 2.4",
-                role="main",
-            ),
-            *differences,
+        Check(
+            "decoupled (probability, certified) over averaged (attacked), medians",
+            gain,
+            ">=",
+            2.0,
+            note="published: 37.4 / 15.4 = 2.4",
+            role="main",
         ),
-        figures=(study.figure(),),
+        *differences,
+        figure=study.figure(),
         numbers=study.to_json(),
-        finding=(
-            f"{study.summary()}. {_words(exact[0] - printed[0], 'averaged')} "
-            f"{_words(exact[1] - printed[1], 'decoupled')}"
-        ),
+        finding=f"{study.summary()}. {_words(exact[0] - printed[0], 'averaged')} "
+        f"{_words(exact[1] - printed[1], 'decoupled')}",
         headlines=(
             Headline(f"{exact[0]:.1f}", "median l2 radius, averaged (exact)", "averaged"),
             Headline(f"{exact[1]:.1f}", "median l2 radius, decoupled (bracketed)", "decoupled"),
@@ -72,8 +80,20 @@ def figure3(settings: ClaimSettings) -> Evidence:
     )
 
 
-def read_out(settings: ClaimSettings) -> Evidence:
-    """PGD-40 against the truth, read-out by read-out."""
+@claim(
+    "readout-matters",
+    "PGD-40 overstates the sum read-out",
+    theme="Exact robustness",
+    source="Found while building featavg (design notes, section 5)",
+    measured="median radii, exact and as PGD-40 on the coarse decision shows them, against theory",
+    minutes=0.05,
+    statements=("notes-definition-grouped", "notes-figure-3-left"),
+    shares="radii of the paper",
+)
+def read_out(settings: Context) -> Evidence:
+    """The read-outs look alike under PGD and are not: adding up the outputs of each class costs a
+    third of the radius, unseen.
+    """
     study = compare_readouts(settings.seeds, settings.progress)
     added = "decoupled, sum"
     rows = study.to_json()
@@ -105,20 +125,28 @@ def read_out(settings: ClaimSettings) -> Evidence:
     ]
     near = max(study.overstated(name) for name in rows if name != added)
     return Evidence(
-        checks=tuple(checks),
-        figures=(study.figure(),),
+        *tuple(checks),
+        figure=study.figure(),
         numbers=rows,
-        finding=(
-            f"With the outputs added up, PGD-40 shows a median radius of {rows[added]['pgd']:.1f} where "
-            f"the truth is {rows[added]['exact']:.1f}: dead ReLUs hide from it the direction that lifts a "
-            "little of every rival's feature. Under max and for the averaged network it is within "
-            f"{near - 1:.0%}."
-        ),
+        finding=f"With the outputs added up, PGD-40 shows a median radius of {rows[added]['pgd']:.1f} where "
+        f"the truth is {rows[added]['exact']:.1f}: dead ReLUs hide from it the direction that lifts a "
+        "little of every rival's feature. Under max and for the averaged network it is within "
+        f"{near - 1:.0%}.",
     )
 
 
-def gap_against_k(settings: ClaimSettings) -> Evidence:
-    """How the advantage of decoupling grows with the number of clusters."""
+@claim(
+    "gap-against-k",
+    "The gap between averaged and decoupled grows with k",
+    theme="Exact robustness",
+    source="arXiv 2410.10322, Theorems 1 and 4 together",
+    measured="ratio of exact median radii against k",
+    minutes=0.15,
+    statements=("notes-theorem-1", "notes-theorem-4"),
+    shares="radii at any d",
+)
+def gap_against_k(settings: Context) -> Evidence:
+    """Averaging costs a factor of order √k in the robust radius."""
     kinds = ("averaged", "decoupled-max", "decoupled-sum")
     growth = radius_growth(kinds, settings.seeds, settings.progress)
     gain = {kind: growth.by_k[kind] / growth.by_k["averaged"] for kind in kinds[1:]}
@@ -133,38 +161,34 @@ def gap_against_k(settings: ClaimSettings) -> Evidence:
     }
     largest = gain["decoupled-max"]
     return Evidence(
-        checks=(
-            Check(
-                "max: exponent of the gain in k",
-                relation="within",
-                bound=(0.4, 0.6),
-                values=slopes["decoupled-max"],
-                role="main",
-            ),
-            Check(
-                "gain of max at the largest k, over √(k/2)",
-                relation=">=",
-                bound=0.8,
-                values=largest[-1] / theory["decoupled-max"][-1],
-            ),
-            Check(
-                "sum: exponent of the gain in k",
-                relation="<=",
-                bound=0.2,
-                values=slopes["decoupled-sum"],
-                note="theory: √(k/(1+k/2)) levels off at √2",
-                role="note",
-            ),
+        Check(
+            "max: exponent of the gain in k",
+            slopes["decoupled-max"],
+            "within",
+            (0.4, 0.6),
+            role="main",
         ),
-        figures=(_gain_figure(gain, theory),),
+        Check(
+            "gain of max at the largest k, over √(k/2)",
+            largest[-1] / theory["decoupled-max"][-1],
+            ">=",
+            0.8,
+        ),
+        Check(
+            "sum: exponent of the gain in k",
+            slopes["decoupled-sum"],
+            "<=",
+            0.2,
+            note="theory: √(k/(1+k/2)) levels off at √2",
+            role="note",
+        ),
+        figure=_gain_figure(gain, theory),
         numbers=growth.to_json() | {"exponents": slopes},
-        finding=(
-            "Read out by max, decoupling gains a factor that grows like "
-            f"k<sup>{np.mean(slopes['decoupled-max']):.2f}</sup>, from {np.median(largest[0]):.2f} at k = "
-            f"{RADIUS_CLUSTERS[0]} to {np.median(largest[-1]):.2f} at k = {RADIUS_CLUSTERS[-1]}; "
-            "read out by sum it grows "
-            f"like k<sup>{np.mean(slopes['decoupled-sum']):.2f}</sup> only."
-        ),
+        finding="Read out by max, decoupling gains a factor that grows like "
+        f"k<sup>{np.mean(slopes['decoupled-max']):.2f}</sup>, from {np.median(largest[0]):.2f} at k = "
+        f"{RADIUS_CLUSTERS[0]} to {np.median(largest[-1]):.2f} at k = {RADIUS_CLUSTERS[-1]}; "
+        "read out by sum it grows "
+        f"like k<sup>{np.mean(slopes['decoupled-sum']):.2f}</sup> only.",
     )
 
 
@@ -196,49 +220,3 @@ def _gain_figure(gain: dict[str, np.ndarray], theory: dict[str, np.ndarray]) -> 
         f"{RADIUS_CLUSTERS_D:,}; band: seeds.",
         (Lines(axis, Axis("ratio of median radii", log=True), tuple(lines)),),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="figure-3-left",
-        title="Figure 3, left: robust accuracy of both networks",
-        theme="Exact robustness",
-        statement=(
-            "At the paper's setting the network trained on 10 classes keeps its accuracy to more than twice "
-            "the radius of the one trained on 2, as published."
-        ),
-        source="arXiv 2410.10322, Figure 3, left",
-        measured="exact curves (certificate to attack for probability), PGD-40 and the published points",
-        run=figure3,
-        minutes=0.3,
-        statements=("notes-figure-3-left", "summary-experiment-3"),
-        shares="radii of the paper",
-    ),
-    Claim(
-        id="readout-matters",
-        title="PGD-40 overstates the sum read-out",
-        theme="Exact robustness",
-        statement=(
-            "The read-outs look alike under PGD and are not: adding up the outputs of each class costs a "
-            "third of the radius, unseen."
-        ),
-        source="Found while building featavg (design notes, section 5)",
-        measured="median radii, exact and as PGD-40 on the coarse decision shows them, against theory",
-        run=read_out,
-        minutes=0.05,
-        statements=("notes-definition-grouped", "notes-figure-3-left"),
-        shares="radii of the paper",
-    ),
-    Claim(
-        id="gap-against-k",
-        title="The gap between averaged and decoupled grows with k",
-        theme="Exact robustness",
-        statement="Averaging costs a factor of order √k in the robust radius.",
-        source="arXiv 2410.10322, Theorems 1 and 4 together",
-        measured="ratio of exact median radii against k",
-        run=gap_against_k,
-        minutes=0.15,
-        statements=("notes-theorem-1", "notes-theorem-4"),
-        shares="radii at any d",
-    ),
-)

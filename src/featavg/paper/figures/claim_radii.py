@@ -12,7 +12,7 @@ import numpy as np
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.paper.engine.check import CheckRole
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.figures.radius_scaling import RadiusGrowth, radii_of_kind, radius_growth
 from featavg.paper.theorems.radius_runs import (
     RADIUS_CLUSTERS,
@@ -46,23 +46,39 @@ def _exponents(
     return (
         Check(
             f"{name}exponent of the median radius in d",
-            relation="within",
-            bound=(low, high),
-            values=growth.in_d(kind),
+            growth.in_d(kind),
+            "within",
+            (low, high),
             role=role,
         ),
         Check(
             f"{name}exponent of the median radius in k",
-            relation="within",
-            bound=(in_k - IN_K, in_k + IN_K),
-            values=growth.in_k(kind),
+            growth.in_k(kind),
+            "within",
+            (in_k - IN_K, in_k + IN_K),
             role=role,
         ),
     )
 
 
-def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
-    """Theorem 1, part 3."""
+@claim(
+    "theorem-1-non-robust",
+    "Averaged features are fragile at √(d/k)",
+    theme="Exact robustness",
+    source="arXiv 2410.10322, Theorem 1, part 3; lecture notes, Theorem 3 (which prints Ω(pd/k), a "
+    "misprint)",
+    measured="exact robust accuracy at 1.25 √(d/k) and the exponents of the median radius in d and k",
+    minutes=0.15,
+    statements=(
+        "notes-theorem-1",
+        "notes-theorem-3",
+        "summary-mechanism-2",
+        "notes-definition-2.6",
+    ),
+    shares="radii at any d",
+)
+def averaged_is_fragile(settings: Context) -> Evidence:
+    """After training on class labels the robust accuracy at radius δ = Ω(√(d/k)) is nearly zero."""
     seeds, d = settings.seeds, RADIUS_DIMENSIONS[-1]
     growth = radius_growth(("averaged",), seeds, settings.progress)
     in_d, in_k = np.mean(growth.in_d("averaged")), np.mean(growth.in_k("averaged"))
@@ -80,17 +96,15 @@ def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
         for one in (RADIUS_DIMENSIONS[0], d)
     )
     return Evidence(
-        checks=(
-            Check(f"robust accuracy at 1.25 √(d/k), d = {d:,}", above, "<=", 0.01, role="main"),
-            *_exponents(growth, "averaged", "", -0.5),
-            Check(
-                f"robust accuracy at 0.75 √(d/k), d = {d:,}",
-                below,
-                ">=",
-                0.99,
-                note="not in the theorem: √(d/k) would be the radius and not only a bound on it",
-                role="note",
-            ),
+        Check(f"robust accuracy at 1.25 √(d/k), d = {d:,}", above, "<=", 0.01, role="main"),
+        *_exponents(growth, "averaged", "", -0.5),
+        Check(
+            f"robust accuracy at 0.75 √(d/k), d = {d:,}",
+            below,
+            ">=",
+            0.99,
+            note="not in the theorem: √(d/k) would be the radius and not only a bound on it",
+            role="note",
         ),
         figures=(
             growth.figure(),
@@ -103,13 +117,11 @@ def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
             ),
         ),
         numbers=growth.to_json(),
-        finding=(
-            f"The median radius grows like d<sup>{in_d:.3f}</sup> and falls like "
-            f"k<sup>{in_k:.3f}</sup>; at 1.25 √(d/k) {above:.1%} of the points are robust, at "
-            f"0.75 √(d/k) {below:.1%}. With n = {RADIUS_SAMPLES} training points the clusters "
-            "differ in size, "
-            "and some points are nearer for it."
-        ),
+        finding=f"The median radius grows like d<sup>{in_d:.3f}</sup> and falls like "
+        f"k<sup>{in_k:.3f}</sup>; at 1.25 √(d/k) {above:.1%} of the points are robust, at "
+        f"0.75 √(d/k) {below:.1%}. With n = {RADIUS_SAMPLES} training points the clusters "
+        "differ in size, "
+        "and some points are nearer for it.",
         headlines=(
             Headline(
                 f"d<sup>{in_d:.2f}</sup> k<sup>{in_k:.2f}</sup>",
@@ -120,8 +132,23 @@ def averaged_is_fragile(settings: ClaimSettings) -> Evidence:
     )
 
 
-def ideal_average_is_fragile(settings: ClaimSettings) -> Evidence:
-    """Theorem 3 for f_FA itself."""
+@claim(
+    "theorem-3-f-fa",
+    "So is the average written down",
+    theme="Exact robustness",
+    source="Lecture notes on arXiv 2410.10322, Definition 1.1 and its remark, Theorem 3; talks, average "
+    "features are non-robust",
+    measured="the same for f<sub>FA</sub>, which is not trained",
+    minutes=0.05,
+    statements=(
+        "notes-definition-1.1",
+        "notes-theorem-3",
+        "itcs-theorem-nonrobust",
+        "csml-theorem-nonrobust",
+    ),
+)
+def ideal_average_is_fragile(settings: Context) -> Evidence:
+    """f<sub>FA</sub> fails at every radius beyond Ω(√(d/k))."""
     seeds, d = settings.seeds, RADIUS_DIMENSIONS[-1]
     growth = radius_growth(("f_FA",), seeds, settings.progress)
     unit = math.sqrt(d / 10)
@@ -129,50 +156,69 @@ def ideal_average_is_fragile(settings: ClaimSettings) -> Evidence:
     constant = float(np.median(growth.by_d["f_FA"][-1]) / unit)
     in_d, in_k = np.mean(growth.in_d("f_FA")), np.mean(growth.in_k("f_FA"))
     return Evidence(
-        checks=(
-            Check(f"robust accuracy at 1.25 √(d/k), d = {d:,}", above, "<=", 0.01, role="main"),
-            *_exponents(growth, "f_FA", "", -0.5),
-        ),
-        figures=(growth.figure(),),
+        Check(f"robust accuracy at 1.25 √(d/k), d = {d:,}", above, "<=", 0.01, role="main"),
+        *_exponents(growth, "f_FA", "", -0.5),
+        figure=growth.figure(),
         numbers=growth.to_json() | {"constant": constant},
-        finding=(
-            f"f<sub>FA</sub> has a median radius of {constant:.3f} √(d/k) at d = {d:,}, growing "
-            f"like d<sup>{in_d:.3f}</sup> k<sup>{in_k:.3f}</sup>: training has no part in it."
-        ),
+        finding=f"f<sub>FA</sub> has a median radius of {constant:.3f} √(d/k) at d = {d:,}, growing "
+        f"like d<sup>{in_d:.3f}</sup> k<sup>{in_k:.3f}</sup>: training has no part in it.",
     )
 
 
-def robust_solution_exists(settings: ClaimSettings) -> Evidence:
-    """A network of the same kind with a radius of order sqrt(d), whatever k is."""
+@claim(
+    "robust-solution-exists",
+    "A robust network exists",
+    theme="Exact robustness",
+    source="arXiv 2410.10322, section 4; talks at iTCS and CSML 2024, robust solution exists",
+    measured="exact median radii of the construction against d and k, and of the one without biases",
+    minutes=0.1,
+    statements=("itcs-robust-exists", "csml-robust-exists", "summary-mechanism-2"),
+)
+def robust_solution_exists(settings: Context) -> Evidence:
+    """There are two-layer networks, one neuron for each cluster and biases that filter noise, with a
+    robust radius of order √d.
+    """
     growth = radius_growth(("biased", "f_FD"), settings.seeds, settings.progress)
     biased = float(np.median(growth.by_k["biased"]) / math.sqrt(RADIUS_CLUSTERS_D))
     smallest = float(growth.by_k["biased"].min() / math.sqrt(RADIUS_CLUSTERS_D))
     return Evidence(
-        checks=(
-            # Half-way between two features is 0.71 sqrt(d); a quarter of sqrt(d) is of its order.
-            Check(
-                f"construction of the talks: smallest median / √d, k up to {RADIUS_CLUSTERS[-1]}",
-                smallest,
-                ">=",
-                0.25,
-                role="main",
-            ),
-            *_exponents(growth, "biased", "with biases: ", 0.0),
-            *_exponents(growth, "f_FD", "f<sub>FD</sub> without biases: ", 0.0, essential=False),
+        Check(
+            f"construction of the talks: smallest median / √d, k up to {RADIUS_CLUSTERS[-1]}",
+            smallest,
+            ">=",
+            0.25,
+            role="main",
         ),
-        figures=(growth.figure(),),
+        *_exponents(growth, "biased", "with biases: ", 0.0),
+        *_exponents(growth, "f_FD", "f<sub>FD</sub> without biases: ", 0.0, essential=False),
+        figure=growth.figure(),
         numbers=growth.to_json(),
-        finding=(
-            f"The network of the talks exists: with biases the radius is {biased:.2f} √d for every k "
-            f"(k<sup>{np.mean(growth.in_k('biased')):.2f}</sup>). Without them outputs add up, and a little "
-            "of every rival's feature flips it: its radius falls like "
-            f"k<sup>{np.mean(growth.in_k('f_FD')):.2f}</sup>, as √(d/(1+k/2)) says."
-        ),
+        finding=f"The network of the talks exists: with biases the radius is {biased:.2f} √d for every k "
+        f"(k<sup>{np.mean(growth.in_k('biased')):.2f}</sup>). Without them outputs add up, and a little "
+        "of every rival's feature flips it: its radius falls like "
+        f"k<sup>{np.mean(growth.in_k('f_FD')):.2f}</sup>, as √(d/(1+k/2)) says.",
     )
 
 
-def decoupled_is_robust(settings: ClaimSettings) -> Evidence:
-    """Theorem 4, part 3, with certificates."""
+@claim(
+    "theorem-4-robust",
+    "Cluster labels make it robust, certified",
+    theme="Exact robustness",
+    source="arXiv 2410.10322, Theorem 4, part 3 (lecture notes, Theorem 5)",
+    measured="certified (not attacked) robust accuracy at √d/10, by probability, and how far it goes",
+    minutes=0.2,
+    statements=(
+        "notes-theorem-4",
+        "notes-theorem-5",
+        "summary-mechanism-3",
+        "csml-remark-supervision",
+    ),
+    shares="radii at any d",
+)
+def decoupled_is_robust(settings: Context) -> Evidence:
+    """After training on cluster labels the robust accuracy at radius δ = O(√d) is nearly perfect;
+    the proof shows it at √d/10.
+    """
     seeds = settings.seeds
     brackets = {}
     for i, d in enumerate((RADIUS_DIMENSIONS[0], RADIUS_DIMENSIONS[-1])):
@@ -188,45 +234,39 @@ def decoupled_is_robust(settings: ClaimSettings) -> Evidence:
         _share_curve(one, math.sqrt(d), f"d = {d:,}", "decoupled") for d, one in brackets.items()
     )
     return Evidence(
-        checks=(
-            Check(
-                f"certified robust accuracy at √d/10, d = {last:,}",
-                worst[last],
-                ">=",
-                0.99,
-                role="main",
-            ),
-            Check(f"certified robust accuracy at √d/10, d = {first:,}", worst[first], ">=", 0.99),
-            Check(
-                "certified for 99% of the points, in units of √d",
-                min(reach.values()),
-                ">=",
-                0.1,
-                note="how far beyond √d/10 it holds",
-                role="note",
-            ),
+        Check(
+            f"certified robust accuracy at √d/10, d = {last:,}",
+            worst[last],
+            ">=",
+            0.99,
+            role="main",
         ),
-        figures=(
-            Figure(
-                "certified",
-                "Decoupled features: certified far beyond √d/10",
-                "Robust accuracy of networks trained on cluster labels, read-out by probability, against "
-                "the radius in units of √d. Band: certificate below, attack above.",
-                (
-                    Lines(
-                        Axis("radius / √d", range=(0.0, 1.0)),
-                        Axis("robust accuracy"),
-                        curves,
-                        rules=(Rule(0.1, axis="x", label="√d/10"),),
-                    ),
+        Check(f"certified robust accuracy at √d/10, d = {first:,}", worst[first], ">=", 0.99),
+        Check(
+            "certified for 99% of the points, in units of √d",
+            min(reach.values()),
+            ">=",
+            0.1,
+            note="how far beyond √d/10 it holds",
+            role="note",
+        ),
+        figure=Figure(
+            "certified",
+            "Decoupled features: certified far beyond √d/10",
+            "Robust accuracy of networks trained on cluster labels, read-out by probability, against "
+            "the radius in units of √d. Band: certificate below, attack above.",
+            (
+                Lines(
+                    Axis("radius / √d", range=(0.0, 1.0)),
+                    Axis("robust accuracy"),
+                    curves,
+                    rules=(Rule(0.1, axis="x", label="√d/10"),),
                 ),
             ),
         ),
         numbers={"certified_share": worst, "reach": reach},
-        finding=(
-            f"Every certificate holds at √d/10 for {min(worst.values()):.1%} of the points, and 99% of "
-            f"them are certified up to {min(reach.values()):.2f} √d."
-        ),
+        finding=f"Every certificate holds at √d/10 for {min(worst.values()):.1%} of the points, and 99% of "
+        f"them are certified up to {min(reach.values()):.2f} √d.",
         headlines=(
             Headline(
                 f"{min(reach.values()):.2f} √d",
@@ -235,78 +275,3 @@ def decoupled_is_robust(settings: ClaimSettings) -> Evidence:
             ),
         ),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="theorem-1-non-robust",
-        title="Averaged features are fragile at √(d/k)",
-        theme="Exact robustness",
-        statement=(
-            "After training on class labels the robust accuracy at radius δ = Ω(√(d/k)) is nearly zero."
-        ),
-        source="arXiv 2410.10322, Theorem 1, part 3; lecture notes, Theorem 3 (which prints Ω(pd/k), a "
-        "misprint)",
-        measured="exact robust accuracy at 1.25 √(d/k) and the exponents of the median radius in d and k",
-        run=averaged_is_fragile,
-        minutes=0.15,
-        statements=(
-            "notes-theorem-1",
-            "notes-theorem-3",
-            "summary-mechanism-2",
-            "notes-definition-2.6",
-        ),
-        shares="radii at any d",
-    ),
-    Claim(
-        id="theorem-3-f-fa",
-        title="So is the average written down",
-        theme="Exact robustness",
-        statement="f<sub>FA</sub> fails at every radius beyond Ω(√(d/k)).",
-        source="Lecture notes on arXiv 2410.10322, Definition 1.1 and its remark, Theorem 3; talks, average "
-        "features are non-robust",
-        measured="the same for f<sub>FA</sub>, which is not trained",
-        run=ideal_average_is_fragile,
-        minutes=0.05,
-        statements=(
-            "notes-definition-1.1",
-            "notes-theorem-3",
-            "itcs-theorem-nonrobust",
-            "csml-theorem-nonrobust",
-        ),
-    ),
-    Claim(
-        id="robust-solution-exists",
-        title="A robust network exists",
-        theme="Exact robustness",
-        statement=(
-            "There are two-layer networks, one neuron for each cluster and biases that filter noise, with a "
-            "robust radius of order √d."
-        ),
-        source="arXiv 2410.10322, section 4; talks at iTCS and CSML 2024, robust solution exists",
-        measured="exact median radii of the construction against d and k, and of the one without biases",
-        run=robust_solution_exists,
-        minutes=0.1,
-        statements=("itcs-robust-exists", "csml-robust-exists", "summary-mechanism-2"),
-    ),
-    Claim(
-        id="theorem-4-robust",
-        title="Cluster labels make it robust, certified",
-        theme="Exact robustness",
-        statement=(
-            "After training on cluster labels the robust accuracy at radius δ = O(√d) is nearly perfect; "
-            "the proof shows it at √d/10."
-        ),
-        source="arXiv 2410.10322, Theorem 4, part 3 (lecture notes, Theorem 5)",
-        measured="certified (not attacked) robust accuracy at √d/10, by probability, and how far it goes",
-        run=decoupled_is_robust,
-        minutes=0.2,
-        statements=(
-            "notes-theorem-4",
-            "notes-theorem-5",
-            "summary-mechanism-3",
-            "csml-remark-supervision",
-        ),
-        shares="radii at any d",
-    ),
-)

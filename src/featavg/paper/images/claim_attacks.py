@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, NotRun
+from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.images.attack_comparison import (
     AttackComparison,
@@ -53,8 +53,25 @@ class Attacked:
     drawn: bool = True
 
 
-def attacks(settings: ClaimSettings) -> Evidence:
-    """Small networks of its own, those of the table of labels, and larger ones of other claims."""
+@claim(
+    "image-attacks",
+    "Our attack on image networks is not weaker than foolbox's or APGD",
+    theme="Real data",
+    source="Our own attacks",
+    measured=f"radii of {IMAGES} test images in l2 and l_inf by ours and by foolbox's minimal-norm attacks "
+    f"with {BUDGET} gradients each, point by point against the best of them, and robust accuracy "
+    "under APGD with as many at each of three radii; on small networks for digits and MNIST, on "
+    "the networks of the table of labels (first seed, all trainings; without its ResNet-18 on "
+    "MNIST), and on those of Figure 3 and the public ResNet-20 where they are at hand",
+    tier="full",
+    minutes=120,
+    needs=("torch", "foolbox", "mnist", "cifar10"),
+)
+def attacks(settings: Context) -> Evidence:
+    """With as many gradients, the attack `Strongest` is never weaker than the best of foolbox's DDN,
+    DeepFool and FMN, and than APGD: on at most 1% of the images its radius is over 1% longer, and
+    its robust accuracy is nowhere above by more than half a point.
+    """
     torch_needed()
     if importlib.util.find_spec("foolbox") is None:
         raise NotRun(f"foolbox is not installed: {install_command('foolbox')}.")
@@ -71,7 +88,7 @@ def attacks(settings: ClaimSettings) -> Evidence:
     return evidence(comparisons, twice, drawn)
 
 
-def _small(settings: ClaimSettings) -> Iterator[Attacked]:
+def _small(settings: Context) -> Iterator[Attacked]:
     from featavg.training.torch.image_network import train_images
     from featavg.training.torch.recipe import ImageRecipe
 
@@ -86,7 +103,7 @@ def _small(settings: ClaimSettings) -> Iterator[Attacked]:
             yield Attacked(name, net, task, labels, folder, small=True)
 
 
-def _of_the_table(settings: ClaimSettings) -> Iterator[Attacked]:
+def _of_the_table(settings: Context) -> Iterator[Attacked]:
     """The networks of the table of labels, with their first seed: every data set and training."""
     for data, networks, trainings in PARTS:
         cells = [
@@ -108,7 +125,7 @@ def _of_the_table(settings: ClaimSettings) -> Iterator[Attacked]:
             yield Attacked(name, net, task, cell.labels, folder, small, drawn=not small)
 
 
-def _of_other_claims(settings: ClaimSettings) -> Iterator[Attacked]:
+def _of_other_claims(settings: Context) -> Iterator[Attacked]:
     """The networks of Figure 3, where they have been trained, and the public ResNet-20."""
     from featavg.nets.torch.pretrained import public_cifar_resnet
     from featavg.training.torch.image_network import load_trained
@@ -231,16 +248,14 @@ def evidence(
             )
         )
     return Evidence(
-        checks=tuple(checks),
+        *tuple(checks),
         figures=(_overview(comparisons), comparison_figure(drawn)),
-        # With the radius of every image by everyone where curves are drawn.
         numbers={
             _where(each): each.numbers() | (each.to_json() if each in drawn else {})
             for each in comparisons
         }
         | {f"{_where(each)}, {2 * BUDGET} gradients": each.numbers() for each in twice},
         finding=_finding(comparisons, twice),
-        # Networks and attacks have seeds of their own: the ones of the settings are not used.
         seeds=(0,),
     )
 
@@ -291,29 +306,3 @@ def _overview(comparisons: Sequence[AttackComparison]) -> Figure:
 
 def _where(comparison: AttackComparison) -> str:
     return f"{comparison.network}, {comparison.norm}"
-
-
-CLAIMS = (
-    Claim(
-        id="image-attacks",
-        title="Our attack on image networks is not weaker than foolbox's or APGD",
-        theme="Real data",
-        statement=(
-            "With as many gradients, the attack `Strongest` is never weaker than the best of foolbox's DDN, "
-            "DeepFool and FMN, and than APGD: on at most 1% of the images its radius is over 1% longer, and "
-            "its robust accuracy is nowhere above by more than half a point."
-        ),
-        source="Our own attacks",
-        measured=(
-            f"radii of {IMAGES} test images in l2 and l_inf by ours and by foolbox's minimal-norm attacks "
-            f"with {BUDGET} gradients each, point by point against the best of them, and robust accuracy "
-            "under APGD with as many at each of three radii; on small networks for digits and MNIST, on "
-            "the networks of the table of labels (first seed, all trainings; without its ResNet-18 on "
-            "MNIST), and on those of Figure 3 and the public ResNet-20 where they are at hand"
-        ),
-        run=attacks,
-        tier="full",
-        minutes=120,
-        needs=("torch", "foolbox", "mnist", "cifar10"),
-    ),
-)

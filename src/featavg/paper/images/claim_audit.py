@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from featavg.data.clusters import MultiCluster
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.images.claim_labels import tables
 from featavg.paper.images.sharing import SharingStudy, simulated_sharing
@@ -16,8 +16,19 @@ IMAGE_SEEDS = 3
 GAIN_ERROR = 0.15
 
 
-def simulator(settings: ClaimSettings) -> Evidence:
-    """Orthogonal features and features at an angle; three read-outs."""
+@claim(
+    "audit-shared-gradient",
+    "The shared gradient tells averaged from decoupled networks",
+    theme="Real data",
+    source="Ours: the statistic of `featavg audit`; arXiv 2410.10322, Theorems 1 and 4",
+    measured=f"shared gradient at the input of the simulator's networks, k = {K}, d = {D}, three seeds, "
+    "three read-outs, features at cosine 0, 0.3 and 0.7, with its permutation null",
+    minutes=0.2,
+)
+def simulator(settings: Context) -> Evidence:
+    """The share of mean sensitivity that the sub-classes of a class have in common is near 1 in
+    networks that average features and near 0 in networks that decouple them.
+    """
     seeds = list(settings.seeds[:3])
     cases = (
         (0.0, "probability"),
@@ -34,49 +45,51 @@ def simulator(settings: ClaimSettings) -> Evidence:
     plain = rows[0]
     others = [row for row in rows[1:] if "sum" not in row.name]
     return Evidence(
-        checks=(
-            Check(
-                "A, coarse labels", relation=">=", bound=AVERAGED, values=plain.coarse, role="main"
-            ),
-            Check(
-                "A, fine labels (probability)", relation="<=", bound=DECOUPLED, values=plain.fine
-            ),
-            Check(
-                "smallest with coarse labels minus largest with fine ones, worst case",
-                min(row.gap for row in (plain, *others)),
-                ">=",
-                0.0,
-                note="no overlap between seeds, read-outs probability and max, cosines 0, 0.3 and 0.7",
-            ),
-            Check(
-                "permutation null, smallest", min(min(row.nulls) for row in rows), ">=", LEAST_NULL
-            ),
-            Check(
-                "A, fine labels, read-out sum",
-                sum(rows[2].fine) / len(seeds),
-                ">=",
-                DECOUPLED,
-                essential=False,
-                note="the read-out sum adds up what the labels decoupled",
-            ),
+        Check("A, coarse labels", plain.coarse, ">=", AVERAGED, role="main"),
+        Check("A, fine labels (probability)", plain.fine, "<=", DECOUPLED),
+        Check(
+            "smallest with coarse labels minus largest with fine ones, worst case",
+            min(row.gap for row in (plain, *others)),
+            ">=",
+            0.0,
+            note="no overlap between seeds, read-outs probability and max, cosines 0, 0.3 and 0.7",
         ),
-        figures=(study.figure(),),
+        Check("permutation null, smallest", min(min(row.nulls) for row in rows), ">=", LEAST_NULL),
+        Check(
+            "A, fine labels, read-out sum",
+            sum(rows[2].fine) / len(seeds),
+            ">=",
+            DECOUPLED,
+            note="the read-out sum adds up what the labels decoupled",
+            role="note",
+        ),
+        figure=study.figure(),
         numbers=study.to_json(),
-        finding=(
-            f"On the simulator the shared gradient is {_mean(plain.coarse):.2f} with coarse labels and "
-            f"{_mean(plain.fine):.2f} with fine ones (max {_mean(rows[1].fine):.2f}, sum "
-            f"{_mean(rows[2].fine):.2f}); with features at cosine 0.3 and 0.7 it is "
-            f"{_mean(rows[3].fine):.2f} and {_mean(rows[4].fine):.2f} with fine labels and "
-            f"{_mean(rows[3].coarse):.2f} and {_mean(rows[4].coarse):.2f} with coarse ones."
-        ),
+        finding=f"On the simulator the shared gradient is {_mean(plain.coarse):.2f} with coarse labels and "
+        f"{_mean(plain.fine):.2f} with fine ones (max {_mean(rows[1].fine):.2f}, sum "
+        f"{_mean(rows[2].fine):.2f}); with features at cosine 0.3 and 0.7 it is "
+        f"{_mean(rows[3].fine):.2f} and {_mean(rows[4].fine):.2f} with fine labels and "
+        f"{_mean(rows[3].coarse):.2f} and {_mean(rows[4].coarse):.2f} with coarse ones.",
         headlines=(
             Headline(f"{_mean(plain.coarse):.2f}", "shared gradient, coarse labels", "averaged"),
         ),
     )
 
 
-def images(settings: ClaimSettings) -> Evidence:
-    """The plainly trained networks of the table of labels: digits, MNIST, CIFAR-10."""
+@claim(
+    "audit-shared-gradient-images",
+    "It does so on images",
+    theme="Real data",
+    source="Ours: the statistic of `featavg audit`",
+    measured="shared gradient at the reported layer, on 400 test images, of the networks of "
+    "`finer-labels-border` that were trained with cross-entropy alone; five seeds on digits, three "
+    "on MNIST and CIFAR-10",
+    tier="full",
+    minutes=90,
+    needs=("torch", "mnist", "cifar10"),
+)
+def images(settings: Context) -> Evidence:
+    """It separates networks trained with coarse labels from networks with fine ones on images."""
     table = tables(settings)
     rows = tuple(row.sharing() for row in table.pick(training="cross-entropy"))
     study = SharingStudy(rows)
@@ -85,42 +98,51 @@ def images(settings: ClaimSettings) -> Evidence:
     silent = [row.name for row in rows if not row.told]
     seeds = max(len(row.coarse) for row in rows)
     return Evidence(
-        checks=(
-            Check(
-                "share of networks whose seeds do not overlap",
-                len(apart) / len(rows),
-                ">=",
-                1.0,
-                note="smallest A with coarse labels above the largest with fine ones",
-                role="main",
-            ),
-            Check(
-                "permutation null, smallest",
-                min(min(row.nulls) for row in rows if row.told),
-                ">=",
-                LEAST_NULL,
-                note="where a layer has a valid one",
-            ),
+        Check(
+            "share of networks whose seeds do not overlap",
+            len(apart) / len(rows),
+            ">=",
+            1.0,
+            note="smallest A with coarse labels above the largest with fine ones",
+            role="main",
         ),
-        figures=(study.figure(),),
+        Check(
+            "permutation null, smallest",
+            min(min(row.nulls) for row in rows if row.told),
+            ">=",
+            LEAST_NULL,
+            note="where a layer has a valid one",
+        ),
+        figure=study.figure(),
         numbers=study.to_json(),
-        finding=(
-            "Shared gradient with coarse and with fine labels: "
-            + "; ".join(
-                f"{row.name} {_mean(row.coarse):.2f} and {_mean(row.fine):.2f} (at {row.layer})"
-                for row in rows
-                if row.told
-            )
-            + f". No overlap in {len(apart)} of {len(rows)}"
-            + (f"; it overlaps for {', '.join(overlap)}" if overlap else "")
-            + (f"; it cannot tell for {', '.join(silent)} (no valid layer)." if silent else ".")
-        ),
+        finding="Shared gradient with coarse and with fine labels: "
+        + "; ".join(
+            f"{row.name} {_mean(row.coarse):.2f} and {_mean(row.fine):.2f} (at {row.layer})"
+            for row in rows
+            if row.told
+        )
+        + f". No overlap in {len(apart)} of {len(rows)}"
+        + (f"; it overlaps for {', '.join(overlap)}" if overlap else "")
+        + (f"; it cannot tell for {', '.join(silent)} (no valid layer)." if silent else "."),
         seeds=tuple(range(seeds)),
     )
 
 
-def hidden(settings: ClaimSettings) -> Evidence:
-    """U-MNIST: a rare digit inside a class, found by clustering, beside GEORGE."""
+@claim(
+    "audit-hidden-digit",
+    "A rare digit that no label names can be found and helped",
+    theme="Real data",
+    source="Ours: the discovery of `featavg audit`; the task and the baseline of Sohoni et al. 2020",
+    measured="U-MNIST (digits below 5 against the rest, digit 8 kept at 5%), 12,000 training images, four "
+    "epochs, small CNN, three seeds: accuracy and median radius of the worst digit",
+    tier="full",
+    minutes=5,
+    needs=("torch", "mnist"),
+)
+def hidden(settings: Context) -> Evidence:
+    """Labels discovered by clustering the features of a network with coarse labels raise the
+    accuracy and the radius of its worst sub-class when the network is trained again with them.
+    """
     torch_needed()
     task = data_needed("mnist", settings)
     from featavg.paper.images.hidden_study import METHODS, PUBLISHED, hidden_subclasses
@@ -148,45 +170,49 @@ def hidden(settings: ClaimSettings) -> Evidence:
     ]
 
     return Evidence(
-        checks=(
-            Check(
-                "worst-digit accuracy, discovered labels minus coarse labels (points)",
-                relation=">=",
-                bound=0.0,
-                role="main",
-                values=more_right(discovered),
-            ),
-            Check(
-                "worst-digit radius, discovered labels over coarse labels",
-                relation=">=",
-                bound=1.0,
-                values=farther,
-            ),
-            Check(
-                "worst-digit accuracy, GEORGE's recipe minus coarse labels (points)",
-                relation=">=",
-                bound=0.0,
-                values=more_right(george),
-                essential=False,
-                note=f"the authors' demo: {PUBLISHED[george][1] - PUBLISHED[plain][1]:.1f}",
-            ),
+        Check(
+            "worst-digit accuracy, discovered labels minus coarse labels (points)",
+            more_right(discovered),
+            ">=",
+            0.0,
+            role="main",
         ),
-        figures=(study.figure(),),
+        Check("worst-digit radius, discovered labels over coarse labels", farther, ">=", 1.0),
+        Check(
+            "worst-digit accuracy, GEORGE's recipe minus coarse labels (points)",
+            more_right(george),
+            ">=",
+            0.0,
+            note=f"the authors' demo: {PUBLISHED[george][1] - PUBLISHED[plain][1]:.1f}",
+            role="note",
+        ),
+        figure=study.figure(),
         numbers=study.to_json(),
-        finding=(
-            "; ".join(
-                f"{method}: accuracy {100 * study.mean(method, 'accuracy'):.1f}%, worst digit "
-                f"{100 * study.mean(method, 'worst_accuracy'):.1f}% with median radius "
-                f"{study.mean(method, 'worst_radius'):.2f}"
-                for method in METHODS
-            )
-            + ". The authors' demo: accuracy 92.3% and worst digit 82.2% before, 93.6% and 88.8% after."
-        ),
+        finding="; ".join(
+            f"{method}: accuracy {100 * study.mean(method, 'accuracy'):.1f}%, worst digit "
+            f"{100 * study.mean(method, 'worst_accuracy'):.1f}% with median radius "
+            f"{study.mean(method, 'worst_radius'):.2f}"
+            for method in METHODS
+        )
+        + ". The authors' demo: accuracy 92.3% and worst digit 82.2% before, 93.6% and 88.8% after.",
     )
 
 
-def predicted_gain(settings: ClaimSettings) -> Evidence:
-    """Nine feature spaces: digits, networks on digits, public ResNets on CIFAR-10."""
+@claim(
+    "audit-predicted-gain",
+    "What finer labels buy in feature space can be predicted",
+    theme="Real data",
+    source="Ours: the prediction of `featavg audit`",
+    measured="median exact radius of fine over coarse heads, on Gaussian samples and on the features "
+    "themselves: digits, six networks on digits, two public ResNets on CIFAR-10",
+    tier="full",
+    minutes=10,
+    needs=("torch", "cifar10", "weights"),
+)
+def predicted_gain(settings: Context) -> Evidence:
+    """Means and covariance of the sub-classes' features predict how much farther away finer labels
+    push the boundary of a head on those features.
+    """
     torch_needed()
     data_needed("cifar10", settings)
     weights = data_needed("weights", settings)
@@ -205,22 +231,16 @@ def predicted_gain(settings: ClaimSettings) -> Evidence:
         folder=run_folder(settings) / "gains",
     )
     return Evidence(
-        checks=(
-            Check(
-                "median error of the prediction", study.median_error, "<=", GAIN_ERROR, role="main"
-            ),
-            Check("feature spaces on the wrong side of 1", study.wrong_side, "<=", 1),
-            Check("feature spaces answered", len(study.answered), ">=", 8, essential=False),
-        ),
-        figures=(study.figure(),),
+        Check("median error of the prediction", study.median_error, "<=", GAIN_ERROR, role="main"),
+        Check("feature spaces on the wrong side of 1", study.wrong_side, "<=", 1),
+        Check("feature spaces answered", len(study.answered), ">=", 8, role="note"),
+        figure=study.figure(),
         numbers=study.to_json(),
-        finding=(
-            f"{_spaces(len(study.answered), len(study.rows) - len(study.answered))} the predicted gain of "
-            f"finer labels is off by {100 * study.median_error:.0f}% (median), and on the wrong side of 1 "
-            f"in {study.wrong_side}. "
-            + "; ".join(f"{r.source}: {r.predicted} against {r.measured}" for r in study.answered)
-            + "."
-        ),
+        finding=f"{_spaces(len(study.answered), len(study.rows) - len(study.answered))} the predicted gain of "
+        f"finer labels is off by {100 * study.median_error:.0f}% (median), and on the wrong side of 1 "
+        f"in {study.wrong_side}. "
+        + "; ".join(f"{r.source}: {r.predicted} against {r.measured}" for r in study.answered)
+        + ".",
     )
 
 
@@ -233,75 +253,3 @@ def _spaces(answered: int, refused: int) -> str:
 
 def _mean(values: tuple[float, ...]) -> float:
     return sum(values) / len(values)
-
-
-CLAIMS = (
-    Claim(
-        id="audit-shared-gradient",
-        title="The shared gradient tells averaged from decoupled networks",
-        theme="Real data",
-        statement=(
-            "The share of mean sensitivity that the sub-classes of a class have in common is near 1 in "
-            "networks that average features and near 0 in networks that decouple them."
-        ),
-        source="Ours: the statistic of `featavg audit`; arXiv 2410.10322, Theorems 1 and 4",
-        measured=(
-            f"shared gradient at the input of the simulator's networks, k = {K}, d = {D}, three seeds, "
-            "three read-outs, features at cosine 0, 0.3 and 0.7, with its permutation null"
-        ),
-        run=simulator,
-        minutes=0.2,
-    ),
-    Claim(
-        id="audit-shared-gradient-images",
-        title="It does so on images",
-        theme="Real data",
-        statement="It separates networks trained with coarse labels from networks with fine ones on images.",
-        source="Ours: the statistic of `featavg audit`",
-        measured=(
-            "shared gradient at the reported layer, on 400 test images, of the networks of "
-            "`finer-labels-border` that were trained with cross-entropy alone; five seeds on digits, three "
-            "on MNIST and CIFAR-10"
-        ),
-        run=images,
-        tier="full",
-        minutes=90,
-        needs=("torch", "mnist", "cifar10"),
-    ),
-    Claim(
-        id="audit-predicted-gain",
-        title="What finer labels buy in feature space can be predicted",
-        theme="Real data",
-        statement=(
-            "Means and covariance of the sub-classes' features predict how much farther away finer labels "
-            "push the boundary of a head on those features."
-        ),
-        source="Ours: the prediction of `featavg audit`",
-        measured=(
-            "median exact radius of fine over coarse heads, on Gaussian samples and on the features "
-            "themselves: digits, six networks on digits, two public ResNets on CIFAR-10"
-        ),
-        run=predicted_gain,
-        tier="full",
-        minutes=10,
-        needs=("torch", "cifar10", "weights"),
-    ),
-    Claim(
-        id="audit-hidden-digit",
-        title="A rare digit that no label names can be found and helped",
-        theme="Real data",
-        statement=(
-            "Labels discovered by clustering the features of a network with coarse labels raise the "
-            "accuracy and the radius of its worst sub-class when the network is trained again with them."
-        ),
-        source="Ours: the discovery of `featavg audit`; the task and the baseline of Sohoni et al. 2020",
-        measured=(
-            "U-MNIST (digits below 5 against the rest, digit 8 kept at 5%), 12,000 training images, four "
-            "epochs, small CNN, three seeds: accuracy and median radius of the worst digit"
-        ),
-        run=hidden,
-        tier="full",
-        minutes=5,
-        needs=("torch", "mnist"),
-    ),
-)

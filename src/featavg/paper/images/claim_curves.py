@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Claim, Context, Evidence, Headline
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.images.curve_result import (
     CLOSE_TO_PUBLISHED,
@@ -41,7 +41,7 @@ ASSUMPTION = (
 )
 
 
-def figure3(preset: str, settings: ClaimSettings) -> Evidence:
+def figure3(preset: str, settings: Context) -> Evidence:
     """Pairs of networks, both protocols."""
     torch_needed()
     name = preset.split("-", maxsplit=1)[0]
@@ -98,34 +98,28 @@ def evidence(name: str, pairs: list[LabelPair]) -> Evidence:
 
     def advantage(check: str, label: str, role: Any, note: str = within) -> Check:
         values = [gain[label] for gain in gains]
-        return Check(
-            check, relation=">=", bound=LEAST_ADVANTAGE, values=values, role=role, note=note
-        )
+        return Check(check, values, ">=", LEAST_ADVANTAGE, role=role, note=note)
 
     clean = {labels: about[labels]["test_accuracy"] for labels in about}
     return Evidence(
-        checks=(
-            advantage(
-                "adaptive, probability: advantage of fine labels", "fine, probability", "main"
-            ),
-            advantage("adaptive, max", "fine, max", "essential"),
-            advantage("own-loss PGD: advantage of fine labels", OWN_LOSS, "essential", ASSUMPTION),
-            advantage("adaptive, sum", "fine, sum", "note"),
-            Check(
-                "class labels: largest distance from the published curve",
-                distance["coarse"],
-                "<=",
-                CLOSE_TO_PUBLISHED,
-                essential=False,
-                note="width, epochs and decay of the paper's networks are not known; ours are narrow",
-            ),
-            Check(
-                "fine labels: largest distance from the published curve",
-                distance["fine"],
-                "<=",
-                CLOSE_TO_PUBLISHED,
-                essential=False,
-            ),
+        advantage("adaptive, probability: advantage of fine labels", "fine, probability", "main"),
+        advantage("adaptive, max", "fine, max", "essential"),
+        advantage("own-loss PGD: advantage of fine labels", OWN_LOSS, "essential", ASSUMPTION),
+        advantage("adaptive, sum", "fine, sum", "note"),
+        Check(
+            "class labels: largest distance from the published curve",
+            distance["coarse"],
+            "<=",
+            CLOSE_TO_PUBLISHED,
+            note="width, epochs and decay of the paper's networks are not known; ours are narrow",
+            role="note",
+        ),
+        Check(
+            "fine labels: largest distance from the published curve",
+            distance["fine"],
+            "<=",
+            CLOSE_TO_PUBLISHED,
+            role="note",
         ),
         figures=curves.figures(),
         numbers={

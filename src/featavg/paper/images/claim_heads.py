@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.images.features import FeatureSet, embed
 from featavg.paper.images.heads import HeadStudy, head_radii, study_heads
@@ -28,7 +28,7 @@ PRESET = "cifar10-quick"
 HEAD_IMAGES = 10_000
 
 
-def resnet20_features(settings: ClaimSettings) -> FeatureSet:
+def resnet20_features(settings: Context) -> FeatureSet:
     """Penultimate activations of the public ResNet-20 on CIFAR-10."""
     torch_needed()
     task = data_needed("cifar10", settings)
@@ -39,7 +39,7 @@ def resnet20_features(settings: ClaimSettings) -> FeatureSet:
     return replace(whole, train=whole.train[some], train_classes=whole.train_classes[some])
 
 
-def resnet18_features(settings: ClaimSettings) -> FeatureSet:
+def resnet18_features(settings: Context) -> FeatureSet:
     """Those of a ResNet-18 of width 16 that the preset trains on the ten classes."""
     torch_needed()
     task = data_needed("cifar10", settings)
@@ -51,17 +51,42 @@ def resnet18_features(settings: ClaimSettings) -> FeatureSet:
     return embed(folder / name, task, folder=folder / f"features-{name}", train=HEAD_IMAGES)
 
 
-def figure2(settings: ClaimSettings) -> Evidence:
-    """Cosines of both heads on the public ResNet-20."""
+@claim(
+    "figure-2-cifar10",
+    "Heads on CIFAR-10 features average with class labels",
+    theme="Real data",
+    source="Paper, Figure 2 (c) and (d)",
+    measured="cosines of class means with equivalent weights; averaging index with its null",
+    tier="full",
+    minutes=6,
+    needs=("torch", "cifar10", "weights"),
+)
+def figure2(settings: Context) -> Evidence:
+    """On frozen penultimate features of CIFAR-10, a binary head (15 + 15 neurons) learns averages of
+    the class means, and a grouped head (3 neurons per class) learns each class mean apart.
+    """
     return _cosines(resnet20_features(settings), settings, PUBLIC)
 
 
-def figure2_resnet18(settings: ClaimSettings) -> Evidence:
-    """The same on a ResNet-18, as in the paper, but narrow."""
+@claim(
+    "figure-2-cifar10-resnet18",
+    "So do heads on features of a narrow ResNet-18",
+    theme="Real data",
+    source="Paper, Figure 2 (c) and (d), whose network is a ResNet-18 of full width",
+    measured="cosines of class means with equivalent weights; averaging index with its null",
+    tier="full",
+    minutes=20,
+    needs=("torch", "cifar10"),
+)
+def figure2_resnet18(settings: Context) -> Evidence:
+    """On the penultimate features of a ResNet-18 of width 16 that was trained on the ten classes of
+    CIFAR-10, a binary head learns averages of the class means, and a grouped head learns each
+    class mean apart.
+    """
     return _cosines(resnet18_features(settings), settings, OURS)
 
 
-def _cosines(features: FeatureSet, settings: ClaimSettings, network: str) -> Evidence:
+def _cosines(features: FeatureSet, settings: Context, network: str) -> Evidence:
     other_network = f"range of the paper's ResNet-18; measured on {network}"
     coarse = study_heads(
         features, "coarse", settings.seeds, None, part(settings.progress, 0.2, 0.6)
@@ -74,87 +99,72 @@ def _cosines(features: FeatureSet, settings: ClaimSettings, network: str) -> Evi
     apart = inside.mean(axis=1) - outside.mean(axis=1)
     beyond = diagonal.mean(axis=1) - rest.mean(axis=1)
     return Evidence(
-        checks=(
-            Check(
-                "averaging index, class labels",
-                coarse.index,
-                ">=",
-                coarse.null + 0.2,
-                note=f"random directions: {coarse.null:.2f}; 1 is a perfect average",
-            ),
-            Check(
-                # The index is never negative and its null is often below 0.1, so no margin is left.
-                "averaging index, fine labels",
-                fine.index,
-                "<=",
-                fine.null,
-                note=f"random directions: {fine.null:.2f}; 0 is a single feature",
-            ),
-            Check(
-                "class labels: mean cosine inside a class minus across",
-                relation=">=",
-                bound=0.1,
-                values=apart.tolist(),
-            ),
-            Check(
-                "fine labels: mean cosine on the diagonal minus off it",
-                relation=">=",
-                bound=0.1,
-                values=beyond.tolist(),
-            ),
-            Check(
-                "fine labels: mean diagonal cosine",
-                diagonal.mean(),
-                "within",
-                PUBLISHED_DIAGONAL,
-                note=other_network,
-                essential=False,
-            ),
-            Check(
-                "class labels: mean cosine inside a class",
-                inside.mean(),
-                "within",
-                PUBLISHED_SAME,
-                note=other_network,
-                essential=False,
-            ),
-            Check(
-                "class labels: mean cosine across classes",
-                outside.mean(),
-                "within",
-                PUBLISHED_OTHER,
-                note=other_network,
-                essential=False,
-            ),
-            Check(
-                "fine labels: largest |cosine| off the diagonal",
-                np.abs(rest).max(),
-                "<=",
-                PUBLISHED_OFF,
-                note=other_network,
-                essential=False,
-            ),
-            Check(
-                "classes lost to dead neurons, all seeds",
-                sum(fine.lost),
-                "<=",
-                0,
-                note="an earlier attempt lost three of ten",
-            ),
+        Check(
+            "averaging index, class labels",
+            coarse.index,
+            ">=",
+            coarse.null + 0.2,
+            note=f"random directions: {coarse.null:.2f}; 1 is a perfect average",
         ),
-        figures=(_matrices(coarse, fine, network),),
+        Check(
+            "averaging index, fine labels",
+            fine.index,
+            "<=",
+            fine.null,
+            note=f"random directions: {fine.null:.2f}; 0 is a single feature",
+        ),
+        Check("class labels: mean cosine inside a class minus across", apart.tolist(), ">=", 0.1),
+        Check("fine labels: mean cosine on the diagonal minus off it", beyond.tolist(), ">=", 0.1),
+        Check(
+            "fine labels: mean diagonal cosine",
+            diagonal.mean(),
+            "within",
+            PUBLISHED_DIAGONAL,
+            note=other_network,
+            role="note",
+        ),
+        Check(
+            "class labels: mean cosine inside a class",
+            inside.mean(),
+            "within",
+            PUBLISHED_SAME,
+            note=other_network,
+            role="note",
+        ),
+        Check(
+            "class labels: mean cosine across classes",
+            outside.mean(),
+            "within",
+            PUBLISHED_OTHER,
+            note=other_network,
+            role="note",
+        ),
+        Check(
+            "fine labels: largest |cosine| off the diagonal",
+            np.abs(rest).max(),
+            "<=",
+            PUBLISHED_OFF,
+            note=other_network,
+            role="note",
+        ),
+        Check(
+            "classes lost to dead neurons, all seeds",
+            sum(fine.lost),
+            "<=",
+            0,
+            note="an earlier attempt lost three of ten",
+        ),
+        figure=_matrices(coarse, fine, network),
         numbers=_numbers(coarse, fine, features) | {"recipe": HeadRecipe().to_json()},
-        finding=(
-            f"Heads on the features of {network} (the paper's is a ResNet-18 whose weights are not public), "
-            f"itself trained on the ten fine labels: averaging index {coarse.index:.2f} "
-            f"with class labels and {fine.index:.2f} with fine ones (random directions "
-            f"{coarse.null:.2f}). Cosines are {inside.mean():.2f} inside a class and "
-            f"{outside.mean():.2f} across, {diagonal.mean():.2f} on the diagonal with fine labels. "
-            f"{sum(fine.lost)} of {len(NAMES) * len(fine.lost)} classes were lost to dead neurons, where "
-            "each neuron starts active on the mean of its own class. Activations are not negative, so "
-            "half of all random neurons are off for every image and never learn; starting active on the "
-            "mean of all images still lost one class of fifty."
-        ),
+        finding=f"Heads on the features of {network} (the paper's is a ResNet-18 whose weights are not public), "
+        f"itself trained on the ten fine labels: averaging index {coarse.index:.2f} "
+        f"with class labels and {fine.index:.2f} with fine ones (random directions "
+        f"{coarse.null:.2f}). Cosines are {inside.mean():.2f} inside a class and "
+        f"{outside.mean():.2f} across, {diagonal.mean():.2f} on the diagonal with fine labels. "
+        f"{sum(fine.lost)} of {len(NAMES) * len(fine.lost)} classes were lost to dead neurons, where "
+        "each neuron starts active on the mean of its own class. Activations are not negative, so "
+        "half of all random neurons are off for every image and never learn; starting active on the "
+        "mean of all images still lost one class of fifty.",
         headlines=(
             Headline(
                 f"{coarse.index:.2f}", "averaging index on CIFAR-10, class labels", "averaged"
@@ -165,8 +175,19 @@ def _cosines(features: FeatureSet, settings: ClaimSettings, network: str) -> Evi
     )
 
 
-def feature_radii(settings: ClaimSettings) -> Evidence:
-    """Exact radii of both heads in feature space."""
+@claim(
+    "figure-2-cifar10-radii",
+    "Fine heads are farther from the boundary in feature space",
+    theme="Real data",
+    source="Lecture on arXiv 2410.10322, Theorems 3 and 5 (averaged features: not robust; decoupled: "
+    "robust), carried over to feature space by us",
+    measured="median exact l2 radius of 100 test images, three seeds, three read-outs",
+    tier="full",
+    minutes=5,
+    needs=("torch", "cifar10", "weights"),
+)
+def feature_radii(settings: Context) -> Evidence:
+    """The decoupled head has larger exact l2 radii in feature space than the averaged one."""
     features = resnet20_features(settings)
     seeds = settings.seeds[:3]
     coarse = study_heads(features, "coarse", seeds, None, part(settings.progress, 0.2, 0.5))
@@ -202,39 +223,19 @@ def feature_radii(settings: ClaimSettings) -> Evidence:
         (Bars(tuple(radii), (bars,), Axis("median radius", "feature lengths")),),
     )
     return Evidence(
-        checks=(
-            Check(
-                "gain of fine labels, probability",
-                relation=">=",
-                bound=1.1,
-                values=by_seed["fine, probability"],
-            ),
-            Check(
-                "gain of fine labels, max",
-                relation=">=",
-                bound=1.1,
-                values=by_seed["fine, max"],
-            ),
-            Check(
-                "gain of fine labels, sum",
-                relation=">=",
-                bound=1.0,
-                values=by_seed["fine, sum"],
-                essential=False,
-            ),
-        ),
-        figures=(figure,),
+        Check("gain of fine labels, probability", by_seed["fine, probability"], ">=", 1.1),
+        Check("gain of fine labels, max", by_seed["fine, max"], ">=", 1.1),
+        Check("gain of fine labels, sum", by_seed["fine, sum"], ">=", 1.0, role="note"),
+        figure=figure,
         numbers={
             "radii": {name: [each.to_json() for each in rows] for name, rows in radii.items()},
             "gains": gains,
             "accuracy": _accuracies(coarse, fine),
         },
-        finding=(
-            f"In feature space the boundary of the fine head is {gains['fine, probability']:.2f} "
-            f"(probability), {gains['fine, max']:.2f} (max) and {gains['fine, sum']:.2f} (sum) times as "
-            "far away as that of the head with class labels, exactly. The frozen ResNet-20 was itself "
-            "trained on the ten fine labels; radii in feature space say nothing about pixels."
-        ),
+        finding=f"In feature space the boundary of the fine head is {gains['fine, probability']:.2f} "
+        f"(probability), {gains['fine, max']:.2f} (max) and {gains['fine, sum']:.2f} (sum) times as "
+        "far away as that of the head with class labels, exactly. The frozen ResNet-20 was itself "
+        "trained on the ten fine labels; radii in feature space say nothing about pixels.",
         headlines=(
             Headline(
                 f"{gains['fine, max']:.1f}×", "exact radius in CIFAR-10 features", "decoupled"
@@ -243,8 +244,20 @@ def feature_radii(settings: ClaimSettings) -> Evidence:
     )
 
 
-def superclasses(settings: ClaimSettings) -> Evidence:
-    """CIFAR-100: 20 superclasses against 100 classes on EfficientNet's embeddings."""
+@claim(
+    "cifar100-superclasses",
+    "Superclasses of CIFAR-100 on embeddings",
+    theme="Real data",
+    source="New: the paper's statement on CIFAR-100's own two levels of labels",
+    measured="averaging index over superclasses; attacked l2 radii of the superclass decision",
+    tier="full",
+    minutes=8,
+    needs=("torch", "cifar100", "efficientnet_lite_pytorch"),
+)
+def superclasses(settings: Context) -> Evidence:
+    """Heads on image embeddings average the five classes of a superclass if told superclasses only,
+    and decide superclasses more robustly if told the classes.
+    """
     torch_needed()
     task = data_needed("cifar100", settings)
     from featavg.errors import InputError
@@ -262,34 +275,28 @@ def superclasses(settings: ClaimSettings) -> Evidence:
         features, settings.seeds[:2], h=1, progress=part(settings.progress, 0.5, 1.0)
     )
     return Evidence(
-        checks=(
-            Check(
-                "averaging index over the 5 classes of a superclass, 20 labels minus 100 labels",
-                study.index["coarse"] - study.index["fine"],
-                ">=",
-                0.1,
-                note=f"random directions: {study.index['null']:.2f}",
-            ),
-            Check("gain in median attacked radius, max", study.gain["max"], ">=", 1.05),
-            Check(
-                "gain in median attacked radius, probability", study.gain["probability"], ">=", 1.05
-            ),
-            Check(
-                "accuracy of superclasses, 100 labels minus 20 labels",
-                study.accuracy["fine"] - study.accuracy["coarse"],
-                ">=",
-                -0.02,
-                essential=False,
-            ),
+        Check(
+            "averaging index over the 5 classes of a superclass, 20 labels minus 100 labels",
+            study.index["coarse"] - study.index["fine"],
+            ">=",
+            0.1,
+            note=f"random directions: {study.index['null']:.2f}",
         ),
-        figures=(study.figure(),),
+        Check("gain in median attacked radius, max", study.gain["max"], ">=", 1.05),
+        Check("gain in median attacked radius, probability", study.gain["probability"], ">=", 1.05),
+        Check(
+            "accuracy of superclasses, 100 labels minus 20 labels",
+            study.accuracy["fine"] - study.accuracy["coarse"],
+            ">=",
+            -0.02,
+            role="note",
+        ),
+        figure=study.figure(),
         numbers=study.to_json(),
-        finding=(
-            f"On embeddings of CIFAR-100, heads told the 20 superclasses have averaging index "
-            f"{study.index['coarse']:.2f}, heads told the 100 classes {study.index['fine']:.2f}; "
-            f"median attacked radii grow by a factor {study.gain['max']:.2f} (max), "
-            f"{study.gain['probability']:.2f} (probability), {study.gain['sum']:.2f} (sum)."
-        ),
+        finding=f"On embeddings of CIFAR-100, heads told the 20 superclasses have averaging index "
+        f"{study.index['coarse']:.2f}, heads told the 100 classes {study.index['fine']:.2f}; "
+        f"median attacked radii grow by a factor {study.gain['max']:.2f} (max), "
+        f"{study.gain['probability']:.2f} (probability), {study.gain['sum']:.2f} (sum).",
     )
 
 
@@ -332,68 +339,3 @@ def _matrices(coarse: HeadStudy, fine: HeadStudy, network: str) -> Figure:
         f"features of {network}, mean over seeds: class labels (left), fine labels (right).",
         panels,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="figure-2-cifar10",
-        title="Heads on CIFAR-10 features average with class labels",
-        theme="Real data",
-        statement=(
-            "On frozen penultimate features of CIFAR-10, a binary head (15 + 15 neurons) learns averages "
-            "of the class means, and a grouped head (3 neurons per class) learns each class mean apart."
-        ),
-        source="Paper, Figure 2 (c) and (d)",
-        measured="cosines of class means with equivalent weights; averaging index with its null",
-        run=figure2,
-        tier="full",
-        minutes=6,
-        needs=("torch", "cifar10", "weights"),
-    ),
-    Claim(
-        id="figure-2-cifar10-resnet18",
-        title="So do heads on features of a narrow ResNet-18",
-        theme="Real data",
-        statement=(
-            "On the penultimate features of a ResNet-18 of width 16 that was trained on the ten classes of "
-            "CIFAR-10, a binary head learns averages of the class means, and a grouped head learns each "
-            "class mean apart."
-        ),
-        source="Paper, Figure 2 (c) and (d), whose network is a ResNet-18 of full width",
-        measured="cosines of class means with equivalent weights; averaging index with its null",
-        run=figure2_resnet18,
-        tier="full",
-        minutes=20,
-        needs=("torch", "cifar10"),
-    ),
-    Claim(
-        id="figure-2-cifar10-radii",
-        title="Fine heads are farther from the boundary in feature space",
-        theme="Real data",
-        statement="The decoupled head has larger exact l2 radii in feature space than the averaged one.",
-        source=(
-            "Lecture on arXiv 2410.10322, Theorems 3 and 5 (averaged features: not robust; decoupled: "
-            "robust), carried over to feature space by us"
-        ),
-        measured="median exact l2 radius of 100 test images, three seeds, three read-outs",
-        run=feature_radii,
-        tier="full",
-        minutes=5,
-        needs=("torch", "cifar10", "weights"),
-    ),
-    Claim(
-        id="cifar100-superclasses",
-        title="Superclasses of CIFAR-100 on embeddings",
-        theme="Real data",
-        statement=(
-            "Heads on image embeddings average the five classes of a superclass if told superclasses "
-            "only, and decide superclasses more robustly if told the classes."
-        ),
-        source="New: the paper's statement on CIFAR-100's own two levels of labels",
-        measured="averaging index over superclasses; attacked l2 radii of the superclass decision",
-        run=superclasses,
-        tier="full",
-        minutes=8,
-        needs=("torch", "cifar100", "efficientnet_lite_pytorch"),
-    ),
-)

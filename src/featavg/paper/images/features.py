@@ -118,10 +118,11 @@ def embed(
     from featavg.paper.images.embedding import of_module
 
     embedding: Embedding
-    if not isinstance(source, str | Path):
-        embedding = of_module(source, size, mean, deviation)
-    else:
-        embedding = _named(source)
+    embedding = (
+        of_module(source, size, mean, deviation)
+        if not isinstance(source, str | Path)
+        else _named(source)
+    )
     return features_of(task, embedding, None if folder is None else Path(folder), train, progress)
 
 

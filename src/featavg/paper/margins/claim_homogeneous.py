@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.figures.figure import Axis, Figure, Lines, Role, Rule, Series
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.margins.homogeneous_nets import NETWORK_DEPTHS, HomogeneousFlow, homogeneous_flow
 from featavg.paper.margins.kkt_runs import kkt_run
 
@@ -15,7 +15,7 @@ from featavg.paper.margins.kkt_runs import kkt_run
 K = 4
 
 
-def _flows(settings: ClaimSettings) -> list[HomogeneousFlow]:
+def _flows(settings: Context) -> list[HomogeneousFlow]:
     flows = []
     for i, depth in enumerate(NETWORK_DEPTHS):
         settings.progress(i / len(NETWORK_DEPTHS), f"L = {depth}")
@@ -23,8 +23,25 @@ def _flows(settings: ClaimSettings) -> list[HomogeneousFlow]:
     return flows
 
 
-def growth_claim(settings: ClaimSettings) -> Evidence:
-    """Monotone smoothed margin and the sandwich."""
+_SOURCE = "Talks, smoothed normalized margin (Lyu and Li 2020; Ji and Telgarsky 2020)"
+
+
+@claim(
+    "margin-homogeneous-growth",
+    "The smoothed normalized margin never falls after the fit",
+    theme="Margins",
+    source=_SOURCE,
+    measured="its deepest fall over all steps, and the sandwich at every step, for bias-free ReLU "
+    "networks of depth 1 to 4 to a loss of 10<sup>-881.51</sup> from a start with one path per "
+    "class, and for two layers with biases from generic small and large starts to e^-500",
+    minutes=0.3,
+    statements=("itcs-monotone", "csml-monotone", "itcs-sandwich"),
+    shares="homogeneous flows",
+)
+def growth_claim(settings: Context) -> Evidence:
+    """Along gradient flow of a homogeneous network the smoothed normalized margin grows once the
+    data is fitted, and lies within log(n)/|θ|<sup>L</sup> below the margin.
+    """
     flows = _flows(settings)
     generic = [
         kkt_run(K, seed, layers="both", start=start).fall
@@ -34,12 +51,16 @@ def growth_claim(settings: ClaimSettings) -> Evidence:
     fall = max(flow.fall for flow in flows)
     checks = (
         Check("depths 1 to 4, one path per class: deepest relative fall", fall, "<=", 1e-12),
-        Check("depth 2 with biases, generic starts: deepest relative fall", max(generic), "<=", 1e-12),
+        Check(
+            "depth 2 with biases, generic starts: deepest relative fall", max(generic), "<=", 1e-12
+        ),
         *(
-            Check(f"L = {flow.depth}: farthest outside the sandwich", flow.sandwich_gap, "<=", 1e-12)
+            Check(
+                f"L = {flow.depth}: farthest outside the sandwich", flow.sandwich_gap, "<=", 1e-12
+            )
             for flow in flows
         ),
-    )  # fmt: skip
+    )
     axes = (
         Axis("log<sub>10</sub>(1/loss)", log=True),
         Axis("smoothed margin, relative to the last"),
@@ -52,8 +73,8 @@ def growth_claim(settings: ClaimSettings) -> Evidence:
         (Lines(*axes, series),),
     )
     return Evidence(
-        checks=checks,
-        figures=(figure,),
+        *checks,
+        figure=figure,
         numbers={"fall": {str(f.depth): f.fall for f in flows}, "generic_fall": generic},
         finding=f"On {len(settings.seeds)} seeds and depths 1 to 4, over every step down to a loss of "
         f"10<sup>-881</sup>, the smoothed margin {_fell(fall)}; from generic starts, small and large, with "
@@ -67,8 +88,22 @@ def _fell(deepest: float) -> str:
     return f"falls by {deepest:.0e} of itself at most" if deepest > 0 else "never falls"
 
 
-def direction_claim(settings: ClaimSettings) -> Evidence:
-    """Whenever the direction turns the margin grows, and the direction converges."""
+@claim(
+    "margin-direction",
+    "Either the smoothed margin grows or the direction stands still; the direction converges",
+    theme="Margins",
+    source=_SOURCE,
+    measured="over every step, the growth of log margin times that of log norm over L times the "
+    "squared turn of the direction (at least 1 along the flow); and the turns of the direction "
+    "between losses of e^-50, e^-200 and e^-500, two layers with biases, small and large starts",
+    minutes=0.3,
+    statements=("itcs-either-or", "csml-either-or", "itcs-kkt", "csml-kkt"),
+    shares="homogeneous flows",
+)
+def direction_claim(settings: Context) -> Evidence:
+    """After the fit, at almost every time either the smoothed normalized margin grows or the
+    direction of the parameters does not move; and the direction converges.
+    """
     flows = _flows(settings)
     turning = min(flow.turning() for flow in flows)
     runs = {
@@ -82,10 +117,15 @@ def direction_claim(settings: ClaimSettings) -> Evidence:
     }
     roles: tuple[Role, ...] = ("averaged", "decoupled")
     series = tuple(
-        Series.over_seeds(f"{start} start", rows[0].depths[:-1],
-                          np.array([run.turns[:-1] for run in rows]), role, "line+markers")
+        Series.over_seeds(
+            f"{start} start",
+            rows[0].depths[:-1],
+            np.array([run.turns[:-1] for run in rows]),
+            role,
+            "line+markers",
+        )
         for (start, rows), role in zip(runs.items(), roles, strict=True)
-    )  # fmt: skip
+    )
     figure = Figure(
         "direction",
         "The direction converges",
@@ -98,25 +138,44 @@ def direction_claim(settings: ClaimSettings) -> Evidence:
         ),
     )
     return Evidence(
-        checks=(
-            Check("smallest growth of the margin over what the turn asks for", turning, ">=", 0.999,
-                  note="1 is Lyu and Li's inequality; every step of depths 1 to 4"),
-            *(
-                Check(f"{start} start: turn from e^-200 to e^-500 over that from e^-50 to e^-200",
-                      relation="<=", bound=0.5, values=values)
-                for start, values in ratios.items()
-            ),
+        Check(
+            "smallest growth of the margin over what the turn asks for",
+            turning,
+            ">=",
+            0.999,
+            note="1 is Lyu and Li's inequality; every step of depths 1 to 4",
         ),
-        figures=(figure,),
+        *(
+            Check(
+                f"{start} start: turn from e^-200 to e^-500 over that from e^-50 to e^-200",
+                values,
+                "<=",
+                0.5,
+            )
+            for start, values in ratios.items()
+        ),
+        figure=figure,
         numbers={"turning": turning, "ratios": ratios},
         finding=f"In every step the smoothed margin grows by at least {turning:.3f} times what the turn "
         f"of the direction asks for, so that it stands still only where the direction does; the turns "
         f"die out, each {1 / max(map(max, ratios.values())):.1f} times or more below the one before.",
-    )  # fmt: skip
+    )
 
 
-def rates_claim(settings: ClaimSettings) -> Evidence:
-    """Fitted exponents of loss and norm."""
+@claim(
+    "margin-homogeneous-rates",
+    "Loss and norm follow the rates of the theorem",
+    theme="Margins",
+    source=_SOURCE,
+    measured="exponents of log t fitted over the last four fifths of log t: for depths 1 to 4 from a "
+    "start with one path per class (700 decades of t), and for two layers with biases from generic "
+    "small and large starts (170 decades)",
+    minutes=0.2,
+    statements=("itcs-rates", "csml-rates"),
+    shares="homogeneous flows",
+)
+def rates_claim(settings: Context) -> Evidence:
+    """Loss of order 1/(t (log t)<sup>2-2/L</sup>), norm of order (log t)<sup>1/L</sup>."""
     checks, norms, losses = [], [], []
     for flow in _flows(settings):
         depth = flow.depth
@@ -160,8 +219,8 @@ def rates_claim(settings: ClaimSettings) -> Evidence:
         ),
     )
     return Evidence(
-        checks=tuple(checks),
-        figures=(figure,),
+        *tuple(checks),
+        figure=figure,
         numbers={
             "norm": [n.tolist() for n in norms],
             "loss": [n.tolist() for n in losses],
@@ -189,52 +248,3 @@ def _panel(
         ),
         rules=(Rule(0.0),),
     )
-
-
-_SOURCE = "Talks, smoothed normalized margin (Lyu and Li 2020; Ji and Telgarsky 2020)"
-CLAIMS = (
-    Claim(
-        id="margin-homogeneous-growth",
-        title="The smoothed normalized margin never falls after the fit",
-        theme="Margins",
-        statement="Along gradient flow of a homogeneous network the smoothed normalized margin grows "
-        "once the data is fitted, and lies within log(n)/|θ|<sup>L</sup> below the margin.",
-        source=_SOURCE,
-        measured="its deepest fall over all steps, and the sandwich at every step, for bias-free ReLU "
-        "networks of depth 1 to 4 to a loss of 10<sup>-881.51</sup> from a start with one path per "
-        "class, and for two layers with biases from generic small and large starts to e^-500",
-        statements=("itcs-monotone", "csml-monotone", "itcs-sandwich"),
-        run=growth_claim,
-        minutes=0.3,
-        shares="homogeneous flows",
-    ),
-    Claim(
-        id="margin-direction",
-        title="Either the smoothed margin grows or the direction stands still; the direction converges",
-        theme="Margins",
-        statement="After the fit, at almost every time either the smoothed normalized margin grows or "
-        "the direction of the parameters does not move; and the direction converges.",
-        source=_SOURCE,
-        measured="over every step, the growth of log margin times that of log norm over L times the "
-        "squared turn of the direction (at least 1 along the flow); and the turns of the direction "
-        "between losses of e^-50, e^-200 and e^-500, two layers with biases, small and large starts",
-        statements=("itcs-either-or", "csml-either-or", "itcs-kkt", "csml-kkt"),
-        run=direction_claim,
-        minutes=0.3,
-        shares="homogeneous flows",
-    ),
-    Claim(
-        id="margin-homogeneous-rates",
-        title="Loss and norm follow the rates of the theorem",
-        theme="Margins",
-        statement="Loss of order 1/(t (log t)<sup>2-2/L</sup>), norm of order (log t)<sup>1/L</sup>.",
-        source=_SOURCE,
-        measured="exponents of log t fitted over the last four fifths of log t: for depths 1 to 4 from a "
-        "start with one path per class (700 decades of t), and for two layers with biases from generic "
-        "small and large starts (170 decades)",
-        statements=("itcs-rates", "csml-rates"),
-        run=rates_claim,
-        minutes=0.2,
-        shares="homogeneous flows",
-    ),
-)

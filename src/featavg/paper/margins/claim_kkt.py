@@ -8,7 +8,7 @@ import numpy as np
 
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.measures.averaging import averaging_index
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, Headline
+from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.margins.kkt_robustness import RADIUS_POINTS, kkt_radius, lipschitz_radii
 from featavg.paper.margins.kkt_runs import LOSS_DEPTHS, POINTS_PER_CLUSTER, KKTRun, kkt_run
 from featavg.progress import part
@@ -25,13 +25,27 @@ PLANS = {
 }
 
 
-def seeds_of(layers: str, settings: ClaimSettings) -> tuple[int, ...]:
+def seeds_of(layers: str, settings: Context) -> tuple[int, ...]:
     """Both layers take seconds a seed: two of them, unless the full tier is asked for."""
     return settings.seeds if layers == "first" or settings.full else settings.seeds[:2]
 
 
-def residual_claim(settings: ClaimSettings) -> Evidence:
-    """Complementarity and stationarity, apart, from small and from large starts."""
+@claim(
+    "margin-kkt-residual",
+    "Gradient flow ends in a KKT point of the max-margin problem",
+    theme="Margins",
+    source="Talks, max-margin problem (P) (Lyu and Li 2020; Ji and Telgarsky 2020)",
+    measured="complementarity and relative stationarity with non-negative least-squares "
+    "multipliers, data known, along the flow to e^-500: first layer trained, and both layers "
+    "with biases from small and large starts (k = 10, d = 3072)",
+    minutes=0.4,
+    statements=("itcs-kkt", "csml-kkt"),
+    shares="kkt points",
+)
+def residual_claim(settings: Context) -> Evidence:
+    """The limit direction satisfies the KKT conditions of the max-margin problem: stationarity and
+    complementarity. (That the direction converges: margin-direction.)
+    """
     runs: dict[str, list[KKTRun]] = {}
     for i, (name, (layers, start)) in enumerate(PLANS.items()):
         settings.progress(i / len(PLANS), name)
@@ -39,29 +53,40 @@ def residual_claim(settings: ClaimSettings) -> Evidence:
             kkt_run(K, seed, layers=layers, start=start) for seed in seeds_of(layers, settings)
         ]
     checks = [
-        Check(f"{name}: complementarity", relation="<=", bound=1e-2,
-              values=[float(run.complementarity[-1]) for run in rows])
+        Check(
+            f"{name}: complementarity", [float(run.complementarity[-1]) for run in rows], "<=", 1e-2
+        )
         for name, rows in runs.items()
-    ]  # fmt: skip
+    ]
     checks += [
-        Check(f"{name}: stationarity at e^-500 over that at e^-50", relation="<=", bound=0.5,
-              values=[float(run.stationarity[-1] / run.stationarity[2]) for run in rows])
+        Check(
+            f"{name}: stationarity at e^-500 over that at e^-50",
+            [float(run.stationarity[-1] / run.stationarity[2]) for run in rows],
+            "<=",
+            0.5,
+        )
         for name, rows in runs.items()
-    ]  # fmt: skip
+    ]
     checks += [
-        Check(f"{name}: stationarity", relation="<=", bound=1e-3, role="note",
-              values=[float(run.stationarity[-1]) for run in rows],
-              note="a small start has it by construction" if "small" in name else
-              "what the weights started with fades like a power of log(1/loss)")
+        Check(
+            f"{name}: stationarity",
+            [float(run.stationarity[-1]) for run in rows],
+            "<=",
+            1e-3,
+            role="note",
+            note="a small start has it by construction"
+            if "small" in name
+            else "what the weights started with fades like a power of log(1/loss)",
+        )
         for name, rows in runs.items()
-    ]  # fmt: skip
+    ]
     every = [run for rows in runs.values() for run in rows]
     least = min(run.residuals[-1].support for run in every)
     kinks = max(run.residuals[-1].kinks for run in every)
     worst = max(float(run.complementarity[-1]) for run in every)
     return Evidence(
-        checks=tuple(checks),
-        figures=(_residuals(runs),),
+        *tuple(checks),
+        figure=_residuals(runs),
         numbers={name: [run.to_json() for run in rows] for name, rows in runs.items()},
         finding=f"At a loss of e^-500 the complementarity residual is at most {worst:.1e} from every "
         f"start, and stationarity falls as the loss does; at least {least} of {POINTS_PER_CLUSTER * K} "
@@ -90,8 +115,18 @@ def _residuals(runs: dict[str, list[KKTRun]]) -> Figure:
     )
 
 
-def averaging_claim(settings: ClaimSettings) -> Evidence:
-    """The averaging index from the fit to the KKT point."""
+@claim(
+    "margin-kkt-averaging",
+    "Training longer keeps the average",
+    theme="Margins",
+    source=FREI,
+    measured="the averaging index of every neuron from a loss of e^-2 to e^-500",
+    minutes=0.02,
+    statements=("itcs-kkt-radius",),
+    shares="kkt points",
+)
+def averaging_claim(settings: Context) -> Evidence:
+    """The KKT point that training from a small start tends to still averages features."""
     runs = [kkt_run(K, seed) for seed in settings.seeds]
     index = np.array(
         [
@@ -109,19 +144,32 @@ def averaging_claim(settings: ClaimSettings) -> Evidence:
         (Lines(*axes, series),),
     )
     return Evidence(
-        checks=(
-            Check("smallest averaging index at the KKT point", index[:, -1].min(), ">=", 0.9),
-            Check("largest loss of it since the fit", (index[:, 0] - index[:, -1]).max(), "<=", 0.05),
-        ),
-        figures=(figure,),
+        Check("smallest averaging index at the KKT point", index[:, -1].min(), ">=", 0.9),
+        Check("largest loss of it since the fit", (index[:, 0] - index[:, -1]).max(), "<=", 0.05),
+        figure=figure,
         numbers={"index": index.tolist(), "depths": list(LOSS_DEPTHS)},
         finding=f"From a loss of e^-2 to e^-500 the index of every neuron stays above "
         f"{index.min():.2f}: the limit averages as the beginning does.",
-    )  # fmt: skip
+    )
 
 
-def radius_claim(settings: ClaimSettings) -> Evidence:
-    """Exact radii and the universal direction, for several k, networks and starts."""
+@claim(
+    "margin-kkt-radius",
+    "KKT points have radius of order √(d/k)",
+    theme="Margins",
+    source=FREI,
+    measured="exact radii, clean accuracy and the shortest such z that flips 99% of 1000 fresh points, "
+    "k = 4, 6, 10, at the KKT points that the flow reaches: first layer trained, and both layers with "
+    "biases, from small and large starts (not at every KKT point: nobody can list them)",
+    minutes=0.5,
+    statements=("itcs-kkt-radius", "itcs-theorem-4.2", "csml-double-edged"),
+    shares="kkt points",
+)
+def radius_claim(settings: Context) -> Evidence:
+    """Every KKT point of a two-layer network (both layers and biases) is at most O(√(d/k))-robust,
+    and one direction z = η Σ y<sub>j</sub>μ<sub>j</sub> of length O(√(d/(c²k))) flips all but ε
+    of the points, which it decides rightly as they are.
+    """
     results = {}
     for i, (name, (layers, start)) in enumerate(PLANS.items()):
         share = part(settings.progress, i / len(PLANS), (i + 1) / len(PLANS))
@@ -144,8 +192,8 @@ def radius_claim(settings: ClaimSettings) -> Evidence:
     every = [value for result in results.values() for value in result.every_radius]
     reach = max(value for result in results.values() for value in result.every_universal)
     return Evidence(
-        checks=tuple(checks),
-        figures=(list(results.values())[-1].figure(),),
+        *tuple(checks),
+        figure=list(results.values())[-1].figure(),
         numbers={name: result.to_json() for name, result in results.items()},
         finding=f"Median radii are {min(every):.2f} to {max(every):.2f} times √(d/k) for k = 4, 6, 10, "
         f"with the first layer or both and biases trained, from small and large starts; one direction "
@@ -156,8 +204,20 @@ def radius_claim(settings: ClaimSettings) -> Evidence:
     )
 
 
-def lipschitz_claim(settings: ClaimSettings) -> Evidence:
-    """q / beta beside the exact radius."""
+@claim(
+    "margin-lipschitz",
+    "Robustness is at least margin over Lipschitz constant",
+    theme="Margins",
+    source="Talks, margin and robustness (Sokolic et al. 2017)",
+    measured="q/β beside the exact radius for fresh points of the KKT networks",
+    minutes=0.02,
+    statements=("itcs-lipschitz", "csml-lipschitz"),
+    shares="kkt points",
+)
+def lipschitz_claim(settings: Context) -> Evidence:
+    """If q is β-Lipschitz, the radius is at least q/β. (An identity, which tests the code; the note
+    says how tight it is.)
+    """
     above, tight, pairs = -math.inf, [], []
     for i, seed in enumerate(settings.seeds):
         settings.progress(i / len(settings.seeds), f"seed {seed}")
@@ -182,73 +242,16 @@ def lipschitz_claim(settings: ClaimSettings) -> Evidence:
         (Lines(Axis("exact radius", "l2"), Axis("q/β", "l2"), series),),
     )
     return Evidence(
-        checks=(
-            Check("largest excess of q/β over the exact radius", above, "<=", 1e-9,
-                  note="an identity: it tests the code, not the theory"),
-            Check("median tightness", relation=">=", bound=0.1, values=tight, role="note"),
+        Check(
+            "largest excess of q/β over the exact radius",
+            above,
+            "<=",
+            1e-9,
+            note="an identity: it tests the code, not the theory",
         ),
-        figures=(figure,),
+        Check("median tightness", tight, ">=", 0.1, role="note"),
+        figure=figure,
         numbers={"tightness": tight},
         finding=f"The bound is never above the exact radius, as must be, and has "
         f"{np.median(tight):.0%} of it.",
-    )  # fmt: skip
-
-
-CLAIMS = (
-    Claim(
-        id="margin-kkt-residual",
-        title="Gradient flow ends in a KKT point of the max-margin problem",
-        theme="Margins",
-        statement="The limit direction satisfies the KKT conditions of the max-margin problem: "
-        "stationarity and complementarity. (That the direction converges: margin-direction.)",
-        source="Talks, max-margin problem (P) (Lyu and Li 2020; Ji and Telgarsky 2020)",
-        measured="complementarity and relative stationarity with non-negative least-squares "
-        "multipliers, data known, along the flow to e^-500: first layer trained, and both layers "
-        "with biases from small and large starts (k = 10, d = 3072)",
-        statements=("itcs-kkt", "csml-kkt"),
-        run=residual_claim,
-        minutes=0.4,
-        shares="kkt points",
-    ),
-    Claim(
-        id="margin-kkt-averaging",
-        title="Training longer keeps the average",
-        theme="Margins",
-        statement="The KKT point that training from a small start tends to still averages features.",
-        source=FREI,
-        measured="the averaging index of every neuron from a loss of e^-2 to e^-500",
-        statements=("itcs-kkt-radius",),
-        run=averaging_claim,
-        minutes=0.02,
-        shares="kkt points",
-    ),
-    Claim(
-        id="margin-kkt-radius",
-        title="KKT points have radius of order √(d/k)",
-        theme="Margins",
-        statement="Every KKT point of a two-layer network (both layers and biases) is at most "
-        "O(√(d/k))-robust, and one direction z = η Σ y<sub>j</sub>μ<sub>j</sub> of length "
-        "O(√(d/(c²k))) flips all but ε of the points, which it decides rightly as they are.",
-        source=FREI,
-        measured="exact radii, clean accuracy and the shortest such z that flips 99% of 1000 fresh points, "
-        "k = 4, 6, 10, at the KKT points that the flow reaches: first layer trained, and both layers with "
-        "biases, from small and large starts (not at every KKT point: nobody can list them)",
-        statements=("itcs-kkt-radius", "itcs-theorem-4.2", "csml-double-edged"),
-        run=radius_claim,
-        minutes=0.5,
-        shares="kkt points",
-    ),
-    Claim(
-        id="margin-lipschitz",
-        title="Robustness is at least margin over Lipschitz constant",
-        theme="Margins",
-        statement="If q is β-Lipschitz, the radius is at least q/β. (An identity, which tests the "
-        "code; the note says how tight it is.)",
-        source="Talks, margin and robustness (Sokolic et al. 2017)",
-        measured="q/β beside the exact radius for fresh points of the KKT networks",
-        statements=("itcs-lipschitz", "csml-lipschitz"),
-        run=lipschitz_claim,
-        minutes=0.02,
-        shares="kkt points",
-    ),
-)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from featavg.cores import cores
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence, NotRun
+from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.margins.mnist_margins import (
     ATTACKED_PICTURES,
@@ -22,24 +22,87 @@ TRAINED, TRAINED_OVER_SUPPORT = 3, 5
 ATTACK = 0.02
 
 
-def table_claim(settings: ClaimSettings) -> Evidence:
-    """The published rows, by the published rule."""
+@claim(
+    "margin-table",
+    "Training longer raises the normalized margin, and with it robustness",
+    theme="Margins",
+    source="Talks, margin table (Lyu and Li 2020)",
+    measured="min (f<sub>y</sub> - max other) over the training set, divided by |θ|<sup>4</sup> "
+    "(the definition) and by the product of the layers' norms, pixels in [0,1], when the loss is "
+    "first below each row's; radii by DDN, the same pictures paired",
+    tier="full",
+    minutes=200,
+    needs=("torch", "mnist"),
+    statements=(
+        "itcs-margin-table",
+        "csml-margin-table",
+        "itcs-longer-helps",
+        "csml-longer-helps",
+        "itcs-loss-based-rate",
+        "csml-loss-based-rate",
+    ),
+)
+def table_claim(settings: Context) -> Evidence:
+    """An MNIST network of order 4 has normalized margins 5.65e-5, 9.50e-5 and 1.30e-4 at losses
+    10<sup>-10.04</sup>, 10<sup>-15.12</sup> and 10<sup>-20.07</sup>: they rise with training, and
+    its robust accuracy with them.
+    """
     return evidence(_trained(settings, "mnist", "margin-table"))
 
 
-def support_claim(settings: ClaimSettings) -> Evidence:
-    """All five rows, by implicit steps over the samples that hold the loss."""
+@claim(
+    "margin-table-support",
+    "The margin goes on rising down to a loss of 10<sup>-881</sup>",
+    theme="Margins",
+    source="Talks, margin table, rows 4 and 5 (Lyu and Li 2020)",
+    measured="the same for all five rows, reached by implicit steps over the samples that hold the "
+    "loss instead of 10,000 passes of SGD; every row is of all 60,000 samples",
+    tier="full",
+    minutes=75,
+    needs=("torch", "mnist"),
+    statements=(
+        "itcs-margin-table",
+        "csml-margin-table",
+        "itcs-longer-helps",
+        "csml-longer-helps",
+    ),
+)
+def support_claim(settings: Context) -> Evidence:
+    """At losses 10<sup>-120.01</sup> and 10<sup>-881.51</sup> the same network has normalized
+    margins 4.61e-4 and 1.18e-3: they are still rising, and its robust accuracy with them.
+    """
     return evidence(_trained(settings, "mnist", "margin-table-support", over_support=True))
 
 
-def digits_claim(settings: ClaimSettings) -> Evidence:
-    """The same network on scikit-learn's digits: what rises, not by how much."""
+@claim(
+    "margin-digits",
+    "On small digits: margin and robustness rise as the loss falls",
+    theme="Margins",
+    source="Talks, margin and robustness (Lyu and Li 2020)",
+    measured="normalized margin and DDN radii of the same network on scikit-learn's 8 x 8 "
+    "digits, when the loss is first below 10<sup>-10.04</sup>, 10<sup>-15.12</sup> and "
+    "10<sup>-20.07</sup>",
+    tier="full",
+    minutes=10,
+    needs=("torch",),
+    statements=(
+        "itcs-longer-helps",
+        "csml-longer-helps",
+        "itcs-loss-based-rate",
+        "csml-loss-based-rate",
+    ),
+)
+def digits_claim(settings: Context) -> Evidence:
+    """Training longer raises the normalized margin of the network, and with it the robust accuracy.
+    (The published numbers are for MNIST: see margin-table.)
+    """
     table = _trained(settings, "digits", "margin-digits")
     first, last = table.rows[0], table.rows[-1]
     check = _radii_rise(table)
     low, high = check.span
     return Evidence(
-        checks=(*_rising(table), check),
+        *_rising(table),
+        check,
         figures=(table.figure(), table.robustness_figure()),
         numbers=table.to_json(),
         finding=f"From a loss of 10^{first.log10_loss:.1f} to 10^{last.log10_loss:.1f} the normalized "
@@ -49,9 +112,7 @@ def digits_claim(settings: ClaimSettings) -> Evidence:
     )
 
 
-def _trained(
-    settings: ClaimSettings, data: str, name: str, over_support: bool = False
-) -> MarginTable:
+def _trained(settings: Context, data: str, name: str, over_support: bool = False) -> MarginTable:
     """Train (or go on) to the last row that is trained for, then attack the checkpoints."""
     torch_needed()
     task = data_needed(data, settings)
@@ -91,20 +152,29 @@ def evidence(table: MarginTable) -> Evidence:
         where = f"at log10 loss {row.log10_loss:.2f} after {row.epoch} {unit}"
         published = row.published.normalized_margin
         checks += [
-            Check(f"row {row.model}: margin over |θ|<sup>4</sup> / published",
-                  row.normalized_margin / published, "within", (1 / FACTOR, FACTOR),
-                  note=f"{where}; the documents' definition"),
-            Check(f"row {row.model}: margin over the product of layer norms / published",
-                  row.product_margin / published, "within", (1 / FACTOR, FACTOR), role="note",
-                  note=where),
-        ]  # fmt: skip
+            Check(
+                f"row {row.model}: margin over |θ|<sup>4</sup> / published",
+                row.normalized_margin / published,
+                "within",
+                (1 / FACTOR, FACTOR),
+                note=f"{where}; the documents' definition",
+            ),
+            Check(
+                f"row {row.model}: margin over the product of layer norms / published",
+                row.product_margin / published,
+                "within",
+                (1 / FACTOR, FACTOR),
+                role="note",
+                note=where,
+            ),
+        ]
     if len([row for row in table.rows if row.radii]) > 1:
         checks.append(_radii_rise(table))
     last = table.rows[-1]
     ratio = last.normalized_margin / last.published.normalized_margin
     other = last.product_margin / last.published.normalized_margin
     return Evidence(
-        checks=tuple(checks),
+        *tuple(checks),
         figures=(table.figure(), table.robustness_figure()),
         numbers=table.to_json(),
         finding=f"Row {last.model} of 5: log10 loss {last.log10_loss:.2f} after {last.epoch} {unit}. By "
@@ -140,10 +210,14 @@ def _visits(table: MarginTable) -> str:
 def _rising(table: MarginTable) -> tuple[Check, ...]:
     """Each row's margin against that of the one before."""
     return tuple(
-        Check(f"row {after.model}: normalized margin / that of row {before.model}",
-              after.normalized_margin / before.normalized_margin, ">=", 1.0)
+        Check(
+            f"row {after.model}: normalized margin / that of row {before.model}",
+            after.normalized_margin / before.normalized_margin,
+            ">=",
+            1.0,
+        )
         for before, after in pairwise(table.rows)
-    )  # fmt: skip
+    )
 
 
 def _radii_rise(table: MarginTable) -> Check:
@@ -151,76 +225,10 @@ def _radii_rise(table: MarginTable) -> Check:
     attacked = [row.model for row in table.rows if row.radii]
     median, low, high = table.growth(attacked[0], attacked[-1])
     return Check(
-        f"row {attacked[-1]} over row {attacked[0]}: median ratio of a picture's radii", median, ">=",
-        1.0 - ATTACK, interval=(low, high),
+        f"row {attacked[-1]} over row {attacked[0]}: median ratio of a picture's radii",
+        median,
+        ">=",
+        1.0 - ATTACK,
+        interval=(low, high),
         note=f"95% bootstrap over pictures; the attack is good to about {ATTACK:.0%}",
-    )  # fmt: skip
-
-
-CLAIMS = (
-    Claim(
-        id="margin-table",
-        title="Training longer raises the normalized margin, and with it robustness",
-        theme="Margins",
-        statement="An MNIST network of order 4 has normalized margins 5.65e-5, 9.50e-5 and 1.30e-4 at "
-        "losses 10<sup>-10.04</sup>, 10<sup>-15.12</sup> and 10<sup>-20.07</sup>: they rise with "
-        "training, and its robust accuracy with them.",
-        source="Talks, margin table (Lyu and Li 2020)",
-        measured="min (f<sub>y</sub> - max other) over the training set, divided by |θ|<sup>4</sup> "
-        "(the definition) and by the product of the layers' norms, pixels in [0,1], when the loss is "
-        "first below each row's; radii by DDN, the same pictures paired",
-        statements=(
-            "itcs-margin-table",
-            "csml-margin-table",
-            "itcs-longer-helps",
-            "csml-longer-helps",
-            "itcs-loss-based-rate",
-            "csml-loss-based-rate",
-        ),
-        run=table_claim,
-        tier="full",
-        minutes=200,
-        needs=("torch", "mnist"),
-    ),
-    Claim(
-        id="margin-table-support",
-        title="The margin goes on rising down to a loss of 10<sup>-881</sup>",
-        theme="Margins",
-        statement="At losses 10<sup>-120.01</sup> and 10<sup>-881.51</sup> the same network has normalized "
-        "margins 4.61e-4 and 1.18e-3: they are still rising, and its robust accuracy with them.",
-        source="Talks, margin table, rows 4 and 5 (Lyu and Li 2020)",
-        measured="the same for all five rows, reached by implicit steps over the samples that hold the "
-        "loss instead of 10,000 passes of SGD; every row is of all 60,000 samples",
-        statements=(
-            "itcs-margin-table",
-            "csml-margin-table",
-            "itcs-longer-helps",
-            "csml-longer-helps",
-        ),
-        run=support_claim,
-        tier="full",
-        minutes=75,
-        needs=("torch", "mnist"),
-    ),
-    Claim(
-        id="margin-digits",
-        title="On small digits: margin and robustness rise as the loss falls",
-        theme="Margins",
-        statement="Training longer raises the normalized margin of the network, and with it the "
-        "robust accuracy. (The published numbers are for MNIST: see margin-table.)",
-        source="Talks, margin and robustness (Lyu and Li 2020)",
-        measured="normalized margin and DDN radii of the same network on scikit-learn's 8 x 8 "
-        "digits, when the loss is first below 10<sup>-10.04</sup>, 10<sup>-15.12</sup> and "
-        "10<sup>-20.07</sup>",
-        statements=(
-            "itcs-longer-helps",
-            "csml-longer-helps",
-            "itcs-loss-based-rate",
-            "csml-loss-based-rate",
-        ),
-        run=digits_claim,
-        tier="full",
-        minutes=10,
-        needs=("torch",),
-    ),
-)
+    )

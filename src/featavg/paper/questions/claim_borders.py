@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence
+from featavg.paper.engine.claim import Check, Claim, Context, Evidence
 from featavg.paper.engine.requirements import run_folder
 from featavg.paper.questions.borders import BorderMap, border_map, lazy_border
 
@@ -21,15 +21,16 @@ def _judged(
     name: str,
     checks: Callable[[BorderMap], tuple[Check, ...]],
     finding: Callable[[BorderMap], str],
-    settings: ClaimSettings,
+    settings: Context,
 ) -> Evidence:
     """Run a map (what an earlier run has finished is taken over) and hold it to its checks."""
     store = run_folder(settings) / "sweeps"
     result = border_map(name, settings.seeds, store, progress=settings.progress)
     complete = Check("runs that failed", result.failed, "<=", 0, role="note")
     return Evidence(
-        checks=(*checks(result), complete),
-        figures=(result.figure(),),
+        *checks(result),
+        complete,
+        figure=result.figure(),
         numbers=result.to_json(),
         finding=finding(result),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from featavg.errors import InputError
-from featavg.paper.engine.claim import Claim, ClaimSettings, Verdict
+from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import ClaimResult, not_run
 from featavg.paper.engine.run import run_claims
@@ -68,7 +68,7 @@ def reproduce(
     if json is not None:
         usable_file(Path(json), "json")
     folder = usable_folder(Path(out) if out is not None else DEFAULT_OUT)
-    settings = ClaimSettings(
+    settings = Context(
         seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
     )
     earlier = {claim.id: recorded_result(claim.id) for claim in chosen if claim.tier == "full"}
@@ -113,7 +113,7 @@ def rebuild(
         raise InputError(str(out), "holds no results of `featavg reproduce`", remedy)
     kept = {claim.id: last_result(out, claim.id) for claim in chosen}
     whole = all(kept[claim.id] for claim in chosen if claim.tier == "quick")
-    settings = ClaimSettings()
+    settings = Context()
     results = [
         kept[claim.id]
         or recorded_result(claim.id)

@@ -13,7 +13,7 @@ import numpy as np
 
 from featavg.figures.figure import Figure
 from featavg.measures.power_law import power_law_exponent
-from featavg.paper.engine.claim import Check, Claim, ClaimSettings, Evidence
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.theorems.theorem_runs import TheoremRun, descent_against_flow
 from featavg.paper.theorems.theorem_sweeps import (
     TheoremSweep,
@@ -56,28 +56,26 @@ def _deviation_checks(sweep: TheoremSweep) -> tuple[Check, ...]:
     return (
         Check(
             f"√d |w − ideal| in the theorem's regime, {when}: k = {last} over k = 2",
-            relation="<=",
-            bound=0.8,
-            values=by_k[-1] / by_k[0],
+            by_k[-1] / by_k[0],
+            "<=",
+            0.8,
             note="o(1), absolute: it falls as k grows",
             role="main",
         ),
         Check(
             "exponent of √d |w − ideal| / λ in n, d = 10⁶",
-            relation="within",
-            bound=(-0.65, -0.35),
-            values=in_n,
-            # No theorem states an exponent, and Assumption 3 asks for n = Omega(k^7), ten million at
-            # k = 10: this is what holds before it.
+            in_n,
+            "within",
+            (-0.65, -0.35),
             note="noise and cluster sizes average out like n^(-1/2); outside the theorem's regime, "
             "where n = Ω(k⁷)" + ("" if coarse else FEW_SAMPLES),
             role="note",
         ),
         Check(
             f"√d |w − ideal| / λ in the theorem's regime, k = {last}",
-            relation="<=",
-            bound=0.1,
-            values=sweep.table(sweep.by_k, relative_deviation)[-1],
+            sweep.table(sweep.by_k, relative_deviation)[-1],
+            "<=",
+            0.1,
             role="note",
         ),
     )
@@ -97,17 +95,38 @@ def _accuracy_checks(sweep: TheoremSweep, fine: bool) -> tuple[Check, ...]:
                 share.low,
                 ">=",
                 0.999,
-                f"{share.n:,} fresh points",
+                note=f"{share.n:,} fresh points",
             )
         )
     outside = sweep.accuracy((*sweep.by_d, *sweep.by_n))
     note = "outside the regime: k = 10, n from 200 to 1600"
-    checks.append(Check("clean accuracy there", outside.value, ">=", 0.999, note, role="note"))
+    checks.append(Check("clean accuracy there", outside.value, ">=", 0.999, role="note", note=note))
     return tuple(checks)
 
 
-def averaging(settings: ClaimSettings) -> Evidence:
-    """Theorem 1, parts 1 and 2."""
+@claim(
+    "theorem-1-averaging",
+    "Class labels make the network average",
+    theme="Theorem 1: averaging",
+    source="arXiv 2410.10322, Theorem 1, parts 1 and 2 (lecture notes, Theorem 1)",
+    measured="√d times that distance at about two times for each factor of ten of ηT from 1 to k⁸, by "
+    "gradient flow (the limit of steps O(d⁻²); its own tolerance costs λ less than 0.2%, which the "
+    "tests check), biases and clean accuracy: against d, against n, for d = k¹⁰, n = k⁷",
+    minutes=0.6,
+    statements=(
+        "notes-theorem-1",
+        "notes-step-3c",
+        "itcs-theorem-averaging-1",
+        "csml-theorem-averaging",
+        "notes-assumption-3",
+    ),
+    shares="theorem-1 runs",
+)
+def averaging(settings: Context) -> Evidence:
+    """For all T ≥ 1/η, |w<sub>s,r</sub> − λ Σ<sub>j∈J<sub>s</sub></sub>
+    μ<sub>j</sub>/|μ<sub>j</sub>|²| = o(d<sup>−1/2</sup>) for every neuron, with λ = Ω(1) and
+    biases o(1), and the clean accuracy is nearly perfect.
+    """
     clusters = clusters_of_tier(settings.full)
     sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     last = sweep.by_k[-1]
@@ -121,48 +140,59 @@ def averaging(settings: ClaimSettings) -> Evidence:
     relative = np.median(sweep.table(sweep.by_k, relative_deviation), axis=1)
     worst = sweep.table(sweep.by_k, _worst_deviation).max(axis=1)
     return Evidence(
-        checks=(
-            *_deviation_checks(sweep),
-            Check(
-                f"λ at the first save with ηT ≥ 1, k = {k}",
-                relation=">=",
-                bound=1.0,
-                values=early,
-                note="Ω(1)",
-            ),
-            Check(f"largest |bias| at any save, k = {k}", relation="<=", bound=0.01, values=bias),
-            Check(
-                f"|bias| over λ|J<sub>s</sub>|/d, k = {k}",
-                relation="within",
-                bound=(0.8, 1.2),
-                values=learned,
-                note="so it falls like log(k)/k⁹ whatever σ<sub>b</sub> is",
-                role="note",
-            ),
-            *_accuracy_checks(sweep, fine=False),
-            Check(
-                "exponent of |descent − flow| in the step size, paper's setting",
-                power_law_exponent((1e-3, 5e-4, 2.5e-4), gaps),
-                "within",
-                (0.8, 1.2),
-                note="why the flow stands for steps of O(d⁻²)",
-                role="note",
-            ),
+        *_deviation_checks(sweep),
+        Check(f"λ at the first save with ηT ≥ 1, k = {k}", early, ">=", 1.0, note="Ω(1)"),
+        Check(f"largest |bias| at any save, k = {k}", bias, "<=", 0.01),
+        Check(
+            f"|bias| over λ|J<sub>s</sub>|/d, k = {k}",
+            learned,
+            "within",
+            (0.8, 1.2),
+            note="so it falls like log(k)/k⁹ whatever σ<sub>b</sub> is",
+            role="note",
         ),
-        figures=(sweep.figure(),),
+        *_accuracy_checks(sweep, fine=False),
+        Check(
+            "exponent of |descent − flow| in the step size, paper's setting",
+            power_law_exponent((1e-3, 5e-4, 2.5e-4), gaps),
+            "within",
+            (0.8, 1.2),
+            note="why the flow stands for steps of O(d⁻²)",
+            role="note",
+        ),
+        figure=sweep.figure(),
         numbers=sweep.to_json() | {"descent_minus_flow": gaps.tolist()},
-        finding=(
-            f"In the theorem's regime √d |w − ideal| is at most {worst[-1]:.2f} from 1/η on at k = {k} "
-            f"({worst[0]:.2f} at k = 2), with λ ≥ {min(early):.1f}; at ηT = k⁸ it is {relative[-1]:.1%} of "
-            f"λ ({relative[0]:.1%} at k = 2; medians). What is left is the noise of n samples, not of d "
-            "dimensions. Steps of O(d⁻²) are run as their limit, gradient flow; at the paper's step "
-            f"descent is {gaps[0]:.1%} from it."
-        ),
+        finding=f"In the theorem's regime √d |w − ideal| is at most {worst[-1]:.2f} from 1/η on at k = {k} "
+        f"({worst[0]:.2f} at k = 2), with λ ≥ {min(early):.1f}; at ηT = k⁸ it is {relative[-1]:.1%} of "
+        f"λ ({relative[0]:.1%} at k = 2; medians). What is left is the noise of n samples, not of d "
+        "dimensions. Steps of O(d⁻²) are run as their limit, gradient flow; at the paper's step "
+        f"descent is {gaps[0]:.1%} from it.",
     )
 
 
-def decoupling(settings: ClaimSettings) -> Evidence:
-    """Theorem 4, parts 1 and 2, with Lemma 10's bounds on lambda."""
+@claim(
+    "theorem-4-decoupling",
+    "Cluster labels make it learn each feature",
+    theme="Theorem 4: decoupling",
+    source="arXiv 2410.10322, Theorem 4, parts 1 and 2; lecture notes, Lemmas 8, 10 and 11; talk at "
+    "iTCS 2024, Theorem 5.5",
+    measured="√d times that distance, λ and clean accuracy (classes, and argmax over the clusters), "
+    "by gradient flow: for d = k¹⁰, n = k⁷ at ηT = k⁸, the first of the theorem's times; against d and "
+    "against n at the paper's time",
+    minutes=0.6,
+    statements=(
+        "notes-theorem-4",
+        "notes-lemma-8",
+        "notes-lemma-10",
+        "notes-lemma-11",
+        "itcs-theorem-5.5",
+    ),
+)
+def decoupling(settings: Context) -> Evidence:
+    """From ηT = k⁸ on with cluster labels, |w<sub>j,r</sub> − λ μ<sub>j</sub>/|μ<sub>j</sub>|²| =
+    o(d<sup>−1/2</sup>) with λ = Ω(log k), ln(ηT)/4 ≤ λ<sub>j,r,j</sub> ≤ 4 ln(T+1), and the clean
+    accuracy is nearly perfect, of the classes and of all k clusters.
+    """
     clusters = clusters_of_tier(settings.full)
     sweep = theorem_sweep("fine", settings.seeds, clusters, settings.progress)
     last, k = sweep.by_k[-1], sweep.clusters[-1]
@@ -174,21 +204,17 @@ def decoupling(settings: ClaimSettings) -> Evidence:
     lam = [float(run.lam[-1]) for run in last]
     relative = np.median(sweep.table(sweep.by_k, relative_deviation), axis=1)
     return Evidence(
-        checks=(
-            *_deviation_checks(sweep),
-            Check("λ over Lemma 10's lower bound ln(ηT)/4", min(below), ">=", 1.0),
-            Check("λ over Lemma 10's upper bound 4 ln(T+1)", max(above), "<=", 1.0),
-            Check(f"λ over 2 ln k, k = {k}", min(lam) / (2 * math.log(k)), ">=", 1.0),
-            *_accuracy_checks(sweep, fine=True),
-        ),
-        figures=(sweep.figure(),),
+        *_deviation_checks(sweep),
+        Check("λ over Lemma 10's lower bound ln(ηT)/4", min(below), ">=", 1.0),
+        Check("λ over Lemma 10's upper bound 4 ln(T+1)", max(above), "<=", 1.0),
+        Check(f"λ over 2 ln k, k = {k}", min(lam) / (2 * math.log(k)), ">=", 1.0),
+        *_accuracy_checks(sweep, fine=True),
+        figure=sweep.figure(),
         numbers=sweep.to_json()
         | {"lambda_over_lower_bound": below, "lambda_over_upper_bound": above},
-        finding=(
-            f"With cluster labels each group is its own feature up to {relative[-1]:.1%} at k = {k} "
-            f"({relative[0]:.1%} at k = 2); λ = {min(lam):.1f} lies well inside Lemma 10's bounds. With "
-            "few samples for each cluster some neurons never learn theirs: see decoupling-dead-neurons."
-        ),
+        finding=f"With cluster labels each group is its own feature up to {relative[-1]:.1%} at k = {k} "
+        f"({relative[0]:.1%} at k = 2); λ = {min(lam):.1f} lies well inside Lemma 10's bounds. With "
+        "few samples for each cluster some neurons never learn theirs: see decoupling-dead-neurons.",
     )
 
 
@@ -197,8 +223,20 @@ def _within(run: TheoremRun) -> float:
     return min(float(run.within[-1]), 1e12)
 
 
-def coefficients(settings: ClaimSettings) -> Evidence:
-    """The talks' form of the theorem: ratios inside a class, size across classes."""
+@claim(
+    "theorem-1-coefficients",
+    "Same coefficients inside a class, none across",
+    theme="Theorem 1: averaging",
+    source="Talk at CSML 2024, theorem on averaged features; talk at iTCS 2024, the same",
+    measured="the coefficients of every neuron as d and n grow, and in the theorem's regime",
+    minutes=0.1,
+    statements=("csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1"),
+    shares="theorem-1 runs",
+)
+def coefficients(settings: Context) -> Evidence:
+    """λ<sub>s,r,j</sub> = Ω(1) and λ<sub>s,r,j</sub>/λ<sub>s,r,j′</sub> = 1 ± o(1) for features j,
+    j′ of class s; λ<sub>s,r,j</sub> = o(1) for features of the other class.
+    """
     clusters = clusters_of_tier(settings.full)
     sweep = theorem_sweep("coarse", settings.seeds, clusters, settings.progress)
     excess = sweep.table(sweep.by_n, lambda run: _within(run) - 1.0)
@@ -226,112 +264,40 @@ def coefficients(settings: ClaimSettings) -> Evidence:
         ),
     )
     return Evidence(
-        checks=(
-            # 1 ± o(1): sizes of clusters differ by sqrt(k/n), 4% at k = 3; 5% is that and a little.
-            Check(
-                f"ratio inside a class in the theorem's regime, k = {k}",
-                relation="<=",
-                bound=1.05,
-                values=[_within(run) for run in last],
-                role="main",
-            ),
-            Check(
-                "exponent of (ratio inside a class − 1) in n",
-                relation="within",
-                bound=(-0.75, -0.25),
-                values=in_n,
-                note="sizes of clusters differ like n^(-1/2)",
-            ),
-            Check(
-                f"|λ across| in the theorem's regime: k = {k} over k = 2",
-                float(np.mean(off) / np.mean([float(r.across[-1]) for r in sweep.by_k[0]])),
-                "<=",
-                0.8,
-                note="o(1), absolute: it falls as k grows",
-            ),
-            Check("exponent of |λ across| in d", relation="<=", bound=-0.1, values=in_d),
-            Check(
-                f"smallest λ at the first save with ηT ≥ 1, theorem's regime: k = {k} over k = 2",
-                min(first) / min(before),
-                ">=",
-                1.0,
-                note="Ω(1): it does not fall as k grows",
-            ),
+        Check(
+            f"ratio inside a class in the theorem's regime, k = {k}",
+            [_within(run) for run in last],
+            "<=",
+            1.05,
+            role="main",
+        ),
+        Check(
+            "exponent of (ratio inside a class − 1) in n",
+            in_n,
+            "within",
+            (-0.75, -0.25),
+            note="sizes of clusters differ like n^(-1/2)",
+        ),
+        Check(
+            f"|λ across| in the theorem's regime: k = {k} over k = 2",
+            float(np.mean(off) / np.mean([float(r.across[-1]) for r in sweep.by_k[0]])),
+            "<=",
+            0.8,
+            note="o(1), absolute: it falls as k grows",
+        ),
+        Check("exponent of |λ across| in d", in_d, "<=", -0.1),
+        Check(
+            f"smallest λ at the first save with ηT ≥ 1, theorem's regime: k = {k} over k = 2",
+            min(first) / min(before),
+            ">=",
+            1.0,
+            note="Ω(1): it does not fall as k grows",
         ),
         figures=figures,
         numbers=sweep.to_json(),
-        finding=(
-            f"Inside a class the coefficients agree to "
-            f"{np.mean([_within(run) for run in last]) - 1:.2%} at k = {k} in the theorem's regime; at "
-            f"k = 10 the gap closes like n<sup>{np.mean(in_n):.2f}</sup>. Across classes they are "
-            f"{np.mean(off):.2f} there, against λ = {np.mean([float(r.lam[-1]) for r in last]):.1f}, and "
-            f"fall like d<sup>{np.mean(in_d):.2f}</sup>."
-        ),
+        finding=f"Inside a class the coefficients agree to "
+        f"{np.mean([_within(run) for run in last]) - 1:.2%} at k = {k} in the theorem's regime; at "
+        f"k = 10 the gap closes like n<sup>{np.mean(in_n):.2f}</sup>. Across classes they are "
+        f"{np.mean(off):.2f} there, against λ = {np.mean([float(r.lam[-1]) for r in last]):.1f}, and "
+        f"fall like d<sup>{np.mean(in_d):.2f}</sup>.",
     )
-
-
-CLAIMS = (
-    Claim(
-        id="theorem-1-averaging",
-        title="Class labels make the network average",
-        theme="Theorem 1: averaging",
-        statement=(
-            "For all T ≥ 1/η, |w<sub>s,r</sub> − λ Σ<sub>j∈J<sub>s</sub></sub> "
-            "μ<sub>j</sub>/|μ<sub>j</sub>|²| = o(d<sup>−1/2</sup>) for every neuron, with λ = Ω(1) and "
-            "biases o(1), and the clean accuracy is nearly perfect."
-        ),
-        source="arXiv 2410.10322, Theorem 1, parts 1 and 2 (lecture notes, Theorem 1)",
-        measured="√d times that distance at about two times for each factor of ten of ηT from 1 to k⁸, by "
-        "gradient flow (the limit of steps O(d⁻²); its own tolerance costs λ less than 0.2%, which the "
-        "tests check), biases and clean accuracy: against d, against n, for d = k¹⁰, n = k⁷",
-        run=averaging,
-        minutes=0.6,
-        statements=(
-            "notes-theorem-1",
-            "notes-step-3c",
-            "itcs-theorem-averaging-1",
-            "csml-theorem-averaging",
-            "notes-assumption-3",
-        ),
-        shares="theorem-1 runs",
-    ),
-    Claim(
-        id="theorem-1-coefficients",
-        title="Same coefficients inside a class, none across",
-        theme="Theorem 1: averaging",
-        statement=(
-            "λ<sub>s,r,j</sub> = Ω(1) and λ<sub>s,r,j</sub>/λ<sub>s,r,j′</sub> = 1 ± o(1) for features "
-            "j, j′ of class s; λ<sub>s,r,j</sub> = o(1) for features of the other class."
-        ),
-        source="Talk at CSML 2024, theorem on averaged features; talk at iTCS 2024, the same",
-        measured="the coefficients of every neuron as d and n grow, and in the theorem's regime",
-        run=coefficients,
-        minutes=0.1,
-        statements=("csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1"),
-        shares="theorem-1 runs",
-    ),
-    Claim(
-        id="theorem-4-decoupling",
-        title="Cluster labels make it learn each feature",
-        theme="Theorem 4: decoupling",
-        statement=(
-            "From ηT = k⁸ on with cluster labels, |w<sub>j,r</sub> − λ μ<sub>j</sub>/|μ<sub>j</sub>|²| = "
-            "o(d<sup>−1/2</sup>) with λ = Ω(log k), ln(ηT)/4 ≤ λ<sub>j,r,j</sub> ≤ 4 ln(T+1), and the "
-            "clean accuracy is nearly perfect, of the classes and of all k clusters."
-        ),
-        source="arXiv 2410.10322, Theorem 4, parts 1 and 2; lecture notes, Lemmas 8, 10 and 11; talk at "
-        "iTCS 2024, Theorem 5.5",
-        measured="√d times that distance, λ and clean accuracy (classes, and argmax over the clusters), "
-        "by gradient flow: for d = k¹⁰, n = k⁷ at ηT = k⁸, the first of the theorem's times; against d and "
-        "against n at the paper's time",
-        run=decoupling,
-        minutes=0.6,
-        statements=(
-            "notes-theorem-4",
-            "notes-lemma-8",
-            "notes-lemma-10",
-            "notes-lemma-11",
-            "itcs-theorem-5.5",
-        ),
-    ),
-)

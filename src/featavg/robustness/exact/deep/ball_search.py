@@ -123,10 +123,11 @@ class BallSearch:
                 return False
             rows, shifts = goal.functionals(None, None, np.zeros(len(ball.lo[-1])))
             relaxation: Relaxation
-            if self.net.hidden == 1:
-                relaxation = BallBound(ball, rows, shifts)
-            else:
-                relaxation = ChainBound(ball, rows, shifts)
+            relaxation = (
+                BallBound(ball, rows, shifts)
+                if self.net.hidden == 1
+                else ChainBound(ball, rows, shifts)
+            )
             heap += self._bounded(goal, relaxation, relaxation.start(), FIRST)
         heapq.heapify(heap)
         while heap and not self._flipped:
