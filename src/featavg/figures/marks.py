@@ -139,6 +139,12 @@ class Bar:
         if (self.lo is None) != (self.hi is None):
             raise InputError("lo, hi", "come one without the other", "give both or neither")
 
+    @classmethod
+    def over_seeds(cls, label: str, runs: Matrix, role: Role = "neutral") -> Bar:
+        """One row of `runs` per seed: the median, with error bars from the smallest to the largest."""
+        values = np.asarray(runs, dtype=np.float64)
+        return cls(label, np.median(values, axis=0), role, values.min(axis=0), values.max(axis=0))
+
 
 @dataclass(frozen=True)
 class Points:
