@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.nets.network import check_finite, unchecked
 
@@ -116,6 +117,7 @@ def binary_head(m: int) -> Float[ndarray, "1 M"]:
     return np.repeat([1.0 / m, -1.0 / m], m)[None, :]
 
 
+@public
 def binary(
     weights: Float[ndarray, "*s M N"], biases: Float[ndarray, "*s M"] | None = None
 ) -> TwoLayer:

@@ -14,6 +14,7 @@ import torch
 from numpy import ndarray
 from torch import nn
 
+from featavg.boundary.public import public
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
@@ -64,6 +65,7 @@ class DenseRecipe:
             raise InputError("decay", f"is {self.decay}", "give a number from 0 on, such as 1e-3")
 
 
+@public
 def train_dense(
     task: ImageTask,
     recipe: DenseRecipe | None = None,
