@@ -13,6 +13,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
@@ -52,9 +53,32 @@ def public(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
     return checked
 
 
+def check_fields(record: Any) -> None:
+    """Converts and validates the fields of a frozen dataclass; for its `__post_init__`.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Budget:
+    ...     rounds: int = 1
+    ...     def __post_init__(self):
+    ...         check_fields(self)
+    >>> Budget("three")
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: rounds is 'three': give a whole number.
+    """
+    wanted = hints(type(record))
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value is not field.default:
+            fitted = converted(field.name, wanted[field.name], value)
+            if fitted is not value:
+                object.__setattr__(record, field.name, fitted)
+
+
 @functools.cache
-def hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function, resolved once."""
+def hints(function: Any) -> dict[str, Any]:
+    """The annotations of a function or class, resolved once."""
     return get_type_hints(function, include_extras=True)
 
 

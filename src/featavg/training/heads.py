@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.kinds import Seed
-from featavg.boundary.public import public
+from featavg.boundary.public import check_fields, public
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
@@ -54,6 +54,7 @@ class HeadRecipe:
     start: str = "awake"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         one_of("start", self.start, STARTS)
         for name in ("m", "h", "scale", "rate", "steps"):
             if not getattr(self, name) > 0:

@@ -14,7 +14,7 @@ import torch
 from numpy import ndarray
 from torch import nn
 
-from featavg.boundary.public import public
+from featavg.boundary.public import check_fields, public
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
@@ -54,6 +54,7 @@ class DenseRecipe:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.hidden or min(self.hidden) < 1:
             raise InputError("hidden", f"is {self.hidden}", "give at least one layer of neurons")
         for name in ("epochs", "batch", "rate"):
