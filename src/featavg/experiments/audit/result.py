@@ -188,6 +188,8 @@ class Audit(Result):
 
     def _radius_text(self) -> str:
         text = f"{_number(self.radii.median)} {self.radii.unit}, attack of {self.radii.gradients} gradients"
+        if self.radii.refuted:
+            text += f"; not certified: flips of {self.radii.refuted} images lie below the exact twin's bounds"
         certified = self.radii.certified_median
         return text if certified is None else f"{text}; certified {certified:.4g}"
 
