@@ -300,7 +300,7 @@ def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> 
     whole = torch.from_numpy(np.ascontiguousarray(x)).to(wrapped.mean)
     rounding = ROUNDING * torch.finfo(whole.dtype).eps
     with unchanged(module), torch.no_grad():
-        for part in whole.split(500):
+        for part in torch.split(whole, 500):
             returned = module((part - wrapped.mean) / wrapped.std)
             expected = _numpy(unwrapped(returned, len(part)))
             flat = _numpy(part).reshape(len(part), -1)
