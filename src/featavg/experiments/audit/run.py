@@ -18,6 +18,7 @@ from featavg.experiments.audit.classifier import Classifier, classifier
 from featavg.experiments.audit.discovery import Discovery, discover
 from featavg.experiments.audit.gain import FeatureGain, measured_gain, predicted_gain
 from featavg.experiments.audit.gradients import (
+    AUTO,
     FEATURES,
     INPUT,
     LayerGradient,
@@ -295,7 +296,7 @@ def _examined(
         "predicted": predicted,
         "measured": measured,
         "radii": distances,
-        "judgement": judge(read_at, discovery, accuracy, chance, layers),
+        "judgement": judge(read_at, discovery, accuracy, chance, layers if layer == AUTO else ()),
         "readout": decision.readout.name,
     }
 
