@@ -237,6 +237,21 @@ def test_each_class_weighs_the_same():
         fa.shared_gradient(rows, fine, groups, 5, 20, weigh="sizes")
 
 
+@pytest.mark.usefixtures("without_gains")
+def test_what_all_outputs_share_changes_nothing_and_classes_weigh_the_same():
+    """The audit of outputs with one common summand, classes of 6, 3 and 1."""
+    features, groups, x, coarse, fine = outputs_of((6, 3, 1))
+    plain = module(features, np.eye(3)[groups].T)
+    shifted = nn.Sequential(*plain, nn.Linear(3, 3, bias=False))
+    shifted[-1].weight.data = torch.eye(3) + torch.tensor([[5.0, 0.0, 0.0]] * 3)
+    one, other = (audit(m, x, coarse, fine, bounds=None, **QUICK) for m in (plain, shifted))
+    assert other.shared_gradient == pytest.approx(one.shared_gradient, abs=1e-3)
+    by_class = [each.value for each in one.layer.shared.by_class]
+    assert len(by_class) == 2
+    assert abs(by_class[0] - by_class[1]) > 0.01
+    assert one.shared_gradient == pytest.approx(np.mean(by_class))
+
+
 def layer(name, value, null=1.0):
     each = tuple(ClassGradient(c, value, value - 0.05, value + 0.05, null) for c in (0, 1))
     low, high = value - 0.05, value + 0.05
