@@ -24,6 +24,7 @@ NAME = "audit.html"
 SYMBOLS = {
     AuditVerdict.AVERAGES: "averaged",
     AuditVerdict.DECOUPLED: "decoupled",
+    AuditVerdict.MIXED: "neutral",
     AuditVerdict.CANNOT_TELL: "neutral",
 }
 

@@ -17,6 +17,7 @@ from featavg.audit.classifier import Classifier, classifier
 from featavg.audit.discovery import Discovery, discover
 from featavg.audit.gain import FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
+    AUTO,
     FEATURES,
     INPUT,
     LayerGradient,
@@ -165,8 +166,9 @@ def _audited(
     """One network: the sub-classes that were discovered, the data with them, and what was measured."""
     with unchanged(subject.module):
         decision = _decision(subject, data, readout)
-        seen = passes(subject, decision, data.x, data.coarse, progress=part(progress, 0.0, 0.15))
-        check_layer(layer, seen.gradients)
+        looked = part(progress, 0.0, 0.15)
+        seen = passes(subject, decision, data.x, data.coarse, progress=looked, effective=True)
+        check_layer(layer, seen.gradients, seen.constant)
         discovery = None
         if data.fine is None:
             discovery = _discovered(seen, data, clusters, seed, embedding)
@@ -206,9 +208,9 @@ def shared_gradients(
     assert data.groups is not None
     subject = classifier(model, data.x, bounds, mean, std)
     decision = _decision(subject, data, readout)
-    seen = passes(subject, decision, data.x, data.coarse)
+    seen = passes(subject, decision, data.x, data.coarse, effective=True)
     right = np.flatnonzero(decision.margins(seen.outputs, data.coarse) > 0)
-    return by_layer(seen.gradients, right, data.fine, data.groups, seed)
+    return by_layer(seen.gradients, right, data.fine, data.groups, seed, "classes")
 
 
 def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
@@ -257,7 +259,7 @@ def _examined(
     margins = decision.margins(seen.outputs, data.coarse)
     right = np.flatnonzero(margins > 0)
     _check_decided(right, len(fine), fine, groups)
-    layers = by_layer(seen.gradients, right, fine, groups, seed)
+    layers = by_layer(seen.gradients, right, fine, groups, seed, "classes")
     read_at = reported(layers, layer)
     decided = decision.scores(seen.outputs).argmax(axis=1)
     collapse: SubclassCollapse | None = None
@@ -294,7 +296,7 @@ def _examined(
         "predicted": predicted,
         "measured": measured,
         "radii": distances,
-        "judgement": judge(read_at, discovery, accuracy, chance),
+        "judgement": judge(read_at, discovery, accuracy, chance, layers if layer == AUTO else ()),
         "readout": decision.readout.name,
     }
 
