@@ -393,7 +393,7 @@ def test_training_again_gives_the_architecture_other_labels(digits):
     assert all(torch.equal(value, coarse.state_dict()[name]) for name, value in before.items())
     with pytest.raises(InputError, match=r"no nn\.Linear"):
         retrain(nn.Flatten(), task)
-    smooth = retrain(coarse, task, "coarse", recipe, objective=fa.GradientPenalty(3.0))
+    smooth = retrain(coarse, task, "coarse", recipe, objective=fa.objectives.GradientPenalty(3.0))
     plain = retrain(coarse, task, "coarse", recipe)
     slopes = []
     for net in (smooth, plain):

@@ -31,6 +31,8 @@ from featavg.audit.labels import AuditData, audit_data, balanced
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.verdict import judge, remedies
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
 from featavg.measures.collapse import SubclassCollapse, subclass_collapse
@@ -43,6 +45,7 @@ from featavg.training.checkpoint import fingerprint
 _log = logging.getLogger(__name__)
 
 
+@public
 def audit(
     model: Any,
     x: ndarray,
@@ -52,16 +55,16 @@ def audit(
     mean: float | Sequence[float] | ndarray = 0.0,
     std: float | Sequence[float] | ndarray = 1.0,
     readout: str = "probability",
-    clusters: int | None = None,
+    clusters: Count | None = None,
     layer: str = "auto",
-    images: int = 1000,
-    radii: int = 200,
-    gradients: int = 60,
+    images: Count = 1000,
+    radii: Count = 200,
+    gradients: Count = 60,
     twin: Any = None,
     names: Sequence[str] | None = None,
     name: str | None = None,
     folder: str | Path | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
     embedding: ndarray | None = None,
 ) -> Audit:
