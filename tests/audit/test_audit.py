@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 import featavg as fa  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
 from featavg.audit.discovery import discover  # noqa: E402
-from featavg.audit.gain import measured_gain, predicted_gain  # noqa: E402
+from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, reported  # noqa: E402
 from featavg.audit.labels import balanced  # noqa: E402
 from featavg.audit.module_from_name import load_model  # noqa: E402
@@ -76,7 +76,7 @@ def bad_inputs(digits):
         "outputs": (network(7), x, coarse, fine, "has 7 outputs: the labels have 2 classes and 10"),
         "one logit": (network(1), x, fine, None, "has one logit: there are 10 classes"),
         "bounds": (network(), 3 * x, coarse, fine, "outside"),
-        "nan": (network(), np.full_like(x, np.nan), coarse, fine, "outside"),
+        "nan": (network(), np.full_like(x, np.nan), coarse, fine, "not finite"),
         "no sample": (network(), x, 2 * coarse, fine, "has no image of class 1"),
         "one class": (network(), x, 0 * coarse, fine, "one class only"),
         "few": (network(), x, (few % 2), few, "has 5 images of sub-class 10: give at least 20"),
@@ -221,7 +221,7 @@ def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
         f"{figure.name}.png" for figure in result.figures()
     }
     # Not a word about finer labels without a twin that has them.
-    alone = audit(trained, x, coarse, fine, **QUICK)
+    alone = audit(network(2), x, coarse, fine, **QUICK)
     assert alone.comparison() == ""
     assert any("was not measured" in line for line in alone.remedies)
     alone_page = fa.write_audit(alone, tmp_path / "alone").read_text()
@@ -358,6 +358,11 @@ def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
     )
     assert predicted.value == pytest.approx(measured.value, rel=0.15)
     assert predicted.value > 1.2
+    # Repetitions differ by less than predictions are wrong by.
+    assert predicted.low <= predicted.value / ERROR
+    assert predicted.high >= predicted.value * ERROR
+    assert measured.high < measured.value * ERROR
+    assert f"enlarge the radius by {predicted.value - 1:.0%}" in predicted.words
     refused = predicted_gain(*blobs(apart=0.5))
     assert refused.value is None
     assert "overlap" in refused.refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ class Rehead:
         """Plain values, without the weights."""
         return {
             "groups": self.groups.tolist(),
-            "gain": self.gain.to_json(),
+            "gain": asdict(self.gain),
             "lost": self.lost,
             "neurons": self.head.neurons,
         }
@@ -89,8 +89,8 @@ class Rehead:
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} sub-classes lost" if self.lost else ""
         return (
-            f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: the boundary in "
-            f"feature space moves by a factor {self.gain}{lost}."
+            f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: "
+            f"{self.gain.words}{lost}."
         )
 
 
@@ -127,7 +127,7 @@ def rehead(
     >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
     >>> net = torch.nn.Sequential(*layers)
     >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
-    A head of 30 neurons for 10 sub-classes: the boundary in feature space moves by a factor ...
+    A head of 30 neurons for 10 sub-classes: ...
     """
     data = audit_data(x, coarse, fine, bounds)
     assert data.fine is not None

@@ -22,6 +22,7 @@ from featavg.audit.figures import (
 )
 from featavg.audit.gain import FeatureGain
 from featavg.audit.gradients import LayerGradient
+from featavg.audit.probe import SubclassProbe
 from featavg.audit.radii import DecisionRadii
 from featavg.audit.verdict import RULE, AuditVerdict, Judgement
 from featavg.figures.figure import Figure
@@ -29,6 +30,7 @@ from featavg.figures.result import Result
 from featavg.measures.accuracy import Accuracy
 from featavg.measures.collapse import SubclassCollapse
 from featavg.notebook import table
+from featavg.storage.files import strict_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,6 +46,7 @@ class Audit(Result):
         layers: the shared gradient at each layer, from the input to the head.
         layer: the one that is reported; None if it means something nowhere.
         collapse: of the features before the last layer; None if there is no such layer.
+        probes: whether the sub-classes of each class can be told apart at all.
         predicted, measured: the gain of finer labels in feature space; None without features.
         radii: of the decision as it is.
         discovery: how sub-classes were found, if they were not given.
@@ -65,6 +68,7 @@ class Audit(Result):
     layers: tuple[LayerGradient, ...]
     layer: LayerGradient | None
     collapse: SubclassCollapse | None
+    probes: Mapping[int, SubclassProbe]
     predicted: FeatureGain | None
     measured: FeatureGain | None
     radii: DecisionRadii
@@ -133,8 +137,9 @@ class Audit(Result):
             "layer": None if self.layer is None else self.layer.layer,
             "layers": [layer.to_json() for layer in self.layers],
             "collapse": plain(self.collapse),
-            "predicted_gain": plain(self.predicted),
-            "measured_gain": plain(self.measured),
+            "probes": strict_json(self.probes),
+            "predicted_gain": strict_json(self.predicted),
+            "measured_gain": strict_json(self.measured),
             "radii": self.radii.to_json(),
             "discovery": plain(self.discovery),
             "remedies": list(self.remedies),
@@ -153,6 +158,7 @@ class Audit(Result):
             ("class by class", self._classes_text()),
             ("accuracy", str(self.accuracy)),
             ("worst sub-class", f"{name}: {accuracy}"),
+            ("sub-class probe", self._probes_text()),
         ]
         if self.collapse is not None:
             c = self.collapse
@@ -162,17 +168,14 @@ class Audit(Result):
                     f"{c.same_class_cosine:.2f} of sub-class means (other classes "
                     f"{c.other_class_cosine:.2f})",
                 ),
-                ("sub-class probe", f"{100 * c.probe:.0f}% right, {100 * c.chance:.0f}% by chance"),
                 (
                     "collapse",
                     f"NC1 {c.classes.nc1:.3g} (classes), {c.subclasses.nc1:.3g} (sub-classes); NC2 "
                     f"{c.classes.nc2:.2f}, {c.subclasses.nc2:.2f}",
                 ),
             ]
-        rows += (
-            [("predicted gain", f"{self.predicted}, in feature space")] if self.predicted else []
-        )
-        rows += [("measured gain", f"{self.measured}, in feature space")] if self.measured else []
+        rows += [("predicted gain", self.predicted.words)] if self.predicted else []
+        rows += [("measured gain", self.measured.words)] if self.measured else []
         rows.append(("median radius", self._radius_text()))
         rows.append(("worst radius", f"{_number(radius)} ({worst})"))
         if self.discovery is not None:
@@ -196,6 +199,9 @@ class Audit(Result):
             + (f", {verdicts[each.label].value}" if each.label in verdicts else "")
             for each in self.layer.shared.by_class
         )
+
+    def _probes_text(self) -> str:
+        return "; ".join(f"class {c}: {p} (in the {p.where})" for c, p in self.probes.items())
 
     def _radius_text(self) -> str:
         text = f"{_number(self.radii.median)} {self.radii.unit}, attack of {self.radii.gradients} gradients"

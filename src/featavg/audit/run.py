@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
 from featavg.audit.classifier import Classifier, classifier
 from featavg.audit.discovery import Discovery, discover
-from featavg.audit.gain import FeatureGain, measured_gain, predicted_gain
+from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
     AUTO,
     FEATURES,
@@ -28,6 +30,7 @@ from featavg.audit.gradients import (
     reported,
 )
 from featavg.audit.labels import AuditData, audit_data, balanced
+from featavg.audit.probe import subclass_probes
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.verdict import judge, remedies
@@ -67,6 +70,7 @@ def audit(
     seed: Seed = 0,
     progress: Progress | None = None,
     embedding: ndarray | None = None,
+    groups: Int[ndarray, " c"] | None = None,
 ) -> Audit:
     """Does this classifier average its features, what does that cost, and what would help?
 
@@ -92,6 +96,8 @@ def audit(
         folder: where finished parts are kept, so that a killed audit goes on.
         embedding: one row per image, in which sub-classes are discovered instead of the features of
             the model; those of another network often tell them apart better.
+        groups: the class of each output, of a network with more outputs than classes; known from
+            `fine` if its outputs are those sub-classes.
         name: of the model, for titles.
         seed: of samples, permutations and attacks.
         progress: called with the share done and a note.
@@ -113,11 +119,11 @@ def audit(
             raise InputError(known, "is for discovery, and fine labels are given", "leave one out")
     data = audit_data(x, coarse, fine, bounds).sample(images, seed)
     subject = classifier(model, data.x, bounds, mean, std, name)
-    other = None if twin is None else _twin(twin, data, bounds, mean, std, readout)
+    other = None if twin is None else _twin(twin, data, bounds, mean, std, readout, groups)
     _log.info("audits %s on %d images of shape %s", subject.name, len(data.x), data.x.shape[1:])
     kept = None if folder is None else Path(folder)
     rows = data.rows_of(embedding, len(x))
-    asked = (readout, layer, radii, gradients, seed, kept)
+    asked = (readout, groups, layer, radii, gradients, seed, kept)
     share = 1.0 if other is None else 0.6
     discovery, data, result = _audited(
         subject, data, *asked, part(progress, 0.0, share), clusters, rows
@@ -140,12 +146,13 @@ def _twin(
     mean: Any,
     std: Any,
     readout: str,
+    groups: ndarray | None,
 ) -> Classifier:
     """Taken in before the long work begins, so that a twin of another task is told at once."""
     try:
         other = classifier(twin, data.x, bounds, mean, std, "twin")
         if data.fine is not None:
-            _decision(other, data, readout)
+            _decision(other, data, readout, groups)
     except InputError as error:
         if error.argument not in ("model", "module"):
             raise
@@ -157,6 +164,7 @@ def _audited(
     subject: Classifier,
     data: AuditData,
     readout: str,
+    groups: ndarray | None,
     layer: str,
     radii: int,
     gradients: int,
@@ -168,7 +176,7 @@ def _audited(
 ) -> tuple[Discovery | None, AuditData, dict[str, Any]]:
     """One network: the sub-classes that were discovered, the data with them, and what was measured."""
     with unchanged(subject.module):
-        decision = _decision(subject, data, readout)
+        decision = _decision(subject, data, readout, groups)
         looked = part(progress, 0.0, 0.15)
         seen = passes(subject, decision, data.x, data.coarse, progress=looked, effective=True)
         check_layer(layer, seen.gradients, seen.constant)
@@ -216,8 +224,10 @@ def shared_gradients(
     return by_layer(seen.gradients, right, data.fine, data.groups, seed, "classes")
 
 
-def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
-    """Outputs are classes, sub-classes or one logit; anything else is refused."""
+def _decision(
+    subject: Classifier, data: AuditData, readout: str, groups: ndarray | None = None
+) -> Decision:
+    """Outputs are classes, sub-classes, what `groups` says, or one logit; anything else is refused."""
     classes = data.classes
     if subject.outputs == 1:
         if classes != 2:
@@ -225,11 +235,17 @@ def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
         return Decision.of(readout=readout)
     if subject.outputs == classes:
         return Decision.of(groups=np.arange(classes), readout=readout)
+    if groups is not None:
+        if len(groups) != subject.outputs or set(groups.tolist()) != set(range(classes)):
+            problem = f"are {groups.tolist()} for {subject.outputs} outputs and {classes} classes"
+            raise InputError("groups", problem, "give the class of each output, 0 to C-1")
+        return Decision.of(groups=groups, readout=readout)
     if data.groups is not None and subject.outputs == len(data.groups):
         return Decision.of(groups=data.groups, readout=readout)
     known = f"{classes} classes"
     known += f" and {len(data.groups)} sub-classes" if data.groups is not None else ""
-    raise InputError("model", f"has {subject.outputs} outputs", f"the labels have {known}")
+    remedy = f"the labels have {known}; give `groups`, the class of each output"
+    raise InputError("model", f"has {subject.outputs} outputs", remedy)
 
 
 def _discovered(
@@ -276,6 +292,10 @@ def _examined(
         measured = _kept_gain(
             "measured", seen.features, data, seed, folder, part(progress, 0.2, 0.3)
         )
+    spaces = {INPUT: data.x.reshape(len(fine), -1).astype(float)}
+    if seen.features is not None:
+        spaces[FEATURES] = seen.features
+    probes = subclass_probes(spaces, fine, groups, seed)
     rows = balanced(fine, count, seed) if count < len(fine) else np.arange(len(fine))
     distances = decision_radii(
         subject,
@@ -299,7 +319,10 @@ def _examined(
         "predicted": predicted,
         "measured": measured,
         "radii": distances,
-        "judgement": judge(read_at, discovery, accuracy, chance, layers if layer == AUTO else ()),
+        "probes": probes,
+        "judgement": judge(
+            read_at, discovery, accuracy, chance, layers if layer == AUTO else (), probes
+        ),
         "readout": decision.readout.name,
     }
 
@@ -327,11 +350,11 @@ def _kept_gain(
     assert fine is not None
     assert groups is not None
     compute = predicted_gain if name == "predicted" else measured_gain
-    key = fingerprint([features, fine, groups], name, seed)
+    key = fingerprint([features, fine, groups], name, seed, ERROR)
     path = None if folder is None else folder / f"{name}-gain-{key}.json"
 
     def gain() -> dict[str, Any]:
-        return compute(features, fine, groups, seed, progress=progress).to_json()
+        return asdict(compute(features, fine, groups, seed, progress=progress))
 
     return FeatureGain(**kept_values(path, key, gain))
 
@@ -374,7 +397,12 @@ def _finished(
     }
     other = None if twin is None else twin.radii
     advice = remedies(
-        result["judgement"], result["collapse"], result["measured"], result["radii"], other
+        result["judgement"],
+        result["collapse"],
+        result["measured"],
+        result["radii"],
+        other,
+        finer=subject.outputs > data.classes,
     )
     return Audit(
         about=about,

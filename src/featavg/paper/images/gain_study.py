@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.audit.gain import (
+    ERROR,
     NODES,
     POINTS,
     READOUT,
@@ -105,8 +106,8 @@ class GainStudy(Result):
             "rows": [
                 {
                     "source": row.source,
-                    "predicted": row.predicted.to_json(),
-                    "measured": row.measured.to_json(),
+                    "predicted": asdict(row.predicted),
+                    "measured": asdict(row.measured),
                 }
                 for row in self.rows
             ],
@@ -138,7 +139,7 @@ def compare_gains(
         step = part(progress, i / len(features), (i + 1) / len(features))
         step(0.0, each.source)
         x, fine = _some(each, seed)
-        key = fingerprint([x, fine, each.groups], seed, READOUT, POINTS, NODES, RECIPE)
+        key = fingerprint([x, fine, each.groups], seed, READOUT, POINTS, NODES, RECIPE, ERROR)
         path = None if folder is None else folder / f"gain-{key}.json"
 
         def compared(
@@ -149,7 +150,7 @@ def compare_gains(
         ) -> dict[str, Any]:
             predicted = predicted_gain(x, fine, groups, seed, progress=part(step, 0.0, 0.5))
             measured = measured_gain(x, fine, groups, seed, progress=part(step, 0.5, 1.0))
-            return {"predicted": predicted.to_json(), "measured": measured.to_json()}
+            return {"predicted": asdict(predicted), "measured": asdict(measured)}
 
         kept = kept_values(path, key, compared)
         predicted, measured = (FeatureGain(**kept[name]) for name in ("predicted", "measured"))
