@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -57,17 +56,10 @@ class Discovery:
     given: bool
     examples: dict[int, list[int]]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "method": self.method,
-            "where": self.where,
-            "table": [asdict(row) for row in self.rows],
-            "clusters_per_class": self.clusters_per_class,
-            "given": self.given,
-            "labels": self.labels.tolist(),
-            "examples": {str(j): rows for j, rows in self.examples.items()},
-        }
+
+def can_discover(coarse: Int[ndarray, " n"]) -> bool:
+    """Whether each class has images for two clusters."""
+    return int(np.bincount(coarse).min()) >= 2 * LEAST_PER_SUBCLASS
 
 
 def discover(

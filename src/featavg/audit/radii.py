@@ -17,6 +17,7 @@ from featavg.robustness.attacks.strongest import minimal_radii
 from featavg.robustness.curve import Curve, curve_of
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.decision import Decision
+from featavg.robustness.models.model import Model
 from featavg.robustness.radii import radii as exact_radii
 from featavg.storage.cache import kept_values
 from featavg.training.checkpoint import fingerprint
@@ -103,14 +104,15 @@ def decision_radii(
         gradients: per image.
         folder: where finished blocks are kept, so that a killed audit goes on.
     """
-    model = classifier.model(decision.groups, decision.readout.name).shaped(x)
+    model = classifier.model(decision, x)
+    weights = fingerprint(classifier.arrays())
     y = 2 * coarse - 1 if decision.signed else coarse
     attack = []
     for start in range(0, len(x), BLOCK):
         if progress is not None:
             progress(start / len(x), "radii of the decision")
         rows = slice(start, start + BLOCK)
-        attack.append(_block(classifier, model, decision, x[rows], y[rows], gradients, folder))
+        attack.append(_block(weights, model, x[rows], y[rows], gradients, folder))
     certified = _certified(classifier, decision, x, coarse)
     attacked = np.concatenate(attack)
     refuted = 0 if certified is None else int(np.sum(certified > (1 + SLACK) * attacked))
@@ -121,18 +123,18 @@ def decision_radii(
 
 
 def _block(
-    classifier: Classifier,
-    model: Any,
-    decision: Decision,
+    weights: str,
+    model: Model,
     x: ndarray,
     y: ndarray,
     gradients: int,
     folder: Path | None,
 ) -> Float[ndarray, " n"]:
     flat = model.rows(x)
-    # Outputs of the very images stand for the weights: other weights, other outputs.
-    words = (decision.readout.name, str(decision.groups), gradients, model.unit("l2"))
-    key = fingerprint([flat, y, model.outputs(flat).round(4)], *words)
+    # Weights may stay while code changes, and outputs of these images while weights change: both, exactly.
+    decision = model.decision
+    words = (weights, decision.readout.name, str(decision.groups), gradients, model.unit("l2"))
+    key = fingerprint([flat, y, model.outputs(flat)], *words)
     path = None if folder is None else folder / f"radii-{key}.json"
 
     def attacked() -> dict[str, list[float | None]]:
@@ -147,7 +149,7 @@ def _certified(
 ) -> Float[ndarray, " n"] | None:
     """Exact radii without the box are lower bounds with it: a box only forbids perturbations."""
     net = classifier.exact
-    if net is None or decision.classes != 2 or classifier.logits.kind != "logits":
+    if net is None or decision.classes != 2 or classifier.kind != "logits":
         return None
     positive = None if decision.groups is None else decision.groups == 1
     if net.outputs == 1:

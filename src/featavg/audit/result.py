@@ -74,7 +74,7 @@ class Audit(Result):
     radii: DecisionRadii
     discovery: Discovery | None
     judgement: Judgement
-    remedies: tuple[str, ...]
+    remedies: tuple[str, ...] = ()
     twin: Audit | None = None
     seconds: float = 0.0
     images: Int[ndarray, " n"] | None = None
@@ -114,7 +114,7 @@ class Audit(Result):
         heat = () if self.layer is None else (gradient_figure(self.layer, self.groups, self.names),)
         return (
             *heat,
-            layers_figure(self.layers),
+            *((layers_figure(self.layers),) if self.layers else ()),
             radii_figure(self.radii, twin),
             subclass_radii_figure(self.names, self.radii, twin),
             accuracy_figure(self.names, self.by_subclass, self.accuracy),
@@ -127,7 +127,7 @@ class Audit(Result):
             return None if part is None else part.to_json()
 
         return {
-            "about": dict(self.about),
+            "about": strict_json(self.about),
             "verdict": self.judgement.to_json(),
             "groups": self.groups.tolist(),
             "names": list(self.names),
@@ -141,7 +141,7 @@ class Audit(Result):
             "predicted_gain": strict_json(self.predicted),
             "measured_gain": strict_json(self.measured),
             "radii": self.radii.to_json(),
-            "discovery": plain(self.discovery),
+            "discovery": strict_json(self.discovery),
             "remedies": list(self.remedies),
             "twin": plain(self.twin),
             "seconds": round(self.seconds, 1),

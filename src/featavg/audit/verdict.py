@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from featavg.audit.discovery import Discovery
     from featavg.audit.gain import FeatureGain
     from featavg.audit.probe import SubclassProbe
-    from featavg.audit.radii import DecisionRadii
+    from featavg.audit.result import Audit
     from featavg.measures.accuracy import Accuracy
     from featavg.measures.collapse import SubclassCollapse
     from featavg.measures.shared_gradient import ClassGradient, SharedGradient
@@ -87,6 +87,7 @@ def judge(
     chance: float,
     layers: Sequence[LayerGradient] = (),
     probes: Mapping[int, SubclassProbe] | None = None,
+    too_few: str = "",
 ) -> Judgement:
     """The rule, in a sentence.
 
@@ -97,6 +98,7 @@ def judge(
         layers: those that may not say the opposite.
         probes: how well the sub-classes of each class can be told apart; without them it is taken for
             granted that they can.
+        too_few: why there are too few images to compare sub-classes; empty where there are enough.
     """
     limits = _limits(probes or {})
     if accuracy.low <= chance:
@@ -105,6 +107,8 @@ def judge(
             f"The network decides hardly better than by always naming one class (accuracy {accuracy}, "
             f"against {chance:.2%}): check the order of the classes, `mean` and `std`.",
         )
+    if too_few:
+        return Judgement(AuditVerdict.CANNOT_TELL, too_few)
     if layer is None:
         return Judgement(
             AuditVerdict.CANNOT_TELL,
@@ -210,19 +214,13 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(
-    judgement: Judgement,
-    collapse: SubclassCollapse | None,
-    measured: FeatureGain | None,
-    radii: DecisionRadii,
-    twin: DecisionRadii | None,
-    finer: bool = False,
-) -> tuple[str, ...]:
+def remedies(audit: Audit, finer: bool = False) -> tuple[str, ...]:
     """What would help, with numbers of this network only; what was not measured is said so.
 
     Args:
         finer: whether the network has more outputs than classes.
     """
+    radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
     if finer:
         lines.append(
@@ -230,7 +228,7 @@ def remedies(
             "labels is for this network."
         )
     else:
-        lines.append(_rehead(collapse, measured))
+        lines.append(_rehead(audit.collapse, audit.measured))
     if twin is not None and radii.median > 0 and twin.median < float("inf"):
         ratio = twin.median / radii.median
         lines.append(
@@ -242,7 +240,7 @@ def remedies(
             "Retraining with finer labels (`fa.retrain`) was not measured for this network: give the "
             "result as `twin`. Elsewhere it moved the boundary both ways."
         )
-    if judgement.verdict is not AuditVerdict.DECOUPLED:
+    if audit.verdict is not AuditVerdict.DECOUPLED:
         lines.append(
             "Controlling the gradient was not measured for this network: train it with "
             "`fa.retrain(..., objective=fa.GradientPenalty(0.3))` or `fa.Adversarial(radius)`, and give the "

@@ -163,7 +163,7 @@ def linear_probe(
     ridge: float = 1e-2,
 ) -> tuple[float, float]:
     """Held-out accuracy of ridge regression for the sub-class inside its class, and chance."""
-    rows, right = probe_answers(features, fine, groups, seed, ridge)
+    _, right = probe_answers(features, fine, groups, seed, ridge)
     counts = np.bincount(fine, minlength=len(groups))
     largest = [counts[groups == c].max() for c in np.unique(groups)]
     return float(np.mean(right)), float(np.sum(largest) / len(fine))

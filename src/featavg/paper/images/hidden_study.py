@@ -174,13 +174,13 @@ def hidden_subclasses(
 
 
 def _one_seed(task: ImageTask, seed: int) -> list[HiddenRow]:
-    from featavg.audit.classifier import classifier
     from featavg.audit.remedies import frozen_features
+    from featavg.audit.torch_classifier import torch_classifier
     from featavg.training.torch.objectives import GroupRobust
 
     coarse = task.targets(task.train, "coarse")
     plain = _trained(task, "coarse", seed)
-    features = frozen_features(classifier(plain, task.train.unit[:4]), task.train.unit)
+    features = frozen_features(torch_classifier(plain, task.train.unit[:4]), task.train.unit)
     clusters = clustered(features, coarse, CLUSTERS, seed)[0]
     number = max(silhouettes(features, coarse, NUMBERS, seed).items(), key=lambda item: item[1])[0]
     groups = clustered(features, coarse, OVER * number, seed)[0]

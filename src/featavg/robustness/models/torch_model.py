@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, torch_needed
 from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import (
@@ -146,6 +146,7 @@ def torch_model(
     >>> fa.torch_model(module, groups=[0, 0, 1]).unit("l2")
     'l2, pixels in [0,1]'
     """
+    torch_needed("featavg.torch_model")
     import torch
 
     from featavg.nets.torch.inference import check_readable
