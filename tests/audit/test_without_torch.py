@@ -97,7 +97,7 @@ def test_gradients_by_hand_are_those_of_autograd(name, widths, effective):
     pytest.importorskip("torch")
     from featavg.audit.torch_classifier import as_module
 
-    net = network(widths, ACTIVATIONS[name]() if name in ACTIVATIONS else name)
+    net = network(widths, ACTIVATIONS.get(name, name))
     x = np.random.default_rng(1).standard_normal((20, 6))
     slopes = np.random.default_rng(2).standard_normal((20, 3))
     mean, std = 0.3, np.linspace(1.0, 2.0, 6)

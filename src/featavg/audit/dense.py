@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from scipy.special import expit
 
 from featavg.audit.classifier import WIDEST_EXACT, Classifier
 from featavg.audit.gradients import FEATURES, INPUT, Batch, spread
@@ -22,55 +23,28 @@ from featavg.robustness.models.model import Covector, Model, space_of
 
 
 @dataclass(frozen=True)
-class Tanh(Activation):
-    """phi(z) = tanh z."""
+class Smooth(Activation):
+    """An activation of scikit-learn's by its function and derivative."""
 
-    name: ClassVar[str] = "tanh"
-
-    def value(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """The hyperbolic tangent."""
-        return np.tanh(z)
-
-    def slope(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """1 - tanh^2 z."""
-        return 1.0 - np.tanh(z) ** 2
-
-
-@dataclass(frozen=True)
-class Logistic(Activation):
-    """phi(z) = 1 / (1 + exp(-z))."""
-
-    name: ClassVar[str] = "logistic"
+    name: str  # type: ignore[misc]
+    function: Callable[[ndarray], ndarray]
+    derivative: Callable[[ndarray], ndarray]
 
     def value(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """The logistic function, without overflow."""
-        return 0.5 * (1.0 + np.tanh(0.5 * z))
+        """phi(z)."""
+        return self.function(z)
 
     def slope(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """phi (1 - phi)."""
-        return self.value(z) * (1.0 - self.value(z))
+        """phi'(z)."""
+        return self.derivative(z)
 
 
-@dataclass(frozen=True)
-class Identity(Activation):
-    """phi(z) = z."""
-
-    name: ClassVar[str] = "identity"
-
-    def value(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """z itself."""
-        return z
-
-    def slope(self, z: Float[ndarray, "..."]) -> Float[ndarray, "..."]:
-        """One."""
-        return np.ones_like(z)
-
-
-ACTIVATIONS: dict[str, Callable[[], Activation]] = {
-    "relu": ReLU,
-    "tanh": Tanh,
-    "logistic": Logistic,
-    "identity": Identity,
+IDENTITY = Smooth("identity", lambda z: z, np.ones_like)
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": ReLU(),
+    "identity": IDENTITY,
+    "tanh": Smooth("tanh", np.tanh, lambda z: 1.0 - np.tanh(z) ** 2),
+    "logistic": Smooth("logistic", expit, lambda z: expit(z) * expit(-z)),
 }
 
 
@@ -108,7 +82,7 @@ class DenseClassifier(Classifier):
         z = net.preactivations(flat)
         fed = [flat, *net.hidden(z)]
         gradients = pulled_back(net, z, covector(z[-1]), effective)
-        count = 0 if isinstance(net.phi, Identity) else net.depth - 1
+        count = 0 if net.phi is IDENTITY else net.depth - 1
         at = {INPUT: 0}
         at |= {f"activation {i + 1} of {count}": i + 1 for i in spread(count) if i + 1 < count}
         at |= {FEATURES: net.depth - 1}
@@ -139,7 +113,7 @@ def pulled_back(
     for number in range(net.depth - 2, -1, -1):
         layer = net.layers[number]
         slope = plain * net.phi.slope(z[number])
-        weighed = effective and not layer.skip and not isinstance(net.phi, Identity)
+        weighed = effective and not layer.skip and net.phi is not IDENTITY
         strength = np.abs(net.phi.value(z[number])) if weighed else 1.0
         around = plain if layer.skip else 0.0
         found.insert(0, (slope * strength) @ layer.weights + around)
@@ -201,7 +175,7 @@ def net_of(model: Any) -> Deep:
     if hasattr(model, "coefs_") and hasattr(model, "intercepts_"):
         weights = tuple(np.array(w, dtype=float).T for w in model.coefs_)
         biases = tuple(np.array(b, dtype=float) for b in model.intercepts_)
-        return Deep(weights, biases, ACTIVATIONS[model.activation]())
+        return Deep(weights, biases, ACTIVATIONS[model.activation])
     if hasattr(model, "coef_") and hasattr(model, "intercept_"):
         weight = np.atleast_2d(np.asarray(model.coef_, dtype=float))
         return Deep((weight,), (np.atleast_1d(np.asarray(model.intercept_, dtype=float)),))

@@ -148,7 +148,7 @@ class Audit(Result):
         }
 
     def rows(self) -> list[tuple[str, str]]:
-        """The findings as names and a few words each."""
+        """The findings as names and a few words each: what a number means, and which way is good."""
         name, accuracy = self.worst_subclass
         worst, radius = self.worst_radius
         rows = [
@@ -156,39 +156,50 @@ class Audit(Result):
             ("why", self.judgement.reason),
             ("shared gradient", self._shared_text()),
             ("class by class", self._classes_text()),
-            ("accuracy", str(self.accuracy)),
+            ("accuracy", f"{self.accuracy}: images whose class is decided rightly"),
             ("worst sub-class", f"{name}: {accuracy}"),
-            ("sub-class probe", self._probes_text()),
         ]
+        rows += [("sub-class probe", self._probes_text())] if self.probes else []
+        rows += [("predicted gain", self.predicted.words)] if self.predicted else []
+        rows += [("measured gain", self.measured.words)] if self.measured else []
+        rows.append(("median radius", self._radius_text()))
+        rows.append(("worst radius", f"{_number(radius)} ({worst}), the smallest median"))
+        if self.discovery is not None:
+            how = "given" if self.discovery.given else "the most stable"
+            text = f"k-means, {self.discovery.clusters_per_class} per class ({how})"
+            rows.append(("sub-classes", f"discovered in {self.discovery.where}: {text}"))
+        return rows
+
+    def details(self) -> list[tuple[str, str]]:
+        """What only those need who check the findings."""
+        rows = []
+        if self.layer is not None:
+            null = f"{self.layer.shared.null:.2f}; near 1 the shared gradient means something"
+            rows.append(("permutation null", null))
         if self.collapse is not None:
             c = self.collapse
             rows += [
                 (
                     "same-class cosine",
-                    f"{c.same_class_cosine:.2f} of sub-class means (other classes "
-                    f"{c.other_class_cosine:.2f})",
+                    f"{c.same_class_cosine:.2f} between sub-class means of a class, at 1 they lie in one "
+                    f"place (other classes {c.other_class_cosine:.2f})",
                 ),
                 (
                     "collapse",
                     f"NC1 {c.classes.nc1:.3g} (classes), {c.subclasses.nc1:.3g} (sub-classes); NC2 "
-                    f"{c.classes.nc2:.2f}, {c.subclasses.nc2:.2f}",
+                    f"{c.classes.nc2:.2f}, {c.subclasses.nc2:.2f}; 0 is full collapse",
                 ),
             ]
-        rows += [("predicted gain", self.predicted.words)] if self.predicted else []
-        rows += [("measured gain", self.measured.words)] if self.measured else []
-        rows.append(("median radius", self._radius_text()))
-        rows.append(("worst radius", f"{_number(radius)} ({worst})"))
-        if self.discovery is not None:
-            how = "given" if self.discovery.given else "the most stable"
-            text = f"{self.discovery.method}, {self.discovery.clusters_per_class} per class ({how})"
-            rows.append(("sub-classes", f"discovered in {self.discovery.where}: {text}"))
         return rows
 
     def _shared_text(self) -> str:
         if self.layer is None:
             return "not defined at any layer"
         a = self.layer.shared
-        return f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.layer.layer}, null {a.null:.2f}"
+        return (
+            f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.layer.layer}; 1 is one direction for a "
+            f"class, 0 one for each sub-class, which is harder to attack"
+        )
 
     def _classes_text(self) -> str:
         if self.layer is None:
@@ -201,10 +212,12 @@ class Audit(Result):
         )
 
     def _probes_text(self) -> str:
-        return "; ".join(f"class {c}: {p} (in the {p.where})" for c, p in self.probes.items())
+        each = "; ".join(f"class {c}: {p} ({p.where})" for c, p in self.probes.items())
+        return f"{each}. Near chance the sub-classes may not exist"
 
     def _radius_text(self) -> str:
-        text = f"{_number(self.radii.median)} {self.radii.unit}, attack of {self.radii.gradients} gradients"
+        text = f"{_number(self.radii.median)} {self.radii.unit}: half of the images flip within "
+        text += f"it, so larger is better (attack of {self.radii.gradients} gradients)"
         if self.radii.refuted:
             text += f"; not certified: flips of {self.radii.refuted} images lie below the exact twin's bounds"
         certified = self.radii.certified_median
@@ -229,7 +242,7 @@ class Audit(Result):
         if self.twin is not None:
             rows["twin"] = self.comparison()
         title = f"Audit of {self.about['model']} on {self.about['images']} images"
-        told = "".join(f"<li>{_with_code(line)}</li>" for line in self.remedies)
+        told = "".join(f"<li>{with_code(line)}</li>" for line in self.remedies)
         return (
             f"{table(title, rows)}{self.figure()._repr_html_()}<ul>{told}</ul><p>{escape(RULE)}</p>"
         )
@@ -237,14 +250,15 @@ class Audit(Result):
     def summary(self) -> str:
         """The findings as text."""
         lines = [f"Audit of {self.about['model']} on {self.about['images']} images"]
-        lines += [f"  {name:18} {text}" for name, text in self.rows()]
+        lines += [f"  {name:18} {text}" for name, text in (*self.rows(), *self.details())]
         if self.twin is not None:
             lines.append(f"  {'twin':18} {self.comparison()}")
         lines += [f"  - {line}" for line in self.remedies]
         return "\n".join([*lines, f"  {RULE}"])
 
 
-def _with_code(line: str) -> str:
+def with_code(line: str) -> str:
+    """Plain text, safe for a page, with `names` set as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
 
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from featavg.audit.classifier import WIDEST_EXACT, Classifier
-from featavg.audit.dense import Identity, Logistic, Tanh, exact_twin
+from featavg.audit.dense import exact_twin
 from featavg.audit.effective import effective_gradient
 from featavg.audit.gradients import FEATURES, INPUT, Batch, spread
 from featavg.errors import InputError
@@ -134,11 +134,7 @@ def as_module(net: Deep) -> nn.Sequential:
     """A network of NumPy arrays as a torch module, in float64."""
     if net.residual:
         raise InputError("model", "is residual", "give a plain network, or a torch.nn.Module")
-    kinds: dict[type, type[nn.Module]] = {
-        Tanh: nn.Tanh,
-        Logistic: nn.Sigmoid,
-        Identity: nn.Identity,
-    }
+    kinds = {"tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity, "relu": nn.ReLU}
     slope = net.phi.negative_slope
     parts: list[nn.Module] = [nn.Flatten()]
     for weights, biases, _ in net.layers:
@@ -148,7 +144,7 @@ def as_module(net: Deep) -> nn.Sequential:
         with torch.no_grad():
             layer.weight.copy_(torch.from_numpy(weights.copy()))
             layer.bias.copy_(torch.from_numpy(biases.copy()))
-        made = nn.LeakyReLU(slope) if slope else kinds.get(type(net.phi), nn.ReLU)()
+        made = nn.LeakyReLU(slope) if slope else kinds[net.phi.name]()
         parts += [layer, made]
     return nn.Sequential(*parts[:-1])
 

@@ -44,8 +44,7 @@ RULE = (
 class AuditVerdict(Enum):
     """What the audit says about the decision of a network.
 
-    >>> import featavg as fa
-    >>> [verdict.value for verdict in fa.AuditVerdict]
+    >>> [verdict.value for verdict in AuditVerdict]
     ['averages', 'decoupled', 'mixed', 'cannot tell']
     """
 
@@ -190,7 +189,7 @@ def _reason(
     shared = layer.shared
     numbers = (
         f"A = {shared.value:.2f} [{shared.low:.2f}, {shared.high:.2f}], where 1 is one direction for "
-        f"the whole class (at the layer '{layer.layer}', permutation null {shared.null:.2f})"
+        f"the whole class and 0 one for each sub-class (at the layer '{layer.layer}')"
     )
     if verdict is AuditVerdict.AVERAGES:
         reason = f"The sub-classes of a class share most of their sensitivity: {numbers}."
@@ -243,8 +242,8 @@ def remedies(audit: Audit, finer: bool = False) -> tuple[str, ...]:
     if audit.verdict is not AuditVerdict.DECOUPLED:
         lines.append(
             "Controlling the gradient was not measured for this network: train it with "
-            "`fa.retrain(..., objective=fa.GradientPenalty(0.3))` or `fa.Adversarial(radius)`, and give the "
-            "result as `twin`."
+            "`fa.retrain(..., objective=fa.objectives.GradientPenalty(0.3))` or "
+            "`fa.objectives.Adversarial(radius)`, and give the result as `twin`."
         )
     return tuple(lines)
 

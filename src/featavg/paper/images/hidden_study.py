@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.audit.discovery import clustered, silhouettes
+from featavg.audit.discovery import clustered
 from featavg.data.images import Images, ImageTask
 from featavg.data.streams import stream
 from featavg.errors import InputError
@@ -182,7 +182,7 @@ def _one_seed(task: ImageTask, seed: int) -> list[HiddenRow]:
     plain = _trained(task, "coarse", seed)
     features = frozen_features(torch_classifier(plain, task.train.unit[:4]), task.train.unit)
     clusters = clustered(features, coarse, CLUSTERS, seed)[0]
-    number = max(silhouettes(features, coarse, NUMBERS, seed).items(), key=lambda item: item[1])[0]
+    number = max(_silhouettes(features, coarse, NUMBERS, seed).items(), key=lambda item: item[1])[0]
     groups = clustered(features, coarse, OVER * number, seed)[0]
     discovered, george = (_relabelled(task, labels) for labels in (clusters, groups))
     robust = GroupRobust(tuple(george.groups.tolist()))
@@ -273,3 +273,17 @@ def _examined(
         rare_radius=float(medians[RARE]),
         rand=rand,
     )
+
+
+def _silhouettes(
+    x: ndarray, coarse: ndarray, numbers: tuple[int, ...], seed: int, most: int = 1000
+) -> dict[int, float]:
+    """The mean silhouette inside the classes for each number of clusters, on `most` rows of each."""
+    from sklearn.metrics import silhouette_score
+
+    means = {}
+    for number in numbers:
+        labels, _ = clustered(x, coarse, number, seed)
+        inside = [np.flatnonzero(coarse == c)[:most] for c in range(int(coarse.max()) + 1)]
+        means[number] = float(np.mean([silhouette_score(x[m], labels[m]) for m in inside]))
+    return means
