@@ -359,7 +359,7 @@ def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
     assert predicted.low <= predicted.value / ERROR
     assert predicted.high >= predicted.value * ERROR
     assert measured.high < measured.value * ERROR
-    assert f"enlarge the radius by {predicted.value - 1:.0%}" in predicted.words
+    assert f"enlarge the radius by {predicted.value - 1:.0%}" in predicted.words()
     refused = predicted_gain(*blobs(apart=0.5))
     assert refused.value is None
     assert "overlap" in refused.refused

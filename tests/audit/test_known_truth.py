@@ -280,7 +280,7 @@ def test_layers_that_disagree_decide_nothing():
     found = judge(first, None, *right, [first, second, noise])
     assert found.verdict is AuditVerdict.CANNOT_TELL
     assert found.reason.startswith("Layers disagree: it averages at 'second' (A = 0.90).")
-    assert found.to_json()["other_layers"] == ["second"]
+    assert found.other_layers == ("second",)
     assert judge(first, None, *right, [first, noise]).verdict is AuditVerdict.DECOUPLED
     assert judge(first, None, *right).verdict is AuditVerdict.DECOUPLED
 

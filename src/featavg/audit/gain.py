@@ -54,14 +54,15 @@ class FeatureGain:
     coarse_accuracy: float | None = None
     fine_accuracy: float | None = None
 
-    @property
-    def words(self) -> str:
-        """What the number means."""
-        if self.value is None:
+    def words(self, finer: bool = False) -> str:
+        """What the number means for a network that has finer labels, or for one that has not."""
+        if self.value is None or self.low is None or self.high is None:
             return f"not known: {self.refused}"
+        who = "its finer labels" if finer else "finer labels would"
+        help_or_not = "above 1 they help" + (", so it is open" if self.low < 1 < self.high else "")
         return (
-            f"finer labels would {changed(self.value)} in feature space (gain {self.value:.2f}, between "
-            f"{self.low:.2f} and {self.high:.2f}; above 1 they help)"
+            f"{who} {changed(self.value)} in feature space (gain {self.value:.2f}, between "
+            f"{self.low:.2f} and {self.high:.2f}; {help_or_not})"
         )
 
     def __str__(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,6 +19,7 @@ from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Model
 from featavg.robustness.radii import radii as exact_radii
 from featavg.storage.cache import kept_values
+from featavg.storage.files import strict_json
 from featavg.training.checkpoint import fingerprint
 
 BLOCK = 50
@@ -72,20 +72,13 @@ class DecisionRadii:
         """Robust accuracy against the radius."""
         return curve_of(self.attack, self.unit, label="attack")
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; -1 stands for a radius that was not found."""
-        return {
-            "unit": self.unit,
-            "gradients_per_image": self.gradients,
-            "median": _plain(self.median),
-            "certified_median": _plain(self.certified_median),
-            "refuted": self.refuted,
-            "by_subclass": {str(j): _plain(r) for j, r in self.by_subclass().items()},
-            "attack": [_plain(r) for r in self.attack.tolist()],
-            "certified": None if self.certified is None else self.certified.tolist(),
-            "coarse": self.coarse.tolist(),
-            "fine": None if self.fine is None else self.fine.tolist(),
+    def to_json(self) -> object:
+        """Plain values; "inf" stands for a radius that was not found."""
+        names = ("median", "certified_median")
+        summary = {name: getattr(self, name) for name in names} | {
+            "by_subclass": self.by_subclass()
         }
+        return strict_json(vars(self) | summary)
 
 
 def decision_radii(

@@ -93,7 +93,7 @@ class Rehead:
         lost = f", {len(self.lost)} sub-classes lost" if self.lost else ""
         return (
             f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: "
-            f"{self.gain.words}{lost}."
+            f"{self.gain.words()}{lost}."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
 
@@ -39,6 +39,7 @@ class Audit(Result):
 
     Attributes:
         about: what was audited: model, images, bounds, read-out, versions.
+        finer: whether the network has more outputs than classes.
         groups: the class of each sub-class.
         names: of the sub-classes.
         accuracy: of the decision, over all images.
@@ -60,6 +61,7 @@ class Audit(Result):
     """
 
     about: Mapping[str, Any]
+    finer: bool
     groups: Int[ndarray, " k"]
     names: tuple[str, ...]
     accuracy: Accuracy
@@ -122,29 +124,14 @@ class Audit(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-
-        def plain(part: Any) -> Any:
-            return None if part is None else part.to_json()
-
-        return {
-            "about": strict_json(self.about),
-            "verdict": self.judgement.to_json(),
-            "groups": self.groups.tolist(),
-            "names": list(self.names),
-            "accuracy": vars(self.accuracy),
-            "by_class": [vars(each) for each in self.by_class],
-            "by_subclass": [vars(each) for each in self.by_subclass],
+        names = {"judgement": "verdict", "predicted": "predicted_gain", "measured": "measured_gain"}
+        own = {"layer", "layers", "radii", "twin"}
+        rest = [item.name for item in fields(self) if item.name not in own]
+        return {names.get(name, name): strict_json(getattr(self, name)) for name in rest} | {
             "layer": None if self.layer is None else self.layer.layer,
             "layers": [layer.to_json() for layer in self.layers],
-            "collapse": plain(self.collapse),
-            "probes": strict_json(self.probes),
-            "predicted_gain": strict_json(self.predicted),
-            "measured_gain": strict_json(self.measured),
             "radii": self.radii.to_json(),
-            "discovery": strict_json(self.discovery),
-            "remedies": list(self.remedies),
-            "twin": plain(self.twin),
-            "seconds": round(self.seconds, 1),
+            "twin": None if self.twin is None else self.twin.to_json(),
         }
 
     def rows(self) -> list[tuple[str, str]]:
@@ -160,8 +147,8 @@ class Audit(Result):
             ("worst sub-class", f"{name}: {accuracy}"),
         ]
         rows += [("sub-class probe", self._probes_text())] if self.probes else []
-        rows += [("predicted gain", self.predicted.words)] if self.predicted else []
-        rows += [("measured gain", self.measured.words)] if self.measured else []
+        rows += [("predicted gain", self.predicted.words(self.finer))] if self.predicted else []
+        rows += [("measured gain", self.measured.words(self.finer))] if self.measured else []
         rows.append(("median radius", self._radius_text()))
         rows.append(("worst radius", f"{_number(radius)} ({worst}), the smallest median"))
         if self.discovery is not None:
@@ -185,9 +172,9 @@ class Audit(Result):
                     f"place (other classes {c.other_class_cosine:.2f})",
                 ),
                 (
-                    "collapse",
-                    f"NC1 {c.classes.nc1:.3g} (classes), {c.subclasses.nc1:.3g} (sub-classes); NC2 "
-                    f"{c.classes.nc2:.2f}, {c.subclasses.nc2:.2f}; 0 is full collapse",
+                    "collapse (NC1)",
+                    f"{c.classes.nc1:.3g} of classes, {c.subclasses.nc1:.3g} of sub-classes; 0 is full "
+                    f"collapse",
                 ),
             ]
         return rows

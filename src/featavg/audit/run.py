@@ -133,9 +133,8 @@ def audit(
         if other is not None:
             beside, _ = replace(other, data=data).audited(part(progress, share, 1.0))
             result = replace(result, twin=beside, seconds=result.seconds + beside.seconds)
-    advice = remedies(result, finer=taken.outputs > data.classes)
     _log.info("audited %s in %.1f s", taken.name, result.seconds)
-    return replace(result, remedies=advice)
+    return replace(result, remedies=remedies(result))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,6 +237,7 @@ class Subject:
         return Audit(
             about=self._about(decision),
             groups=groups,
+            finer=self.network.outputs > data.classes,
             names=self._names(discovery),
             accuracy=accuracy,
             by_class=_each(margins > 0, data.coarse),

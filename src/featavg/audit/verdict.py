@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from featavg.audit.gain import changed
 from featavg.audit.gradients import VALID_NULL, LayerGradient
@@ -53,6 +53,9 @@ class AuditVerdict(Enum):
     MIXED = "mixed"
     CANNOT_TELL = "cannot tell"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -60,23 +63,14 @@ class Judgement:
 
     Attributes:
         by_class: the verdict on each class that has two sub-classes or more.
-        otherwise: layers whose verdict is the opposite one.
+        other_layers: layers whose verdict is the opposite one.
     """
 
     verdict: AuditVerdict
     reason: str
     by_class: Mapping[int, AuditVerdict] = field(default_factory=dict)
-    otherwise: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-            "by_class": {str(c): verdict.value for c, verdict in self.by_class.items()},
-            "other_layers": list(self.otherwise),
-            "rule": RULE,
-        }
+    other_layers: tuple[str, ...] = ()
+    rule: str = RULE
 
 
 def judge(
@@ -213,15 +207,11 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(audit: Audit, finer: bool = False) -> tuple[str, ...]:
-    """What would help, with numbers of this network only; what was not measured is said so.
-
-    Args:
-        finer: whether the network has more outputs than classes.
-    """
+def remedies(audit: Audit) -> tuple[str, ...]:
+    """What would help, with numbers of this network only; what was not measured is said so."""
     radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
-    if finer:
+    if audit.finer:
         lines.append(
             "Its outputs are finer than the classes already: neither a new head nor training with finer "
             "labels is for this network."
@@ -234,7 +224,7 @@ def remedies(audit: Audit, finer: bool = False) -> tuple[str, ...]:
             f"The twin's median radius is {twin.median:.4g} against {radii.median:.4g}, {ratio:.2f} times: "
             f"its training would {changed(ratio)}."
         )
-    elif twin is None and not finer:
+    elif twin is None and not audit.finer:
         lines.append(
             "Retraining with finer labels (`fa.retrain`) was not measured for this network: give the "
             "result as `twin`. Elsewhere it moved the boundary both ways."
@@ -259,6 +249,6 @@ def _rehead(collapse: SubclassCollapse | None, measured: FeatureGain | None) -> 
     if measured.value is None:
         return f"Re-heading (`fa.rehead`) was not measured: {measured.refused}."
     return (
-        f"Re-heading (`fa.rehead`): {measured.words}, as heads on these features showed. Pixels were not "
+        f"Re-heading (`fa.rehead`): {measured.words()}, as heads on these features showed. Pixels were not "
         f"measured: audit the result."
     )
