@@ -359,7 +359,9 @@ def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
     assert predicted.low <= predicted.value / ERROR
     assert predicted.high >= predicted.value * ERROR
     assert measured.high < measured.value * ERROR
-    assert f"enlarge the radius by {predicted.value - 1:.0%}" in predicted.words()
+    change = f"enlarge the radius by {predicted.value - 1:.0%}"
+    assert predicted.words().startswith(f"finer labels would {change}")
+    assert predicted.words(finer=True).startswith(f"its finer labels {change}")
     refused = predicted_gain(*blobs(apart=0.5))
     assert refused.value is None
     assert "overlap" in refused.refused
@@ -454,6 +456,9 @@ def test_the_command_writes_the_page(workplace, capsys):
     assert "audit.html" in shown
     assert json.loads((workplace / "o" / "audit.json").read_text())["accuracy"]["value"] > 0.8
     assert (workplace / "o" / "audit.html").exists()
+    # Ten outputs and no fine labels: the data say which class an output belongs to.
+    assert main([*words, *sizes, "--no-fine", "--clusters", "3"]) == 0
+    assert "discovered in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,9 @@ def test_another_network_with_tiny_outputs_gets_its_own_numbers(trained, digits,
     x, coarse, fine = digits
     one, other = copy.deepcopy(trained), copy.deepcopy(trained)
     with torch.no_grad():
-        one[-1].weight.mul_(1e-6)
-        one[-1].bias.mul_(1e-6)
-        other[-1].weight.mul_(1e-6)
-        other[-1].bias.copy_(one[-1].bias + torch.tensor([2e-6, 0.0]))
+        for net, scale in ((one, [1e-6, 1e-6]), (other, [1e-6, 1.5e-6])):
+            net[-1].weight.mul_(torch.tensor(scale)[:, None])
+            net[-1].bias.mul_(torch.tensor(scale))
     asked = QUICK | {"folder": tmp_path}
     first = fa.audit(one, x, coarse, fine, **asked)
     second = fa.audit(other, x, coarse, fine, **asked)
