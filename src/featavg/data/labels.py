@@ -135,7 +135,9 @@ class Labels:
             known = order < self._shares(task)[clusters]
         without = np.asarray(self.without, dtype=int)
         if without.size and not np.all((without >= 0) & (without < task.k)):
-            raise InputError("without", f"is {list(self.without)}", f"give clusters 0 to {task.k - 1}")
+            raise InputError(
+                "without", f"is {list(self.without)}", f"give clusters 0 to {task.k - 1}"
+            )
         return known & ~np.isin(clusters, without)
 
     def _shares(self, task: MultiCluster) -> Float[ndarray, " k"]:
@@ -176,6 +178,10 @@ class Labels:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, those that differ from the default."""
-        plain = {name: np.asarray(value).tolist() for name, value in vars(self).items() if value is not None}
+        plain = {
+            name: np.asarray(value).tolist()
+            for name, value in vars(self).items()
+            if value is not None
+        }
         default = {"share": 1.0, "wrong": 0.0, "without": []}
         return {name: value for name, value in plain.items() if default.get(name) != value}
