@@ -112,16 +112,13 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "paper/margins/linear_flow.py",
+        "paper/margins/linear.py",
         (
             "shift = -math.log(len(rows))",
             "shift = 0.0",
             "the loss is summed, so time runs n times faster",
             LINEAR("test_flow_in_log_time_is_the_driver_s_flow"),
         ),
-    ),
-    *mutants_of(
-        "paper/margins/linear_penalties.py",
         (
             "shift = depth - math.log(len(rows))",
             "shift = depth",
