@@ -7,10 +7,8 @@ import numpy as np
 from tests.claims.sabotage import Sabotage
 
 from featavg.nets.ideal import biased_robust, feature_decoupling
-from featavg.paper.margins import claim_rate as rate
-from featavg.paper.margins import claim_table as table
-from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, lipschitz
-from featavg.paper.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
+from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, lipschitz, rate, table
+from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 
 @cache
@@ -103,17 +101,17 @@ def loss_based_falls_by(decades):
     """The constant rate as measured by hand, the other one falling by so much in each pass."""
 
     def patch(monkeypatch):
-        from featavg.paper.margins import rate_comparison
-        from featavg.paper.margins.rate_comparison import RateComparison
-
         passes = np.arange(1, 101)
-        constant = tuple((-np.log10(passes) - 1.0).tolist())
-        grown = tuple((1e-5 * passes).tolist()), tuple((2e-5 * passes).tolist())
-        result = RateComparison(
-            "made up", constant, tuple((-decades * passes - 1.0).tolist()), 110, *grown
-        )
+        made_up = {
+            "data": "made up",
+            "constant": -np.log10(passes) - 1.0,
+            "loss_based": -decades * passes - 1.0,
+            "attempts": 110,
+            "constant_margins": 1e-5 * passes,
+            "loss_based_margins": 2e-5 * passes,
+        }
         monkeypatch.setattr(rate, "data_needed", lambda *_: None)
-        monkeypatch.setattr(rate_comparison, "compare_rates", lambda *_, **__: result)
+        monkeypatch.setattr(rate, "compare_rates", lambda *_, **__: made_up)
 
     return patch
 

@@ -66,7 +66,7 @@ def test_points_of_a_file(tmp_path: Path) -> None:
     for one in (linear.margin_linear_flow, linear.margin_linear_path):
         evidence = one.run(Context(), points=str(tmp_path / "good.npz"), until=1e6)
         assert evidence.checks[0].measured < 1e-5
-        assert evidence.numbers.sizes["seed"] == 1
+        assert evidence.numbers.sizes["data"] == 1
     np.savez(tmp_path / "twice.npz", x=np.array([[1.0, 0.0], [1.0, 0.0]]), y=np.array([1, -1]))
     np.savez(tmp_path / "mixed.npz", x=np.array([[1.0], [2.0]]), y=np.array([1, -1]))
     for name, words in (("twice", "both labels"), ("mixed", "separable"), ("none", "none.npz")):

@@ -245,9 +245,6 @@ MUTANTS = [
             "the shares of a smoothed problem",
             IMPLICIT("test_the_step_against_a_plain_minimiser"),
         ),
-    ),
-    *mutants_of(
-        "paper/margins/network/sample_gradients.py",
         (
             "total += first.convolution2 @ second.convolution2.t()",
             "pass",
@@ -262,7 +259,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "paper/margins/network/attempt.py",
+        "paper/margins/network/attempts.py",
         (
             "rate /= controller.shrink",
             "pass",

@@ -174,9 +174,9 @@ def margin_kkt_radius(run: Context, clusters: tuple[int, ...] = (4, 6, 10)) -> E
     and one direction z = η Σ y<sub>j</sub>μ<sub>j</sub> of length O(√(d/(c²k))) flips all but ε
     of the points, which it decides rightly as they are.
     """
-    checks, table = [], {}
+    checks, table = [], dict[str, dict[int, ndarray]]()
     for i, (name, plan) in enumerate(PLANS.items()):
-        table[name] = rows = {}
+        rows = table[name] = dict[int, ndarray]()
         for j, k in enumerate(clusters):
             run.progress((i + j / len(clusters)) / len(PLANS), f"{name}, k = {k}")
             # All k but the last have two seeds: the order in k is what they are for.

@@ -163,19 +163,21 @@ def _table(
     import xarray as xr
 
     clock = np.logspace(1, math.log10(until), 25)
-    sets = {points: Path(points)} if points else {seed: seed for seed in run.seeds}
+    if points:
+        sets = {points: read_labelled(Path(points))}
+    else:
+        sets = {f"seed {seed}": labelled_points(seed) for seed in run.seeds}
     rows = []
-    for i, (name, place) in enumerate(sets.items()):
-        run.progress(i / len(sets), f"data {name}")
-        x, y = read_labelled(place) if isinstance(place, Path) else labelled_points(place)
+    for i, (name, (x, y)) in enumerate(sets.items()):
+        run.progress(i / len(sets), name)
         svm, directions = checked_max_margin(x, y), follow(x, y, clock)
         angles = angle(directions, np.broadcast_to(svm.w, directions.shape))
         rows.append((angles, svm.margin, len(svm.support), abs(svm.gap)))
     angles, margins, support, gaps = (np.array(column) for column in zip(*rows, strict=True))
     return xr.Dataset(
-        {"angle": (("seed", "clock"), angles), "margin": ("seed", margins),
-         "support": ("seed", support), "gap": ("seed", gaps)},
-        {"seed": list(sets), "clock": clock},
+        {"angle": (("data", "clock"), angles), "margin": ("data", margins),
+         "support": ("data", support), "gap": ("data", gaps)},
+        {"data": list(sets), "clock": clock},
     )  # fmt: skip
 
 
