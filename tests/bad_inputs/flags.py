@@ -16,9 +16,6 @@ NEEDED: dict[str, list[str]] = {
     "images train": ["digits", "coarse", "--epochs=1"],
     "images heads": ["digits", "--seeds=1", "--points=2"],
     "images curve": ["digits"],
-    "margins train": ["digits", "--passes=1", "--workers=1"],
-    "margins resume": ["margins", "--passes=1", "--workers=1"],
-    "margins linear": ["points.npz"],
     "presets": [],
 }
 # Zero means something here: none, off, the default, or a number like any other.
@@ -50,7 +47,7 @@ def cases() -> Iterator[Case]:
                 yield _case(each, flag, value)
         yield command([*each.words, "--no-such-flag"], "--no-such-flag")
         yield command([*each.words, *NEEDED.get(each.name, []), *["much"] * 6], "much")
-    for line in ([], ["connections"], ["images"], ["margins"]):
+    for line in ([], ["connections"], ["images"]):
         yield command([*line, "no-such-command"], "no-such-command")
 
 

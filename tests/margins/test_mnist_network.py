@@ -18,6 +18,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.bad_inputs.files import DAMAGE  # noqa: E402
+
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.data.images import Images  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
@@ -352,6 +354,15 @@ def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
     write_run(tmp_path / "run", run, "data")
     with pytest.raises(InputError, match="another network"):
         read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("file", ["meta.json", "arrays.safetensors"])
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_checkpoint(tmp_path: Path, file: str, how: str) -> None:
+    fit(tmp_path, SETTINGS, digits(20), epochs=1)
+    DAMAGE[how](tmp_path / CHECKPOINT / file)
+    with pytest.raises(InputError):
+        fit(tmp_path, SETTINGS, digits(20), epochs=2)
 
 
 def test_attack_radii_are_in_pixels() -> None:
