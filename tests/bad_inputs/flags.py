@@ -27,7 +27,6 @@ ZERO_IS_GOOD = {
 ONE_IS_BAD = {"--cosine", "--beta", "--momentum", "--k", "--r"}
 # Minus one means something: a loss of 0.1, an angle, a cosine that is possible for two features.
 NEGATIVE_IS_GOOD = {"--until", "--angle", "--leak", "--cosine"}
-NOT_ZERO_THREADS = {"margins train"}  # torch's own choice would make the bits depend on the machine
 HUGE_IS_GOOD = {"--seed", "--passes"}
 # What the sentence may call a flag beside its own name.
 ALSO = {
@@ -125,9 +124,7 @@ BAD_WORDS = {
 def _bad_numbers(each: Command, flag: Flag) -> Iterator[str]:
     if flag.name not in NEGATIVE_IS_GOOD:
         yield "-1"
-    if flag.name not in ZERO_IS_GOOD or (
-        flag.name == "--threads" and each.name in NOT_ZERO_THREADS
-    ):
+    if flag.name not in ZERO_IS_GOOD:
         yield "0"
     if flag.name in ONE_IS_BAD:
         yield "1"
