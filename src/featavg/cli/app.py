@@ -36,7 +36,6 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.data",
     "featavg.paper.commands.images",
     "featavg.cli.audit",
-    "featavg.paper.commands.margins",
     "featavg.cli.doctor",
 )
 # Options of `featavg` itself that may stand anywhere on the line.

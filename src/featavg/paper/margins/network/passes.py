@@ -1,4 +1,4 @@
-"""Forward and backward passes of the margin network in closed form, on the samples that matter.
+"""Forward and backward passes of the margin network: in closed form, and as a module for attacks.
 
 Once the data is fitted, the loss of a batch sits in a few samples: a sample whose weight is 1e-9 of
 the mean adds nothing to a float32 sum. The backward pass therefore runs on the rows whose weights
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from numpy import ndarray
+
 if TYPE_CHECKING:
     import torch
 
@@ -18,6 +20,39 @@ ROUND_OFF = 1e-7
 _PIECE = 50
 
 Params = dict[str, "torch.Tensor"]
+
+
+def outputs(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """F(x) for images n x 1 x s x s; differentiable in both, for attacks and as the slow twin.
+
+    Pooling comes before ReLU: the two commute, and ReLU then has a quarter of the work.
+    """
+    from torch.nn import functional
+
+    h = functional.conv2d(x, params["conv1.weight"], params.get("conv1.bias"), padding=2)
+    h = functional.relu(functional.max_pool2d(h, 2))
+    h = functional.conv2d(h, params["conv2.weight"], params.get("conv2.bias"), padding=1)
+    h = functional.relu(functional.max_pool2d(h, 2))
+    h = h.permute(0, 2, 3, 1).flatten(1)  # channels last, the order in which `forward` keeps them
+    h = functional.relu(functional.linear(h, params["fc1.weight"], params.get("fc1.bias")))
+    return functional.linear(h, params["fc2.weight"], params.get("fc2.bias"))
+
+
+def module_of(params: Mapping[str, ndarray]) -> torch.nn.Module:
+    """The trained network as a module, for attacks and audits."""
+    import torch
+
+    class Trained(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, array in params.items():
+                self.register_buffer(name.replace(".", "_"), torch.tensor(array))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weights = {name: getattr(self, name.replace(".", "_")) for name in params}
+            return outputs(weights, x)
+
+    return Trained().eval()
 
 
 class PassActivations(NamedTuple):
