@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from featavg.paper.connections.bayes_radius import CLASSIFIER_ROLES, OptimalRadius, optimal_radius
-from featavg.paper.connections.power_relu_runs import power_relu_run
+from featavg.paper.connections.min_vidal import attacked, power_relu_run
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.progress import part
 
@@ -45,7 +45,7 @@ def limit_claim(settings: Context) -> Evidence:
         width=PRINTED_WIDTH,
         progress=part(settings.progress, 0.8, 1.0),
     )
-    prelu = cubic.radius / math.sqrt(0.5)
+    prelu = attacked(cubic) / math.sqrt(0.5)
     checks = (
         *_propositions(ours, "5 + 5 clusters"),
         Check(

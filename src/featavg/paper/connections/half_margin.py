@@ -17,8 +17,7 @@ from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.paper.connections.best_margin import BestMargin, best_margin, normalized_margin
-from featavg.paper.connections.power_relu import Shallow
-from featavg.paper.connections.power_relu_objective import ShallowObjective, train_shallow
+from featavg.paper.connections.power_relu import Shallow, ShallowObjective, train_shallow
 from featavg.progress import Progress, silent
 
 AXIS = np.array([[1.0, 0.0], [-1.0, 0.0]])
@@ -172,7 +171,7 @@ def _fit(
     """Gradient flow on the exponential loss from weights of size 1e-6."""
     objective = ShallowObjective(points.x, points.y, activation)
     start = stream(seed, "hinted").standard_normal((width, 2))
-    return train_shallow(objective, start, scale=1e-6, time=time)[0]
+    return train_shallow(objective, start, scale=1e-6, time=time).net
 
 
 def off_axis(net: Shallow) -> float:
