@@ -33,7 +33,7 @@ MODULES: tuple[str, ...] = (
     "connections.min_vidal",
     "connections.simplicity",
     "connections.mnist_cifar",
-    "connections.claim_margin",
+    "connections.hinted_margin",
     "connections.claim_features",
     "connections.claim_dimples",
     "connections.claim_expressivity",
