@@ -34,7 +34,7 @@ MODULES: tuple[str, ...] = (
     "connections.simplicity",
     "connections.mnist_cifar",
     "connections.hinted_margin",
-    "connections.claim_features",
+    "connections.robust_features",
     "connections.claim_dimples",
     "connections.claim_expressivity",
     "connections.claim_picture",
