@@ -6,12 +6,10 @@ on clusters on the sphere, in exactly compressed coordinates.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -36,6 +34,7 @@ from featavg.paper.connections.shallow_radii import (
 )
 from featavg.paper.connections.sphere_distance import SphereDistance, sphere_distance
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
+from featavg.paper.engine.table import measured_table
 from featavg.progress import Progress, part, remembered, silent
 
 if TYPE_CHECKING:
@@ -151,44 +150,6 @@ def _cosines(run: PowerRun) -> dict[str, float]:
     return {"average_cosine": average, "feature_cosine": cosine(run, run.features)}
 
 
-def _radii(run: PowerRun) -> dict[str, float]:
-    # The certificate is asked for at K = 10 alone, and its distances take longest.
-    proven = certified(run) if run.task.k == 10 else math.nan
-    return {"radius": attacked(run), "certified": proven, **_cosines(run)}
-
-
-def measured(
-    measure: Callable[[PowerRun], dict[str, float]],
-    seeds: Sequence[int],
-    every_seed: Callable[[dict[str, Any]], bool],
-    progress: Progress,
-    options: dict[str, Any],
-    **axes: Sequence[float],
-) -> xr.Dataset:
-    """Measures a run for every combination of `axes` (arguments of `power_relu_run`) and seed.
-
-    Where `every_seed` is false only the first seed is run; the others are NaN.
-    """
-    import xarray as xr
-
-    rows: list[dict[str, float]] = []
-    plans = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    for i, plan in enumerate(plans):
-        progress(i / len(plans), ", ".join(f"{name} = {value:g}" for name, value in plan.items()))
-        used = seeds if every_seed(plan) else seeds[:1]
-        if "k" in plan:  # with fewer neurons a cluster might find none that leans its way
-            options = options | {"width": max(80, 6 * plan["k"])}
-        rows += [measure(power_relu_run(**plan, seed=seed, **options)) for seed in used]
-        rows += [dict.fromkeys(rows[0], math.nan)] * (len(seeds) - len(used))
-    shape = *(len(values) for values in axes.values()), len(seeds)
-    variables = {
-        name: ((*axes, "seed"), np.reshape([row[name] for row in rows], shape)) for name in rows[0]
-    }
-    return xr.Dataset(
-        variables, {**{name: list(v) for name, v in axes.items()}, "seed": list(seeds)}
-    )
-
-
 @claim(
     "connections-min-vidal-limits", "The activation decides: averaged for p = 1, decoupled for p = 3",
     theme="Connections", source=SOURCE,
@@ -211,17 +172,19 @@ def limits(
     balanced start on K clusters on the sphere, the network tends to F (two averaged neurons) for
     p = 1 and to F<sup>(p)</sup> (one neuron a cluster) for p = 3.
     """
-    options = {"n": n, "width": width, "d": d, "scale": scale, "time": time}
-    sizes = options | {"k": k}
+
+    def trained(p: float, noise: float, seed: int) -> PowerRun:
+        return power_relu_run(p, noise, seed, k, n=n, width=width, d=d, scale=scale, time=time)
 
     # The checks are about small noise; one seed shows how the distance grows with it.
-    def every(plan: dict[str, Any]) -> bool:
-        return run.full or plan["noise"] == NOISES[0]
-
-    def measure(made: PowerRun) -> dict[str, float]:
-        return _to_limits(made) | _cosines(made)
-
-    table = measured(measure, run.seeds, every, run.progress, sizes, p=(1.0, 3.0), noise=NOISES)
+    table = measured_table(
+        lambda **plan: _to_limits(trained(**plan)) | _cosines(trained(**plan)),
+        run.seeds,
+        run.progress,
+        lambda plan: run.full or plan["noise"] == NOISES[0],
+        p=(1.0, 3.0),
+        noise=NOISES,
+    )
     checks: list[Check] = []
     ratios, proven = {}, {}
     for p, name in ((1.0, "averages"), (3.0, "features")):
@@ -240,7 +203,7 @@ def limits(
             Check(f"p = {p:g}: mean cosine of dominant neurons with {name}, worst seed",
                   float(cosines.min()), ">=", 0.95),
         ]  # fmt: skip
-    shown = [power_relu_run(p, NOISES[0], run.seeds[0], **sizes) for p in (1.0, 3.0)]
+    shown = [trained(p, NOISES[0], run.seeds[0]) for p in (1.0, 3.0)]
     return Evidence(
         *checks,
         headlines=(
@@ -332,17 +295,23 @@ def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Ev
     """The averaged limit has radius of order 1/√K, the decoupled one of order 1, and so have the
     networks trained with p = 1 and p = 3.
     """
-    options = {"noise": noise, "n": n, "d": d}
 
-    def every(plan: dict[str, Any]) -> bool:
-        return run.full or plan["k"] == 10
+    def by_count(p: float, k: int, seed: int) -> dict[str, float]:
+        # With fewer neurons a cluster might find none that leans its way at the start.
+        made = power_relu_run(p, noise, seed, k, n=n, width=max(80, 6 * k), d=d)
+        # The certificate is asked for at K = 10 alone, and its distances take longest.
+        proven = certified(made) if k == 10 else math.nan
+        return {"radius": attacked(made), "certified": proven}
 
-    def measure_cosines(made: PowerRun) -> dict[str, float]:
+    def by_power(p: float, seed: int) -> dict[str, float]:
+        made = power_relu_run(p, noise, seed, n=n, d=d)
         return {"radius": attacked(made), **_cosines(made)}
 
     first, second = part(run.progress, 0.0, 0.7), part(run.progress, 0.7, 1.0)
-    by_k = measured(_radii, run.seeds, every, first, options, p=(1.0, 3.0), k=COUNTS)
-    by_p = measured(measure_cosines, run.seeds[:1], lambda _: True, second, options, p=POWERS)
+    by_k = measured_table(
+        by_count, run.seeds, first, lambda plan: run.full or plan["k"] == 10, p=(1.0, 3.0), k=COUNTS
+    )
+    by_p = measured_table(by_power, run.seeds[:1], second, p=POWERS)
     middle = by_k["radius"].median("seed")
     slopes = {
         p: float(np.polyfit(np.log(COUNTS), np.log(middle.sel(p=p)), 1)[0]) for p in (1.0, 3.0)
@@ -416,15 +385,13 @@ def published(run: Context, n: int = 20_000, width: int = 100) -> Evidence:
     """With as many training points as in the publication, the networks with p = 1 and p = 3 are near
     their limits at both ends of the published range of noise.
     """
-    ends = (NOISES[0], NOISES[-1])
-    options = {"n": n, "width": width}
 
-    def measure(made: PowerRun) -> dict[str, float]:
+    def measure(p: float, noise: float, seed: int) -> dict[str, float]:
+        made = power_relu_run(p, noise, seed, n=n, width=width)
         return _to_limits(made) | {"radius": attacked(made)}
 
-    table = measured(
-        measure, run.seeds[:1], lambda _: True, run.progress, options, p=(1.0, 3.0), noise=ends
-    )
+    noises = (NOISES[0], NOISES[-1])
+    table = measured_table(measure, run.seeds[:1], run.progress, p=(1.0, 3.0), noise=noises)
     rows = table.isel(seed=0).stack(plan=("p", "noise"))
     plans = rows["plan"].values.tolist()
     ratios = (rows["wrong"] / rows["right"]).values

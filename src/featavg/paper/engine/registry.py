@@ -35,7 +35,7 @@ MODULES: tuple[str, ...] = (
     "connections.mnist_cifar",
     "connections.hinted_margin",
     "connections.robust_features",
-    "connections.claim_dimples",
+    "connections.dimpled_manifold",
     "connections.claim_expressivity",
     "connections.claim_picture",
     "connections.claim_implicit_bias",
