@@ -36,7 +36,7 @@ MODULES: tuple[str, ...] = (
     "connections.hinted_margin",
     "connections.robust_features",
     "connections.dimpled_manifold",
-    "connections.claim_expressivity",
+    "connections.expressivity",
     "connections.claim_picture",
     "connections.claim_implicit_bias",
     "connections.claim_optimal_radius",
