@@ -37,7 +37,7 @@ MODULES: tuple[str, ...] = (
     "connections.robust_features",
     "connections.dimpled_manifold",
     "connections.expressivity",
-    "connections.claim_picture",
+    "connections.picture",
     "connections.claim_implicit_bias",
     "connections.claim_optimal_radius",
     "connections.min_vidal_descent",
