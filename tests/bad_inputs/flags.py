@@ -50,7 +50,7 @@ def cases() -> Iterator[Case]:
                 yield _case(each, flag, value)
         yield command([*each.words, "--no-such-flag"], "--no-such-flag")
         yield command([*each.words, *NEEDED.get(each.name, []), *["much"] * 6], "much")
-    for line in ([], ["connections"], ["images"], ["margins"]):
+    for line in ([], ["images"], ["margins"]):
         yield command([*line, "no-such-command"], "no-such-command")
 
 

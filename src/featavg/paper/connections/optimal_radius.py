@@ -164,7 +164,7 @@ def optimal_radius(run: Context, k: int = 10, d: int = 3072, sigma: float = 1.0)
     ours = radii_on_shared_noise(task, run.seeds, part(run.progress, 0.0, 0.4))
     printed = radii_on_shared_noise(other, (seed,), part(run.progress, 0.4, 0.8))
     last = part(run.progress, 0.8, 1.0)
-    cubic = power_relu_run(3.0, PRINTED_NOISE, seed, **PRINTED, width=PRINTED_WIDTH, progress=last)  # type: ignore[misc]
+    cubic = power_relu_run(3.0, PRINTED_NOISE, seed, **PRINTED, width=PRINTED_WIDTH, progress=last)
     prelu = attacked(cubic) / math.sqrt(0.5)
     medians, theirs = (
         dict(zip(ROLES, table["radius"].median("point").values.tolist(), strict=True))
