@@ -219,8 +219,8 @@ def figure(task: MultiCluster, table: xr.Dataset) -> Figure:
     axes = Axis("radius / √(d/2)"), Axis("robust accuracy", range=(-0.03, 1.03))
     rules = (Rule(1.0, "x", "√(d/2)"), Rule(limit(task), label="the most beyond it"))
     caption = (
-        "Robust accuracy on points that share their noise, one per cluster. Beyond √(d/2) nobody "
-        "has more than the dashed share; the Bayes rule and fine labels come close to that border."
+        "Robust accuracy on points that share their noise, one per cluster. Beyond √(d/2) no "
+        "classifier has more than the dashed share; the Bayes rule and fine labels come close to that border."
     )
     panels = (Lines(*axes, series, rules=rules),)
     return Figure("optimal", "How robust can a classifier be?", caption, panels)
