@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -19,9 +19,6 @@ from featavg.paper.connections.subspace import OnSubspace, Split, split
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.table import measured_table
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 PAPER = 1e-5  # initial weights of the paper; the talks have 1/sqrt(d)
 M, H = 5, 3

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -15,9 +14,6 @@ from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.training.driver import SaveAt
 from featavg.training.train import train
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 POINTS, M = 500, 5
 
 
@@ -27,8 +23,6 @@ def along_training(run: Context, k: int, d: int, n: int) -> xr.Dataset:
     Linearity is the correlation of f on fresh points with the linear function <sum_i y_i x_i, x>, what
     gradient descent on a linear model does first.
     """
-    import xarray as xr
-
     task = MultiCluster(k=k, d=d)
     rows = []
     for i, seed in enumerate(run.seeds):

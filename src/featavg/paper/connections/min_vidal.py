@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -36,9 +36,6 @@ from featavg.paper.connections.sphere_distance import SphereDistance, sphere_dis
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.table import measured_table
 from featavg.progress import Progress, part, remembered, silent
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SOURCE = "Talk, 'GD learns average features'; Min and Vidal 2024, Conjecture 1 and section 5.1"
 NOISES = (0.01, 0.1, 0.3)

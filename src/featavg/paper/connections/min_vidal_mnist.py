@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from numpy import ndarray
 
 from featavg.data.images import ImageTask
@@ -27,8 +28,6 @@ from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
     import torch
-    import xarray as xr
-
 POWERS = (1.0, 4.0)
 # Robust accuracy in percent on MNIST, p = 1 and p = 4, as third-party notes give it.
 PUBLISHED: dict[tuple[str, float], tuple[float, float]] = {
@@ -76,8 +75,6 @@ def power_relu_images(
 
     Finished cells are kept in `folder`, so that a killed run can be resumed.
     """
-    import xarray as xr
-
     count = len(powers) * len(seeds)
     cells = []
     for i, (p, seed) in enumerate((p, seed) for p in powers for seed in seeds):

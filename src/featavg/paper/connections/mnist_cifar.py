@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray
 
@@ -28,9 +28,6 @@ from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import torch_needed
 from featavg.progress import Progress, part, silent
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 # As published for deep networks: as it is, digits shuffled, vehicles shuffled.
 PUBLISHED_AREAS = (1.000, 0.494, 1.000)
 AREAS = ("as it is", "digits shuffled", "vehicles shuffled")
@@ -50,8 +47,6 @@ def paired_pictures(
     progress: Progress = silent,
 ) -> xr.Dataset:
     """AUCs of a "convolutional" (ResNet-18 of width 8) or "dense" network with either half shuffled."""
-    import xarray as xr
-
     if steps < 1:
         raise InputError("steps", f"is {steps}", "give 1 or more")
     digits, vehicles = (load(name, data_dir) for name in ("mnist", "cifar10"))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray
 
@@ -26,9 +26,6 @@ from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.progress import Progress, part
 from featavg.robustness.radii import radii
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 COARSE, FINE, BAYES = "trained, coarse labels", "trained, fine labels", "Bayes rule"
 ROLES: dict[str, Role] = {
@@ -53,8 +50,6 @@ def radii_on_shared_noise(
 
     `bayes_fresh` are certified radii of the Bayes rule on fresh points.
     """
-    import xarray as xr
-
     rows: dict[str, list[ndarray]] = {name: [] for name in ROLES}
     fresh_radii = []
     for i, seed in enumerate(seeds):

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.stats import rankdata
@@ -28,9 +29,6 @@ from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.paper.connections.numpy_sgd import Minibatch, train_minibatch
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.progress import Progress, silent
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SOURCE = "Talks, 'Connection to simplicity bias'; Shah et al. 2020, sections 3 and 4"
 STATEMENTS = ("itcs-simplicity", "csml-simplicity")
@@ -175,8 +173,6 @@ def slab_reliance(
     momentum: float = 0.9,
 ) -> xr.Dataset:
     """Train a dense network on a slab task; its AUCs as it is, and with the simplest or all others shuffled."""
-    import xarray as xr
-
     recipe = Minibatch(tuple(widths), lr, momentum, 256, steps)
     rows = []
     for i, seed in enumerate(seeds):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from featavg.progress import Progress, silent
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 def measured_table(
@@ -30,8 +28,6 @@ def measured_table(
     >>> found["sum"].dims, found["sum"].values.tolist()
     (('k', 'seed'), [[2, 3], [4, 5]])
     """
-    import xarray as xr
-
     plans = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     rows: list[Mapping[str, float]] = []
     for i, plan in enumerate(plans):
