@@ -95,9 +95,9 @@ def dimpled_manifold(
         labels=list(LABELS),
         size=sizes,
     )
-    middle = table.median("seed")
-    small, large = (middle.sel(labels="coarse").isel(size=end) for end in (0, -1))
-    averaged, decoupled = float(small["exact"]), float(middle.sel(labels="fine")["exact"][0])
+    ends = table.isel(size=[0, -1]).median("seed", skipna=False)
+    small, large = (ends.sel(labels="coarse").isel(size=end) for end in (0, 1))
+    averaged, decoupled = float(small["exact"]), float(ends.sel(labels="fine")["exact"][0])
     shares = float(small["off_share"]), float(large["off_share"])
     on, off = float(large["on"]), float(large["off"])
     shown = [

@@ -186,8 +186,8 @@ def limits(
     ratios, proven = {}, {}
     for p, name in ((1.0, "averages"), (3.0, "features")):
         chosen = table.sel(p=p, noise=NOISES[0])
-        ratios[p] = float((chosen["wrong"] / chosen["right"]).min())
-        proven[p] = float((chosen["wrong"] / chosen["right_certified"]).min())
+        ratios[p] = (chosen["wrong"] / chosen["right"]).values.min()
+        proven[p] = (chosen["wrong"] / chosen["right_certified"]).values.min()
         largest = math.sqrt(round(0.6 * k)) if p == 1 else 1.0
         cosines = chosen["average_cosine" if p == 1 else "feature_cosine"]
         checks += [
@@ -196,9 +196,9 @@ def limits(
             Check(f"p = {p:g}: the same, certified", proven[p], ">=", 5.0, role="note",
                   note="lower bound of the wrong over upper bound of the right one"),
             Check(f"p = {p:g}: certified distance to the right limit over its largest value",
-                  float(chosen["right_certified"].max()) / largest, "<=", 0.1),
+                  chosen["right_certified"].values.max() / largest, "<=", 0.1),
             Check(f"p = {p:g}: mean cosine of dominant neurons with {name}, worst seed",
-                  float(cosines.min()), ">=", 0.95),
+                  cosines.values.min(), ">=", 0.95),
         ]  # fmt: skip
     shown = [trained(p, NOISES[0], run.seeds[0]) for p in (1.0, 3.0)]
     return Evidence(
@@ -313,24 +313,24 @@ def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Ev
     slopes = {
         p: float(np.polyfit(np.log(COUNTS), np.log(middle.sel(p=p)), 1)[0]) for p in (1.0, 3.0)
     }
-    one, three = (by_k["radius"].sel(p=p, k=10) for p in (1.0, 3.0))
-    low, proven = (by_k["certified"].sel(p=p, k=10) for p in (1.0, 3.0))
-    farthest = max((float(v) * math.sqrt(10) for v in one), key=lambda v: abs(v - 1))
+    one, three = (by_k["radius"].sel(p=p, k=10).values for p in (1.0, 3.0))
+    low, proven = (by_k["certified"].sel(p=p, k=10).values.min() for p in (1.0, 3.0))
+    farthest = max((v * math.sqrt(10) for v in one), key=lambda v: abs(v - 1))
     cosines = ", ".join(
         f"{float(row.mean()):.2f} at p = {float(row['p']):g}" for row in by_p["feature_cosine"]
     )
     return Evidence(
         Check("p = 1, K = 10: median radius times √K, farthest seed from 1", farthest, "within", (0.85, 1.15)),
-        Check("p = 3, K = 10: median radius, smallest seed", float(three.min()), ">=", 0.6,
+        Check("p = 3, K = 10: median radius, smallest seed", three.min(), ">=", 0.6,
               note="√2/2 for the decoupled limit"),
-        Check("p = 3, K = 10: certified median radius, smallest seed", float(proven.min()), ">=",
+        Check("p = 3, K = 10: certified median radius, smallest seed", proven, ">=",
               1 / math.sqrt(10), note="more than the averaged network can have"),
         Check("p = 1: slope of log radius in log K", slopes[1], "within", (-0.6, -0.4)),
         Check("p = 3: slope of log radius in log K", slopes[3], "within", (-0.1, 0.1)),
         finding=f"The median radius falls like K<sup>{slopes[1]:.2f}</sup> with p = 1 and like "
         f"K<sup>{slopes[3]:.2f}</sup> with p = 3; at K = 10 it is {np.median(one):.3f} "
-        f"(1/√K = {1 / math.sqrt(10):.3f}, certified at least {float(low.min()):.3f}) against "
-        f"{np.median(three):.3f} (certified at least {float(proven.min()):.3f}). The mean cosine with "
+        f"(1/√K = {1 / math.sqrt(10):.3f}, certified at least {low:.3f}) against "
+        f"{np.median(three):.3f} (certified at least {proven:.3f}). The mean cosine with "
         f"the nearest feature is {cosines}.",
         numbers={"slopes": slopes, "by_k": by_k, "by_p": by_p}, figure=_radius_figure(by_k, by_p),
     )  # fmt: skip

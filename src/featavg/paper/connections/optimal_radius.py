@@ -162,7 +162,7 @@ def optimal_radius(run: Context, k: int = 10, d: int = 3072, sigma: float = 1.0)
     cubic = power_relu_run(3.0, PRINTED_NOISE, seed, **PRINTED, width=PRINTED_WIDTH, progress=last)
     prelu = attacked(cubic) / math.sqrt(0.5)
     medians, theirs = (
-        dict(zip(ROLES, table["radius"].median("point").values.tolist(), strict=True))
+        dict(zip(ROLES, np.median(table["radius"], axis=1).tolist(), strict=True))
         for table in (ours, printed)
     )
     listed = ", ".join(f"{name} {value:.3f}" for name, value in medians.items())

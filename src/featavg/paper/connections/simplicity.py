@@ -214,13 +214,15 @@ def area_checks(
     return [
         Check(
             name,
-            float(row.mean()),
+            row.mean(),
             "within",
             (round(known - width, 3), round(known + width, 3)),
-            note=f"published: {known:.3f}; seeds {float(row.min()):.3f} to {float(row.max()):.3f}",
+            note=f"published: {known:.3f}; seeds {row.min():.3f} to {row.max():.3f}",
             **role,
         )
-        for name, known, width, row in zip(names, published, widths, table["auc"].T, strict=True)
+        for name, known, width, row in zip(
+            names, published, widths, table["auc"].values.T, strict=True
+        )
     ]
 
 
@@ -232,7 +234,7 @@ def area_panel(names: Sequence[str], *bars: Bar) -> Bars:
 
 def area_bars(table: xr.Dataset, published: Sequence[float]) -> tuple[Bar, Bar]:
     """Mean AUCs with the range over seeds, beside the published ones."""
-    low, mean, high = (getattr(table["auc"], how)("seed").values for how in ("min", "mean", "max"))
+    low, mean, high = (how(table["auc"].values, axis=0) for how in (np.min, np.mean, np.max))
     return Bar("measured", mean, "neutral", low, high), Bar("published", published, "published")
 
 
@@ -258,7 +260,7 @@ def lms5(
     """
     options: dict[str, Any] = {"d": d, "n": n, "widths": widths, "steps": steps, "lr": lr}
     table = slab_reliance("lms-5", run.seeds, run.progress, momentum=momentum, **options)
-    mean = table["auc"].mean("seed").values
+    mean = table["auc"].values.mean(axis=0)
     names = ("as it is", "linear block shuffled", "slabs shuffled")
     lost, published = (areas[0] - areas[1] for areas in (mean, PUBLISHED_AREAS))
     figure = Figure(
@@ -305,8 +307,8 @@ def slabs(run: Context, widths: tuple[int, ...] = (100, 100), momentum: float = 
     for i, (name, plan) in enumerate(plans.items()):
         run.progress(i / len(plans), name)
         tables[name] = slab_reliance(name, seeds, widths=widths, momentum=momentum, **plan)
-    mean = {name: table["auc"].mean("seed").values for name, table in tables.items()}
-    accuracy = {name: float(table["accuracy"].mean()) for name, table in tables.items()}
+    mean = {name: table["auc"].values.mean(axis=0) for name, table in tables.items()}
+    accuracy = {name: table["accuracy"].values.mean() for name, table in tables.items()}
     order = ("lms-7", "noisy-lms-7", "ms-5-7")
     bars = (
         Bar("as it is", [mean[n][0] for n in order], "neutral"),
