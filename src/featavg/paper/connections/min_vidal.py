@@ -399,7 +399,7 @@ def published(run: Context, n: int = 20_000, width: int = 100) -> Evidence:
     groups = tuple(f"p = {p:g}, α = {noise:g}" for p, noise in plans)
     figure = Figure(
         "published-size",
-        "Distances with 20,000 training points",
+        f"Distances with {n:,} training points",
         "Distance on the sphere to the averaged and to the decoupled limit, at both ends of the "
         "published range of noise.",
         (Bars(groups, bars, Axis("distance on the sphere", log=True)),),
@@ -413,7 +413,7 @@ def published(run: Context, n: int = 20_000, width: int = 100) -> Evidence:
             Check(f"p = {p:g}, noise {noise:g}: wrong over right limit", ratio, ">=", 5.0)
             for (p, noise), ratio in zip(plans, ratios, strict=True)
         ),
-        finding=f"With 20,000 points the wrong limit is {found}.",
+        finding=f"With {n:,} points the wrong limit is {found}.",
         numbers=table,
         figure=figure,
     )

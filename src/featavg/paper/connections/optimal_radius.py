@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
-from featavg.figures.marks import Role
+from featavg.figures.marks import Role, Style
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.connections.min_vidal import attacked, power_relu_run
@@ -127,7 +127,8 @@ def _bayes_excess(task: MultiCluster, radius: Float[ndarray, " n"]) -> float:
     return worst
 
 
-def _propositions(task: MultiCluster, table: xr.Dataset, clusters: str) -> tuple[Check, Check]:
+def _propositions(task: MultiCluster, table: xr.Dataset) -> tuple[Check, Check]:
+    clusters = f"{task.positive_count} + {task.k - task.positive_count} clusters"
     best = (table["radius"] > 1.0).mean("point").max()
     excess = _bayes_excess(task, table["bayes_fresh"].values)
     return (
@@ -166,8 +167,8 @@ def optimal_radius(run: Context, k: int = 10, d: int = 3072, sigma: float = 1.0)
         for table in (ours, printed)
     )
     listed = ", ".join(f"{name} {value:.3f}" for name, value in medians.items())
-    first, second = _propositions(task, ours, "5 + 5 clusters")
-    third, fourth = _propositions(other, printed, "12 + 8 clusters")
+    first, second = _propositions(task, ours)
+    third, fourth = _propositions(other, printed)
     return Evidence(
         first, second,
         Check("trained, fine labels: median radius over √(d/2)", medians[FINE], ">=", 0.9,
@@ -201,21 +202,15 @@ def figure(task: MultiCluster, table: xr.Dataset) -> Figure:
     """Robust accuracy of every classifier, and the limit."""
     grid = np.linspace(0.0, 1.2, 25)
     shares = [_shares(table, radius) for radius in grid]
-    series = tuple(
-        Series(
-            name,
-            grid,
-            [at[name] for at in shares],
-            role,
-            "dashed" if "trained" in name else "solid",
-        )
-        for name, role in ROLES.items()
-    )
+    series = []
+    for name, role in ROLES.items():
+        style: Style = "dashed" if "trained" in name else "solid"
+        series.append(Series(name, grid, [at[name] for at in shares], role, style))
     axes = Axis("radius / √(d/2)"), Axis("robust accuracy", range=(-0.03, 1.03))
     rules = (Rule(1.0, "x", "√(d/2)"), Rule(limit(task), label="the most beyond it"))
     caption = (
         "Robust accuracy on points that share their noise, one per cluster. Beyond √(d/2) no "
         "classifier has more than the dashed share; the Bayes rule and fine labels come close to that border."
     )
-    panels = (Lines(*axes, series, rules=rules),)
+    panels = (Lines(*axes, tuple(series), rules=rules),)
     return Figure("optimal", "How robust can a classifier be?", caption, panels)

@@ -266,9 +266,9 @@ def lms5(
     figure = Figure(
         "lms5",
         "LMS-5: all eggs in the linear basket",
-        "Area under the ROC curve of a fully connected network on one linear and 49 five-slab "
+        f"Area under the ROC curve of a fully connected network on one linear and {d - 1} five-slab "
         "coordinates, each of which gives the label away. Shuffling the linear coordinate destroys "
-        "it; shuffling all 49 others changes nothing.",
+        f"it; shuffling all {d - 1} others changes nothing.",
         (area_panel(names, *area_bars(table, PUBLISHED_AREAS)),),
     )
     return Evidence(
@@ -276,10 +276,10 @@ def lms5(
               (round(published - 0.02, 3), round(published + 0.02, 3)), note=f"published: {published:.3f}"),
         *area_checks(table, [f"LMS-5, {name}: mean AUC" for name in names], PUBLISHED_AREAS),
         headlines=(
-            Headline(f"{mean[1]:.2f}", "AUC when one of 50 good features is shuffled", "averaged"),
+            Headline(f"{mean[1]:.2f}", f"AUC when one of {d} good features is shuffled", "averaged"),
         ),
         finding=f"With the linear coordinate shuffled the network is a coin (AUC {mean[1]:.3f}, published "
-        f"{PUBLISHED_AREAS[1]}); with all 49 slab coordinates shuffled it does not notice ({mean[2]:.3f}).",
+        f"{PUBLISHED_AREAS[1]}); with all {d - 1} slab coordinates shuffled it does not notice ({mean[2]:.3f}).",
         numbers=table, figure=figure,
     )  # fmt: skip
 
