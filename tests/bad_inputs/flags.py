@@ -46,7 +46,7 @@ def cases() -> Iterator[Case]:
                 yield _case(each, flag, value)
         yield command([*each.words, "--no-such-flag"], "--no-such-flag")
         yield command([*each.words, *NEEDED.get(each.name, []), *["much"] * 6], "much")
-    for line in ([], ["connections"], ["images"]):
+    for line in ([], ["images"]):
         yield command([*line, "no-such-command"], "no-such-command")
 
 

@@ -32,7 +32,6 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.sweep",
     "featavg.cli.presets",
     "featavg.cli.playground",
-    "featavg.paper.commands.connections",
     "featavg.cli.data",
     "featavg.paper.commands.images",
     "featavg.cli.audit",

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,88 +11,12 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
-from featavg.figures.result import Result
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
 from featavg.paper.connections.plane_view import Shown, View, panel, through
-from featavg.progress import Progress, silent
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.training.driver import SaveAt
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class BoundaryPicture(Result):
-    """Ideal and trained networks in the plane of three features, with exact radii at a feature.
-
-    Attributes:
-        task: the clusters.
-        nets: f_FA, f_FD, the network with biases, and both trained networks.
-        radius: the exact radius of each at mu_1, in units of sqrt(d), by name.
-        theory: what it should be.
-        directions: how many directions the boundaries of f_FA and f_FD have in the plane.
-
-    Returned by `fa.boundary_picture`, which has an example.
-    """
-
-    task: MultiCluster
-    nets: tuple[Shown, ...]
-    radius: dict[str, float]
-    theory: dict[str, float]
-    directions: tuple[int, int]
-
-    def figure(self) -> Figure:
-        """The boundaries in the plane of three features."""
-        return _features(self.task, self.nets, feature_plane(self.task))
-
-    def attack_figure(self) -> Figure:
-        """The plane of the exact minimal perturbation, one for each network."""
-        return _attacks(self.task, self.nets, self.task.features[self.task.class_clusters(1)[0]])
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number, by name."""
-        return {"radius_over_sqrt_d": self.radius, "pieces": list(self.directions)}
-
-    def summary(self) -> str:
-        """The directions and the radii."""
-        radii = ", ".join(f"{name} {value:.3f}" for name, value in self.radius.items())
-        return (
-            f"In the plane of three features the boundary of f<sub>FA</sub> has {self.directions[0]} "
-            f"direction and that of f<sub>FD</sub> {self.directions[1]}. Exact radii at μ<sub>1</sub>, "
-            f"in units of √d: {radii}."
-        )
-
-
-def boundary_picture(
-    k: int = 10, d: int = 3072, n: int = 1000, seed: int = 0, *, progress: Progress = silent
-) -> BoundaryPicture:
-    """Boundaries and exact radii of f_FA, f_FD, the network with biases, and trained networks.
-
-    Args:
-        k, d, n: clusters, dimension, training points.
-        seed: of the trained networks.
-        progress: called with the share done and a note.
-
-    >>> import featavg as fa
-    >>> fa.boundary_picture()
-    In the plane of three features the boundary of f<sub>FA</sub> has ...
-    """
-    task = MultiCluster(k=k, d=d)
-    view = feature_plane(task)
-    progress(0.1, "training")
-    runs = trained(k, d, n, seed, 100, 5)
-    nets = (*ideal_nets(task), *trained_nets(task, runs))
-    point = task.features[task.class_clusters(1)[0]]
-    radius = {}
-    for shown in nets:
-        moved = shown.nearest(point, 1)
-        length = float(np.linalg.norm(moved)) if moved is not None else 0.0
-        radius[shown.name] = length / math.sqrt(d)
-    straight, bent = (pieces(shown, view, 2 * math.sqrt(d)) for shown in nets[:2])
-    theory = (k**-0.5, (1 + k / 2) ** -0.5, 0.5, k**-0.5, 0.5**0.5)
-    names = [shown.name for shown in nets]
-    return BoundaryPicture(
-        task, nets, radius, dict(zip(names, theory, strict=True)), (straight, bent)
-    )
 
 
 def ideal_nets(task: MultiCluster) -> tuple[Shown, Shown, Shown]:
@@ -107,8 +28,9 @@ def ideal_nets(task: MultiCluster) -> tuple[Shown, Shown, Shown]:
     )
 
 
-@lru_cache(maxsize=16)
-def trained(k: int, d: int, n: int, seed: int, steps: int, every: int) -> tuple[Trajectory, ...]:
+def trained(
+    k: int, d: int, n: int, seed: int, steps: int = 100, every: int = 100
+) -> tuple[Trajectory, ...]:
     """The paper's two networks: coarse labels, fine labels."""
     task, save = MultiCluster(k=k, d=d), SaveAt(every=every)
     return tuple(
@@ -154,6 +76,11 @@ def attack_plane(task: MultiCluster, shown: Shown) -> View:
     return through(point, rival, point + (universal if cosine > 0.98 else moved))
 
 
+def _rival(task: MultiCluster, view: View) -> int:
+    """The feature of class − that lies farthest across."""
+    return int(np.argmax(np.where(task.cluster_labels < 0, task.features @ view.across, -np.inf)))
+
+
 def pieces(shown: Shown, view: View, size: float, resolution: int = 401) -> int:
     """How many different directions the boundary has in a plane, to within two degrees.
 
@@ -170,6 +97,47 @@ def pieces(shown: Shown, view: View, size: float, resolution: int = 401) -> int:
     groups = np.split(angles, np.flatnonzero(np.diff(angles) > 2.0) + 1)
     # Cells that straddle a kink have slopes in between: only directions that last are counted.
     return sum(len(group) > 0.03 * len(angles) for group in groups)
+
+
+@claim(
+    "connections-picture", "The boundary of averaged features is a line, of decoupled ones a zigzag",
+    theme="Connections", source="Talks, 'Robust and nonrobust solutions'",
+    measured="the directions of the boundary in the plane through three features and the exact "
+    "radius at a feature, for f<sub>FA</sub>, f<sub>FD</sub>, the biased robust network and both "
+    "trained networks; k = 10, d = 3072",
+    minutes=0.02, statements=("csml-robust-picture",), seeds=1,
+)  # fmt: skip
+def picture(run: Context, k: int = 10, d: int = 3072, n: int = 1000) -> Evidence:
+    """f<sub>FA</sub> separates the clusters by a line that passes near all of them, f<sub>FD</sub>
+    by a zigzag further away, and trained networks look like the one or the other according to
+    their labels.
+    """
+    task = MultiCluster(k=k, d=d)
+    view, point = feature_plane(task), task.features[task.class_clusters(1)[0]]
+    run.progress(0.1, "training")
+    nets = (*ideal_nets(task), *trained_nets(task, trained(k, d, n, run.seeds[0])))
+    radius = {}
+    for shown in nets:
+        moved = shown.nearest(point, 1)
+        length = float(np.linalg.norm(moved)) if moved is not None else 0.0
+        radius[shown.name] = length / math.sqrt(d)
+    straight, bent = (pieces(shown, view, 2 * math.sqrt(d)) for shown in nets[:2])
+    theory = (k**-0.5, (1 + k / 2) ** -0.5, 0.5, k**-0.5, 0.5**0.5)
+    found = ", ".join(f"{name} {value:.3f}" for name, value in radius.items())
+    return Evidence(
+        Check("directions of the boundary of f<sub>FA</sub> in the plane of three features", straight,
+              "<=", 1, note="a line"),
+        Check("directions of the boundary of f<sub>FD</sub> there", bent, ">=", 3, note="a zigzag"),
+        *(
+            Check(f"{name}: exact radius at μ<sub>1</sub> over its theory", value / known, "within",
+                  (0.999, 1.001) if i < 3 else (0.9, 1.1), note=f"theory: {known:.3f} √d")
+            for i, ((name, value), known) in enumerate(zip(radius.items(), theory, strict=True))
+        ),
+        finding=f"In the plane of three features the boundary of f<sub>FA</sub> has {straight} direction "
+        f"and that of f<sub>FD</sub> {bent}. Exact radii at μ<sub>1</sub>, in units of √d: {found}.",
+        numbers={"radius_over_sqrt_d": radius, "pieces": [straight, bent]},
+        figures=(_features(task, nets, view), _attacks(task, nets, point)),
+    )  # fmt: skip
 
 
 def _features(task: MultiCluster, shown: tuple[Shown, ...], view: View) -> Figure:
@@ -193,10 +161,7 @@ def _attacks(task: MultiCluster, shown: tuple[Shown, ...], point: Float[ndarray,
     panels = []
     for one in shown:
         view = attack_plane(task, one)
-        rival = int(
-            np.argmax(np.where(task.cluster_labels < 0, task.features @ view.across, -np.inf))
-        )
-        clusters = np.array([task.class_clusters(1)[0], rival])
+        clusters = np.array([task.class_clusters(1)[0], _rival(task, view)])
         axes = ("towards a rival feature, in √d", "across, in √d")
         panels.append(panel(task, (one,), view, (-1.1, 1.7), axes, one.name, clusters, point))
     return Figure(
@@ -212,7 +177,7 @@ def _attacks(task: MultiCluster, shown: tuple[Shown, ...], point: Float[ndarray,
 def film(
     k: int = 10, d: int = 3072, n: int = 1000, seed: int = 0, steps: int = 100, every: int = 4
 ) -> list[Figure]:
-    """The two trained networks at every save: one figure of two panels each.
+    """The two trained networks at every save: frames for `featavg.figures.matplotlib_figure.animate`.
 
     Both are seen in the plane of the trained decoupled network: through a feature, the rival that
     its minimal perturbation heads for, and the universal direction, along which averaging breaks.
@@ -221,12 +186,11 @@ def film(
     runs = trained(k, d, n, seed, steps, every)
     point = task.features[task.class_clusters(1)[0]]
     view = attack_plane(task, trained_nets(task, runs)[1])
-    rival = int(np.argmax(np.where(task.cluster_labels < 0, task.features @ view.across, -np.inf)))
-    clusters = np.array([task.class_clusters(1)[0], rival])
+    clusters = np.array([task.class_clusters(1)[0], _rival(task, view)])
     axes = ("towards a rival feature, in √d", "universal direction, in √d")
     frames = []
     for save, step in enumerate(runs[0].steps):
-        panels = tuple(
+        panels = (
             panel(
                 task,
                 (one,),
@@ -240,5 +204,5 @@ def film(
             )
             for one in trained_nets(task, runs, save)
         )
-        frames.append(Figure("film", "Training", f"After {step} steps.", panels))
+        frames.append(Figure("film", "Training", f"After {step} steps.", tuple(panels)))
     return frames
