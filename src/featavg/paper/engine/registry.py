@@ -16,10 +16,14 @@ from featavg.paper.engine.claim import Claim
 # Names of modules in featavg.paper, imported only when the claims are asked for.
 MODULES: tuple[str, ...] = (
     "figures.claim_figure2",
-    "theorems.claim_theorems",
+    "theorems.weights",
     "theorems.claim_theorem_scale",
-    "theorems.claim_lemmas",
-    "theorems.claim_decoupling",
+    "theorems.updates",
+    "theorems.balance",
+    "theorems.proof",
+    "theorems.dead_neurons",
+    "theorems.unequal_sizes",
+    "theorems.initialisation",
     "theorems.claim_talks",
     "figures.claim_radii",
     "figures.claim_universal",
