@@ -128,6 +128,7 @@ def unequal(
     errors = [abs(table["measured"] / table["predicted"] - 1.0) for table in tables.values()]
     error = max(float(each.max()) for each in errors)
     spread = (sizes.max("cluster") / sizes.min("cluster")).mean()
+    by_size, by_weight = float(spread["share"]), float(spread["measured"])
     return Evidence(
         Check("smallest evenness of a neuron, |J₊| = 2 to 8 of 10", even.min("positive"), ">=", 0.8, role="main"),
         Check("largest |λ<sub>j</sub> / predicted − 1|, unequal partitions and clusters", error, "<=", 0.05,
@@ -136,6 +137,5 @@ def unequal(
         finding=f"With |J₊| from 2 to 8 of 10 clusters every neuron stays an average (evenness at least "
         f"{even.min():.2f}). Its weights are known: λ<sub>j</sub> + exp λ<sub>j</sub> = "
         f"1 + (d p<sub>j</sub>/m) ηT, to {error:.1%}; clusters that differ by a factor of "
-        f"{spread['share'].item():.1f} in size differ by {spread['measured'].item():.2f} in weight, and by less and less "
-        "as training goes on.",
+        f"{by_size:.1f} in size differ by {by_weight:.2f} in weight, and by less and less as training goes on.",
     )  # fmt: skip
