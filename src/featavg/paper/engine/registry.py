@@ -15,7 +15,8 @@ from featavg.paper.engine.claim import Claim
 
 # Names of modules in featavg.paper, imported only when the claims are asked for.
 MODULES: tuple[str, ...] = (
-    "figures.claim_figure2",
+    "figures.cosines",
+    "figures.clean_error",
     "theorems.weights",
     "theorems.scale",
     "theorems.updates",
@@ -27,9 +28,9 @@ MODULES: tuple[str, ...] = (
     "figures.any_bias",
     "figures.steepness",
     "figures.radii",
-    "figures.claim_universal",
-    "figures.claim_figure3",
-    "figures.claim_linf",
+    "figures.universal",
+    "figures.figure3",
+    "figures.linf",
     "margins.claim_linear",
     "margins.claim_homogeneous",
     "margins.claim_kkt",

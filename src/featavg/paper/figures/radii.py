@@ -111,7 +111,9 @@ def averaged_is_fragile(
     last, unit = dimensions[-1], math.sqrt(dimensions[-1] / K)
     lower, upper = ends[last].robust_accuracy(unit * np.array([0.75, 1.25]))
     below, above = lower[0], upper[1]
-    curves = tuple(_share_curve(each, math.sqrt(d / K), f"d = {d:,}", "averaged") for d, each in ends.items())
+    curves = tuple(
+        _share_curve(each, math.sqrt(d / K), f"d = {d:,}", "averaged") for d, each in ends.items()
+    )
     share = Figure(
         "share",
         "Robust until √(d/k), not beyond",
@@ -208,7 +210,9 @@ def decoupled_is_robust(
     for d, one in brackets.items():
         worst[d] = float(one.robust_accuracy(np.array([math.sqrt(d) / 10]))[0][0])
         reach[d] = float(np.quantile(one.certified, 0.01) / math.sqrt(d))
-    curves = tuple(_share_curve(one, math.sqrt(d), f"d = {d:,}", "decoupled") for d, one in brackets.items())
+    curves = tuple(
+        _share_curve(one, math.sqrt(d), f"d = {d:,}", "decoupled") for d, one in brackets.items()
+    )
     horizontal, rule = Axis("radius / √d", range=(0.0, 1.0)), Rule(0.1, axis="x", label="√d/10")
     drawn = Figure(
         "certified",

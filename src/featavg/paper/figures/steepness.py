@@ -28,7 +28,9 @@ def slopes(run: Context, clusters: tuple[int, ...], points: int) -> xr.Dataset:
     def measure(k: int, network: str, seed: int) -> dict[str, float]:
         case = flow_case("coarse", CLUSTERS_D, k)
         robust = network == "biased"
-        net = biased_robust(case.task) if robust else networks(case, run.seeds)[run.seeds.index(seed)]
+        net = (
+            biased_robust(case.task) if robust else networks(case, run.seeds)[run.seeds.index(seed)]
+        )
         test = fresh(case.task, points, seed)
         x = test.coordinates(net.dimension)
         on, margins = net.preactivations(x) >= 0, test.y * net(x)[:, 0]
