@@ -95,8 +95,10 @@ def averaging_in_linf(
         median, exact = float(np.median(radii.certified)), float(np.mean(radii.gaps < 1e-6))
         return {"median": median, "exact": exact}
 
-    axes = {"orientation": tuple(ORIENTATIONS), "network": tuple(NETWORKS), "d": dimensions}
-    table = tabulate(measure, run.seeds, run.progress, **axes)
+    table = tabulate(
+        measure, run.seeds, run.progress,
+        orientation=tuple(ORIENTATIONS), network=tuple(NETWORKS), d=dimensions,
+    )  # fmt: skip
     median = table["median"]
     ratio = median.sel(network="decoupled") / median.sel(network="averaged")
     typical = ratio.isel(d=-1).median("seed")

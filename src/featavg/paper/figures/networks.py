@@ -102,8 +102,10 @@ def radii_of_kind(kind: str, k: int, d: int, seeds: tuple[int, ...]) -> Radii:
         labels, readout = trained
         return measured_radii(flow_case(labels, d, k), readout, seeds, POINTS)
     task = MultiCluster(k=k, d=d)
-    written = {"f_FA": feature_averaging, "f_FD": feature_decoupling, "biased": biased_robust}
-    net = written[kind](task)
+    if kind == "biased":
+        net = biased_robust(task)
+    else:
+        net = feature_averaging(task) if kind == "f_FA" else feature_decoupling(task)
     return Radii.joined([radii(net, fresh(task, IDEAL_POINTS, seed)) for seed in seeds])
 
 

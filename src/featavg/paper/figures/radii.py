@@ -52,10 +52,10 @@ def medians(
 def figure(tables: dict[str, xr.Dataset]) -> Figure:
     """Both, logarithmic, with sqrt(d/k) beside them."""
     d, k = tables["d"]["d"].values, tables["k"]["k"].values
-    ticks = {"ticks": k, "tick_labels": tuple(map(str, k))}
+    horizontal = Axis("clusters k", log=True, ticks=k, tick_labels=tuple(map(str, k)))
     sides = (
         (Axis("dimension d", log=True), d, tables["d"], np.sqrt(d / K)),
-        (Axis("clusters k", log=True, **ticks), k, tables["k"], np.sqrt(CLUSTERS_D / k)),
+        (horizontal, k, tables["k"], np.sqrt(CLUSTERS_D / k)),
     )
     panels = []
     for axis, values, table, theory in sides:

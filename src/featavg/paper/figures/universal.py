@@ -130,9 +130,11 @@ def attack_vector(run: Context, points: int = 200) -> Evidence:
 
 def deep_networks(task: MultiCluster, seeds: tuple[int, ...]) -> tuple[TwoLayer, ...]:
     """Both layers and the biases trained by gradient flow until the loss is e^-50."""
-    start = {"sigma_w": 1e-5 * 3072 / task.d, "sigma_b": 1e-5 * 3072 / task.d}
-    stop = {"steps": 20_000, "target_log_loss": DEEP_LOG_LOSS}
-    recipe = Recipe(layers="both", stepper=GradientFlow(), **start, **stop)
+    start = 1e-5 * 3072 / task.d
+    recipe = Recipe(
+        layers="both", sigma_w=start, sigma_b=start, stepper=GradientFlow(), steps=20_000,
+        target_log_loss=DEEP_LOG_LOSS,
+    )  # fmt: skip
     return tuple(train(task, recipe, n=SAMPLES, seed=seed).net for seed in seeds)
 
 

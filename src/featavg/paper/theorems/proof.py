@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.marks import Role
 from featavg.measures.power_law import power_law_exponent
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
@@ -86,7 +87,8 @@ def figure(table: xr.Dataset, constant: int) -> Figure:
     for i, name in enumerate(names):
         worst = table[name].max("seed").values
         drawn = np.where(np.isfinite(worst) & (worst > 0), worst, np.nan)
-        role, shade = "decoupled" if "theorem" in name else "neutral", 0.3 + 0.7 * i / len(names)
+        role: Role = "decoupled" if "theorem" in name else "neutral"
+        shade = 0.3 + 0.7 * i / len(names)
         lines.append(Series(name, clusters, drawn, role, "line+markers", shade=shade))
     horizontal = Axis("clusters k", ticks=clusters, tick_labels=tuple(map(str, clusters)))
     return Figure(

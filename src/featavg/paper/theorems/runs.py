@@ -61,9 +61,11 @@ def scaled_recipe(
 
     The initial weights shrink like 1/d, as sigma_w^2 = O(eta k^-5) asks for.
     """
-    start = {"sigma_w": PAPER_SIGMA_W * PAPER_D / d, "sigma_b": PAPER_SIGMA_B * PAPER_D / d}
-    flow, time = GradientFlow(tolerance=tolerance), PAPER_TIME * PAPER_D / d
-    return Recipe(labels=labels, m=m, h=h, **start, stepper=flow, time=time, steps=20_000)
+    return Recipe(
+        labels=labels, m=m, h=h, steps=20_000, time=PAPER_TIME * PAPER_D / d,
+        sigma_w=PAPER_SIGMA_W * PAPER_D / d, sigma_b=PAPER_SIGMA_B * PAPER_D / d,
+        stepper=GradientFlow(tolerance=tolerance),
+    )  # fmt: skip
 
 
 def theorem_recipe(labels: str, k: int, d: int, tolerance: float = FLOW_TOLERANCE) -> Recipe:
@@ -71,9 +73,10 @@ def theorem_recipe(labels: str, k: int, d: int, tolerance: float = FLOW_TOLERANC
 
     The flow runs to the time eta T = k^8 from which Theorem 4 speaks (Theorem 1 from 1 on).
     """
-    start = {"sigma_w": k**-2.5 / d, "sigma_b": k**-2.5 / d}
-    flow, time = GradientFlow(tolerance=tolerance), float(k**8)
-    return Recipe(labels=labels, m=k, h=1, **start, stepper=flow, time=time, steps=20_000)
+    return Recipe(
+        labels=labels, m=k, h=1, steps=20_000, time=float(k**8), sigma_w=k**-2.5 / d,
+        sigma_b=k**-2.5 / d, stepper=GradientFlow(tolerance=tolerance),
+    )  # fmt: skip
 
 
 @cache

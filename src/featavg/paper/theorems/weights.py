@@ -206,7 +206,7 @@ def coefficients(run: Context, k: int = 3) -> Evidence:
     in_n, in_d = exponents(excess["n"]), exponents(across["d"])
     # Two clusters leave one feature in each class: the ratio says something from k = 3 on.
     last, before, k = tables["k"].isel(k=-1), tables["k"].isel(k=0), int(tables["k"]["k"][-1])
-    drawn = {axis: np.maximum(values, 1e-12) for axis, values in excess.items()}
+    drawn = {axis: values.clip(min=1e-12) for axis, values in excess.items()}
     figures = (
         Figure("within", "Inside a class all coefficients tend to the same value",
                "Largest ratio of a neuron's coefficients λ inside its class, minus one. It falls with "
