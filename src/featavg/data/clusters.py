@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import check_fields
 from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
@@ -65,6 +66,7 @@ class MultiCluster:
     orientation: str = "axes"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.k < 2:
             raise InputError("k", f"is {self.k}", "give at least two clusters, one for each class")
         if self.d < self.k:

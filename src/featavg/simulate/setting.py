@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from featavg.boundary.ranges import MOST
+from featavg.boundary.kinds import MOST
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.data.user_points import own_points, read_matrix

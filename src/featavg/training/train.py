@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
@@ -167,11 +169,12 @@ class Recipe:
         return "auto" if self.chosen_stepper.keeps_rotations else "ambient"
 
 
+@public
 def train(
     task: MultiCluster | TrainingSet,
     recipe: Recipe | None = None,
     *,
-    n: int = 1000,
+    n: Count = 1000,
     seed: int | Sequence[int] = 0,
     coordinates: str | None = None,
     save_at: SaveAt = SaveAt(),
