@@ -7,7 +7,7 @@ import numpy as np
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import exponents
-from featavg.paper.theorems.runs import DIMENSIONS, against_d, panels, regime, sweep, theorem_run
+from featavg.paper.theorems.runs import against_d, panels, regime, sweep, theorem_run
 
 
 @claim(
@@ -22,7 +22,7 @@ def balance(run: Context, k: int = 3) -> Evidence:
     throughout training; so each cluster of class s pulls with (n/k) ℓ′<sub>s</sub> (1 ± o(1)).
     """
     tables = sweep("coarse", run.seeds, regime(k, run.full), run.progress)
-    inside = against_d("fine", run.seeds, dimensions=DIMENSIONS[-1:])["worst_balance"][-1] - 1.0
+    inside = against_d("fine", run.seeds, only_largest=True)["worst_balance"][-1] - 1.0
     excess = {axis: table["worst_balance"] - 1.0 for axis, table in tables.items()}
     by_k, by_d = excess["k"].values, excess["d"].values
     sums, k = tables["k"]["worst_cluster_balance"].values, int(tables["k"]["k"][-1])

@@ -230,14 +230,14 @@ def regime(k: int, full: bool) -> tuple[int, ...]:
 
 
 def against_d(
-    labels: str, seeds: Sequence[int], progress: Progress = silent, dimensions: Sequence[int] = ()
+    labels: str, seeds: Sequence[int], progress: Progress = silent, only_largest: bool = False
 ) -> xr.Dataset:
     """Numbers of the runs at the paper's time, n = SAMPLES and k = 10, for each d."""
 
     def measure(d: int, seed: int) -> dict[str, float]:
         return numbers(scaled_run(labels, d, SAMPLES, seed))
 
-    return tabulate(measure, seeds, progress, d=dimensions or DIMENSIONS)
+    return tabulate(measure, seeds, progress, d=DIMENSIONS[-1:] if only_largest else DIMENSIONS)
 
 
 def in_regime(
