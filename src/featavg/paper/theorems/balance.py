@@ -17,7 +17,7 @@ from featavg.paper.theorems.runs import against_d, panels, regime, sweep, theore
     "theorem's regime at k = 2, 3 (4), and against d and n",
     minutes=0.1, shares="theorem-1 runs", statements=("notes-lemma-5", "notes-step-3a"),
 )  # fmt: skip
-def balance(run: Context, k: int = 3) -> Evidence:
+def balance(run: Context, k: int = 0) -> Evidence:
     """For samples i, i′ of the same label, ℓ′<sub>i</sub>(t)/ℓ′<sub>i′</sub>(t) = 1 ± o(1)
     throughout training; so each cluster of class s pulls with (n/k) ℓ′<sub>s</sub> (1 ± o(1)).
     """
@@ -59,7 +59,7 @@ def balance(run: Context, k: int = 3) -> Evidence:
     measured="largest difference inside a class along training, absolute and relative to λ",
     minutes=0.02, shares="theorem-1 runs", statements=("notes-step-3b",),
 )  # fmt: skip
-def contraction(run: Context, k: int = 3) -> Evidence:
+def contraction(run: Context, k: int = 0) -> Evidence:
     """The differences λ<sub>s,r,j</sub> − λ<sub>s,r,j′</sub> inside a class contract to o(1) as
     training goes on.
     """

@@ -107,7 +107,7 @@ def figure(table: xr.Dataset, constant: int) -> Figure:
     minutes=0.2, shares="theorem-5 runs", seeds=2,
     statements=("notes-lemma-6", "notes-lemma-7", "notes-lemma-9", "itcs-theorem-5.5"),
 )  # fmt: skip
-def bounds(run: Context, k: int = 3, constant: int = REGIME_CONSTANT) -> Evidence:
+def bounds(run: Context, k: int = 0, constant: int = REGIME_CONSTANT) -> Evidence:
     """|⟨w<sub>s,r</sub>, μ<sub>j</sub>⟩ − λ<sub>s,r,j</sub>| ≤ ε/6; for samples of other clusters
     |λ| ≤ ε and |σ| ≤ 2ε; for fresh noise |⟨w<sub>s,r</sub>, ξ⟩| ≤ ε/6.
     """
@@ -136,7 +136,7 @@ def bounds(run: Context, k: int = 3, constant: int = REGIME_CONSTANT) -> Evidenc
     measured="each over its bound for the worst ρ at 1000 fresh points, d = 100 k¹⁰, n = k⁷, ηT = k⁸",
     minutes=0.02, shares="theorem-5 runs", seeds=2, statements=("notes-theorem-5", "notes-lemma-11"),
 )  # fmt: skip
-def inequalities(run: Context, k: int = 3, constant: int = REGIME_CONSTANT) -> Evidence:
+def inequalities(run: Context, k: int = 0, constant: int = REGIME_CONSTANT) -> Evidence:
     """For |ρ| ≤ √d/10: ⟨w<sub>j,r</sub>, x+ρ⟩ ≥ 3λ/4 and ⟨w<sub>s,r</sub>, x+ρ⟩ ≤ 3λ/4 − ln k for s
     ≠ j; √d|w| ≤ 2λ; |λ − λ<sub>j,r,j</sub>| ≤ 204 k²ελ.
     """

@@ -225,8 +225,8 @@ def numbers(run: xr.Dataset) -> dict[str, float]:
 
 
 def regime(k: int, full: bool) -> tuple[int, ...]:
-    """Values of k from 2 on; the full tier goes to k = 4, which takes gigabytes and minutes."""
-    return tuple(range(2, max(k, 4 if full else 2) + 1))
+    """2 to k; for k = 0 to 3, or to 4 in the full tier, which takes gigabytes and minutes."""
+    return tuple(range(2, (k or (4 if full else 3)) + 1))
 
 
 def against_d(

@@ -108,7 +108,7 @@ def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
     "regime, and from the first step on at the paper's setting",
     minutes=0.1, shares="theorem-1 runs", statements=("notes-lemma-3",),
 )  # fmt: skip
-def activity(run: Context, k: int = 3, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
+def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     """For all t up to T<sub>0</sub>, every neuron of a class is active on every training sample of
     that class.
     """

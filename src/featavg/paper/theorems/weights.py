@@ -122,7 +122,7 @@ def _accuracy_checks(tables: Mapping[str, xr.Dataset], labels: str) -> tuple[Che
     statements=("notes-theorem-1", "notes-step-3c", "itcs-theorem-averaging-1", "csml-theorem-averaging",
                 "notes-assumption-3"),
 )  # fmt: skip
-def averaging(run: Context, k: int = 3) -> Evidence:
+def averaging(run: Context, k: int = 0) -> Evidence:
     """For all T ≥ 1/η, |w<sub>s,r</sub> − λ Σ<sub>j∈J<sub>s</sub></sub>
     μ<sub>j</sub>/|μ<sub>j</sub>|²| = o(d<sup>−1/2</sup>) for every neuron, with λ = Ω(1) and
     biases o(1), and the clean accuracy is nearly perfect.
@@ -163,7 +163,7 @@ def averaging(run: Context, k: int = 3) -> Evidence:
     minutes=0.6,
     statements=("notes-theorem-4", "notes-lemma-8", "notes-lemma-10", "notes-lemma-11", "itcs-theorem-5.5"),
 )  # fmt: skip
-def decoupling(run: Context, k: int = 3) -> Evidence:
+def decoupling(run: Context, k: int = 0) -> Evidence:
     """From ηT = k⁸ on with cluster labels, |w<sub>j,r</sub> − λ μ<sub>j</sub>/|μ<sub>j</sub>|²| =
     o(d<sup>−1/2</sup>) with λ = Ω(log k), ln(ηT)/4 ≤ λ<sub>j,r,j</sub> ≤ 4 ln(T+1), and the clean
     accuracy is nearly perfect, of the classes and of all k clusters.
@@ -196,7 +196,7 @@ def decoupling(run: Context, k: int = 3) -> Evidence:
     minutes=0.1, shares="theorem-1 runs",
     statements=("csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1"),
 )  # fmt: skip
-def coefficients(run: Context, k: int = 3) -> Evidence:
+def coefficients(run: Context, k: int = 0) -> Evidence:
     """λ<sub>s,r,j</sub> = Ω(1) and λ<sub>s,r,j</sub>/λ<sub>s,r,j′</sub> = 1 ± o(1) for features j,
     j′ of class s; λ<sub>s,r,j</sub> = o(1) for features of the other class.
     """
