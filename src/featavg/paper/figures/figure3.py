@@ -219,7 +219,7 @@ def read_out(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     added = "decoupled, sum"
     others = [name for name in ROWS if name != added]
     # PGD that walks from feature to feature would show sqrt(d/2) where the truth is sqrt(d/(1 + k/2)):
-    # 1.73 times too much. An attack within a quarter of the truth would mislead nobody.
+    # 1.73 times too much. An attack within a quarter of the truth would not mislead.
     return Evidence(
         Check("sum: what PGD-40 shows over the exact median", over[added], ">=", 1.25, role="main"),
         *(Check(f"{name}: exact median over theory", row["exact"] / row["theory"], "within", THEORY)

@@ -71,7 +71,7 @@ def scaled_recipe(
 def theorem_recipe(labels: str, k: int, d: int, tolerance: float = FLOW_TOLERANCE) -> Recipe:
     """Assumption 3 with its constants set to one: n = k^7, m = k, eta = d^-2, sigma_w^2 = eta k^-5.
 
-    The flow runs to the time eta T = k^8 from which Theorem 4 speaks (Theorem 1 from 1 on).
+    The flow runs to eta T = k^8, where the times of Theorem 4 begin (those of Theorem 1 begin at 1).
     """
     return Recipe(
         labels=labels, m=k, h=1, steps=20_000, time=float(k**8), sigma_w=k**-2.5 / d,
@@ -153,7 +153,7 @@ def _moment(
     net: TwoLayer,
     lambdas: Float[ndarray, "M k"],
 ) -> dict[str, float]:
-    """Numbers of one saved state, whose coefficients are `lambdas`."""
+    """Numbers of one saved state with the coefficients `lambdas`."""
     own = lambdas[knows]
     lam = float(own.mean())  # the theorems' common coefficient
     features = data.features / np.diag(data.task.gram_matrix)[:, None]

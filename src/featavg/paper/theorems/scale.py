@@ -144,7 +144,7 @@ def scale_run(
     )
     knows = neuron_signs(initial)[:, None] == task.cluster_labels[None, :]
     distances = []
-    for save in np.flatnonzero(done.log_times >= 0):  # the theorem speaks from eta T = 1 on
+    for save in np.flatnonzero(done.log_times >= 0):  # the times of the theorem
         net = done.at(int(save))
         assert isinstance(net, TwoLayer)
         lambdas = packed_coefficients(net, initial, data)

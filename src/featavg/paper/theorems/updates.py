@@ -113,7 +113,7 @@ def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> 
     that class.
     """
     paper = paper_run("coarse", run.seeds, n, steps)
-    # The theorem speaks from eta T = 1 on; the lemma is used up to its end.
+    # The proof uses the lemma at all times of the theorem, eta T >= 1.
     by_k = in_regime("coarse", run.seeds, regime(k, run.full), run.progress)
     whole, begins = by_k["least_active"], by_k["all_active_from"].max("seed")
     own, settled = paper["own_active"].values, _settled(paper["own_active"].values)
@@ -162,7 +162,7 @@ def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     ℓ′<sub>i</sub> over the whole cluster, with no indicator of who is active.
     """
     paper = paper_run("coarse", run.seeds, n, steps)
-    # If they never settle, the last step has to do.
+    # If they never settle, the last step is measured.
     settled = min(int(_settled(paper["own_active"].values).max()), steps)
     own, other = paper["ungated_own"], paper["ungated_other"]
     least = float(other[settled:].min())
