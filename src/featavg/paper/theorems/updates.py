@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,6 @@ from featavg.measures.decomposition import Coefficients
 from featavg.measures.dynamics import Activations, UngatedUpdates
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.theorems.runs import in_regime, regime
-from featavg.progress import remembered
 from featavg.training.train import Recipe, train
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
 
 
-@remembered
+@cache
 def paper_run(
     labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int = STEPS
 ) -> xr.Dataset:
