@@ -34,7 +34,7 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.playground",
     "featavg.paper.commands.connections",
     "featavg.cli.data",
-    "featavg.paper.commands.images",
+    "featavg.cli.images",
     "featavg.cli.audit",
     "featavg.paper.commands.margins",
     "featavg.cli.doctor",

@@ -80,6 +80,11 @@ class FeatureSet:
             classes[members] = random.permutation(classes[members])
         return replace(self, train_classes=classes)
 
+    def first(self, images: int) -> FeatureSet:
+        """With at most so many training images, the first ones."""
+        some = slice(0, images)
+        return replace(self, train=self.train[some], train_classes=self.train_classes[some])
+
     def __repr__(self) -> str:
         return (
             f"{self.source}: {self.train.shape[1]} features of {len(self.train)} training and "
