@@ -45,7 +45,6 @@ def test_brackets_in_help_texts_are_shown(monkeypatch: pytest.MonkeyPatch) -> No
         "reproduce": "[default: featavg-results/report]",
         "sweep": "a table [vary].",
         "simulate": "both on one sample [both].",
-        "images curve": "[RUNS/NAME-curves]",
     }.items():
         assert words in CliRunner().invoke(app, [*command.split(), "--help"]).stdout
 
