@@ -84,10 +84,8 @@ def superclasses_are(change):
     """Four classes of five clusters each stand for CIFAR-100's."""
 
     def patch(monkeypatch):
-        from featavg.paper.images import embedding  # imports torch
-
         made = change(cluster_features(np.repeat(np.arange(4), 5), d=100))
-        monkeypatch.setattr(embedding, "efficientnet_lite0", lambda size: None)
+        monkeypatch.setattr(superclasses, "efficientnet_lite0", lambda size: None)
         monkeypatch.setattr(superclasses, "features_of", lambda *_, **__: made)
         monkeypatch.setattr(superclasses, "data_needed", lambda *_: None)
 

@@ -63,8 +63,8 @@ def trained(tmp_path_factory):
 def test_the_adaptive_attack_is_nowhere_weaker_than_the_published_one(trained):
     task, nets, _ = trained
     for labels in nets:
-        strong = adaptive(nets[labels], task, labels, "probability", "l2", SETTINGS)
-        weak = own_loss_pgd(nets[labels], task, labels, "probability", "l2", SETTINGS)
+        strong = adaptive(nets[labels], task, (ADAPTIVE, labels, "probability", "l2"), SETTINGS)
+        weak = own_loss_pgd(nets[labels], task, (OWN_LOSS, labels, "probability", "l2"), SETTINGS)
         assert np.all(np.array(strong["accuracy"]) <= np.array(weak["accuracy"]) + 1e-9)
         assert strong["unit"] == "l2, pixels in [0,1]"
         assert strong["accuracy"][0] > 0.85
@@ -106,7 +106,7 @@ def test_what_foolbox_found_before_is_compared_with_and_not_searched_again(train
 def test_own_loss_pgd_may_end_in_another_class_of_the_same_side(trained):
     task, nets, _ = trained
     ends = curves.pgd_ends(nets["fine"], task, SETTINGS)
-    curve = own_loss_pgd(nets["fine"], task, "fine", "probability", "l2", SETTINGS)
+    curve = own_loss_pgd(nets["fine"], task, (OWN_LOSS, "fine", "probability", "l2"), SETTINGS)
     assert ends["radius"] == 1.0
     assert 0.0 < ends["kept"] <= curve["accuracy"][-1] + 1e-9
     assert ends["kept"] <= ends["fooled"] <= 1.0
@@ -130,13 +130,13 @@ def test_more_images_than_there_are_is_refused(trained):
     task, nets, _ = trained
     many = CurveSettings(**(vars(SETTINGS) | {"images": 10**6}))
     with pytest.raises(InputError, match="test images"):
-        adaptive(nets["fine"], task, "fine", "max", "l2", many)
+        adaptive(nets["fine"], task, (ADAPTIVE, "fine", "max", "l2"), many)
 
 
 def test_a_network_with_another_number_of_outputs_is_refused(trained):
     task, nets, _ = trained
     with pytest.raises(InputError, match="outputs"):
-        adaptive(nets["fine"], task, "coarse", "max", "l2", SETTINGS)
+        adaptive(nets["fine"], task, (ADAPTIVE, "coarse", "max", "l2"), SETTINGS)
 
 
 def run(*words):

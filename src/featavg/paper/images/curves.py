@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 # A minimal-norm attack on the decision itself, and PGD on the loss that a network was trained with.
 ADAPTIVE, OWN_LOSS = "adaptive", "own-loss PGD"
-# What the decision is attacked with.
-ATTACK = Strongest()
+# What the decision is attacked with, and images at once.
+ATTACK, BLOCK = Strongest(), 250
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]
 
@@ -167,22 +167,14 @@ def _kept_curve(
 
     def measured() -> dict[str, Any]:
         started = perf_counter()
-        curve = measure(net, task, labels, readout, norm, settings)
+        curve = measure(net, task, job, settings)
         words = {"protocol": protocol, "labels": labels, "readout": readout, "norm": norm}
         return words | {"seconds": round(perf_counter() - started, 1)} | curve
 
     return kept_values(path, key, measured)
 
 
-def adaptive(
-    net: nn.Module,
-    task: ImageTask,
-    labels: str,
-    readout: str,
-    norm: str,
-    settings: CurveSettings,
-    block: int = 250,
-) -> dict[str, Any]:
+def adaptive(net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings) -> dict[str, Any]:
     """A minimal-norm attack on the decision that is compared, the same for every model.
 
     Sharing the steps out among the rivals of a fine decision, as suits two-layer networks, leaves
@@ -190,12 +182,13 @@ def adaptive(
     plain DDN's for fine labels and not for class labels, and that alone would have looked like
     robustness. `Strongest` therefore aims at rivals only where the margin has kinks.
     """
+    _, labels, readout, norm = job
     rows = attacked_images(task, settings.images, settings.seed)
     pixels = task.test.unit[rows]
     check_bounds(pixels)
     y = task.targets(task.test, "coarse")[rows]
     model = coarse_model(net, task, labels, readout).shaped(pixels)
-    parts = [slice(start, start + block) for start in range(0, len(rows), block)]
+    parts = [slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK)]
     radii = np.concatenate(
         [minimal_radii(model, pixels[p], y[p], norm, settings.budget) for p in parts]
     )
@@ -210,17 +203,13 @@ def adaptive(
 
 
 def own_loss_pgd(
-    net: nn.Module,
-    task: ImageTask,
-    labels: str,
-    readout: str,
-    norm: str,
-    settings: CurveSettings,
+    net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings
 ) -> dict[str, Any]:
     """PGD on the loss that each network was trained with, radius by radius.
 
     The paper says "PGD" and no more; that it attacked each network's own loss is our reading.
     """
+    _, labels, readout, norm = job
     rows = attacked_images(task, settings.images, settings.seed)[: settings.pgd_images]
     return pgd_curve(
         coarse_model(net, task, labels, readout),

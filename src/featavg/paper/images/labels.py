@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from featavg.data.image_sets.loading import load_images
 from featavg.data.streams import stream
@@ -61,6 +61,7 @@ CONTRASTS = {
     "residual depth": ("wide CNN", RESNET),
 }
 Cells = Sequence[Mapping[str, Any]]
+Numbers = Mapping[str, Mapping[str, float]]
 
 
 def _described() -> str:
@@ -231,77 +232,53 @@ def of_coarse(table: xr.Dataset, name: str) -> np.ndarray:
     return np.array([np.mean(row[: int(n)]) for row, n in zip(values, table["seeds"], strict=True)])
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Spearman's correlation of a number of the coarse network with the gain, over rows.
+def explanations(table: xr.Dataset) -> dict[str, dict[str, float]]:
+    """Spearman's correlation of properties of the coarse networks with the gain, over all rows.
 
-    Attributes:
-        correlation: NaN if either is the same in all rows, or with fewer than three.
-        p: share of random orders of the rows with as large a correlation, either sign.
+    Returns:
+        by property its `correlation` (NaN if either is the same in all rows, or with fewer than three),
+        and `p`, the share of random orders of the rows with as large a one, either sign.
     """
-
-    name: str
-    correlation: float
-    p: float
-    rows: int
-
-
-def explanations(table: xr.Dataset) -> list[Explanation]:
-    """Properties of the coarse networks against the gain, over all rows."""
-    return [
-        _correlated(name, of_coarse(table, field), table["gain"].values)
+    return {
+        name: _correlated(of_coarse(table, field), table["gain"].values)
         for name, field in EXPLANATIONS.items()
-    ]
+    }
 
 
-def _correlated(name: str, x: np.ndarray, y: np.ndarray, draws: int = 2000) -> Explanation:
+def _correlated(x: np.ndarray, y: np.ndarray, draws: int = 2000) -> dict[str, float]:
     finite = np.isfinite(x) & np.isfinite(y)
-    x, y = _ranks(x[finite]), _ranks(y[finite])
+    x, y = rankdata(x[finite]), rankdata(y[finite])
     if len(x) < 3 or np.std(x) == 0 or np.std(y) == 0:
-        return Explanation(name, float("nan"), float("nan"), len(x))
+        return {"correlation": float("nan"), "p": float("nan"), "rows": len(x)}
     x, y = ((v - v.mean()) / np.linalg.norm(v - v.mean()) for v in (x, y))
     correlation = float(x @ y)
     orders = stream(0, "explanation").permuted(np.tile(x, (draws, 1)), axis=1)
     # Equal sums in another order differ in their last bits, and count as equal.
     as_large = np.abs(orders @ y) >= abs(correlation) - 1e-12
-    return Explanation(name, correlation, float(as_large.mean()), len(x))
+    return {"correlation": correlation, "p": float(as_large.mean()), "rows": len(x)}
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks, equal values sharing theirs."""
-    return np.array([(values < v).sum() + 0.5 * (values == v).sum() for v in values], dtype=float)
+def contrasts(table: xr.Dataset) -> dict[str, dict[str, float]]:
+    """Gains by depth (two layers, a CNN, a ResNet) and width (narrow against wide).
 
-
-@dataclass(frozen=True)
-class Contrast:
-    """Gain of one kind of network over that of another, geometric mean over shared rows.
-
-    Attributes:
-        larger: in how many of the `rows` it gains more.
+    Returns:
+        by contrast the `ratio` of the gains, geometric mean over the `rows` that both kinds have, and
+        in how many the second is `larger`.
     """
-
-    name: str
-    ratio: float
-    larger: int
-    rows: int
-
-
-def contrasts(table: xr.Dataset) -> list[Contrast]:
-    """Depth (two layers, a CNN, a ResNet) and width (narrow against wide)."""
     gain = dict(zip(table["row"].values, table["gain"].values, strict=True))
-    found = []
+    found: dict[str, dict[str, float]] = {}
     for name, (first, second) in CONTRASTS.items():
-        rows = chosen(table, network=first)
-        ratios = []
+        rows, ratios = chosen(table, network=first), []
         for data, training in zip(rows["data"].values, rows["training"].values, strict=True):
             one, other = ((data, kind, training) for kind in (first, second))
             # Not more images for one of them.
             if ", ".join(other) in gain and _protocol(*one) == _protocol(*other):
                 ratios.append(gain[", ".join(other)] / gain[", ".join(one)])
-        ratios = [ratio for ratio in ratios if np.isfinite(ratio)]
-        if ratios:
-            mean, larger = float(np.exp(np.mean(np.log(ratios)))), sum(r > 1 for r in ratios)
-            found.append(Contrast(f"{name}: {second} over {first}", mean, larger, len(ratios)))
+        finite = np.array([ratio for ratio in ratios if np.isfinite(ratio)])
+        if len(finite):
+            mean, larger = float(np.exp(np.mean(np.log(finite)))), int((finite > 1).sum())
+            row = {"ratio": mean, "larger": larger, "rows": len(finite)}
+            found[f"{name}: {second} over {first}"] = row
     return found
 
 
@@ -309,7 +286,7 @@ def _protocol(data: str, network: str, training: str) -> object:
     return LabelCell(data, network, training, "coarse", 0).protocol
 
 
-def _by_products(table: xr.Dataset, why: Sequence[Explanation]) -> list[Check]:
+def _by_products(table: xr.Dataset, why: Numbers) -> list[Check]:
     """What was measured beside: other data and trainings, and the explanations."""
     rows = (
         ("digits", "two-layer", "cross-entropy"),
@@ -326,15 +303,15 @@ def _by_products(table: xr.Dataset, why: Sequence[Explanation]) -> list[Check]:
         if np.isfinite(value := gain.get(f"{data}, {network}, {training}", np.nan))
     ]
     checks += [
-        Check(f"explanation, {each.name}: p of its rank correlation with the gain", each.p, "<=", 0.05,
-              note=f"Spearman {each.correlation:+.2f} over {each.rows} rows", role="note")
-        for each in why
-        if not np.isnan(each.p)  # too few rows to rank
+        Check(f"explanation, {name}: p of its rank correlation with the gain", each["p"], "<=", 0.05,
+              note=f"Spearman {each['correlation']:+.2f} over {each['rows']} rows", role="note")
+        for name, each in why.items()
+        if not np.isnan(each["p"])  # too few rows to rank
     ]  # fmt: skip
     return checks
 
 
-def _finding(table: xr.Dataset, why: Sequence[Explanation], shapes: Sequence[Contrast]) -> str:
+def _finding(table: xr.Dataset, why: Numbers, shapes: Numbers) -> str:
     gains = []
     for data in dict.fromkeys(table["data"].values):
         spans = [
@@ -343,10 +320,12 @@ def _finding(table: xr.Dataset, why: Sequence[Explanation], shapes: Sequence[Con
             if (rows := chosen(table, data=data, training=training)).sizes["row"]
         ]
         gains.append(f"{data}: {', '.join(spans)}")
-    causes = ", ".join(f"{each.name} {each.correlation:+.2f} (p {each.p:.2f})" for each in why)
+    causes = ", ".join(
+        f"{name} {each['correlation']:+.2f} (p {each['p']:.2f})" for name, each in why.items()
+    )
     contrast = ", ".join(
-        f"{each.name} times {each.ratio:.2f} (larger in {each.larger} of {each.rows})"
-        for each in shapes
+        f"{name} times {each['ratio']:.2f} (larger in {each['larger']} of {each['rows']})"
+        for name, each in shapes.items()
     )
     text = (
         f"Gain of finer labels in median radius, smallest to largest over networks: {'; '.join(gains)}. "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,13 +158,18 @@ def robust_accuracies(
     Returns:
         `percent` of the images that stay right, by way, labels and radius; `clean` without an attack.
     """
+    from featavg.training.torch.module import arrays_of
+
     jobs = [(protocol, unit, labels) for protocol, unit in ROWS for labels in nets]
     scales, found = unit_scales(task), []
     for i, (protocol, unit, labels) in enumerate(jobs):
         progress(i / len(jobs), f"{protocol.name}, {unit}, {labels} labels")
-        found.append(
-            _kept(nets[labels], task, protocol, unit, scales[unit], labels, images, folder)
-        )
+        given = nets[labels], task, protocol, scales[unit], labels, images
+        weights = list(arrays_of(nets[labels]).values())
+        key = fingerprint(weights, asdict(protocol), scales[unit], images, RADII)
+        words = re.findall(r"[^\W_]+", f"{protocol.name} {unit} {labels}".lower())
+        path = None if folder is None else folder / f"{'-'.join(words)}.json"
+        found.append(kept_values(path, key, partial(_attacked, *given)))
     shape = (len(ROWS), len(nets))
     return table_of(
         np.reshape([each["percent"] for each in found], (*shape, len(RADII))),
@@ -194,25 +201,6 @@ def unit_scales(task: ImageTask) -> dict[str, float]:
 
     deviation = float(np.mean(statistics(task)[1]))
     return {PIXELS: 1.0, DATA_UNIT: deviation, USUAL_UNIT: USUAL_DEVIATION}
-
-
-def _kept(
-    net: nn.Module,
-    task: ImageTask,
-    protocol: PgdProtocol,
-    unit: str,
-    scale: float,
-    labels: str,
-    images: int,
-    folder: Path | None,
-) -> dict[str, Any]:
-    from featavg.training.torch.module import arrays_of
-
-    words = f"{protocol.name} {unit} {labels}".lower()
-    file = "-".join("".join(c if c.isalnum() else " " for c in words).split())
-    key = fingerprint(list(arrays_of(net).values()), asdict(protocol), scale, images, RADII)
-    path = None if folder is None else folder / f"{file}.json"
-    return kept_values(path, key, lambda: _attacked(net, task, protocol, scale, labels, images))
 
 
 def _attacked(

@@ -19,7 +19,7 @@ from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
-from featavg.paper.images.features import FeatureSet, features_of
+from featavg.paper.images.features import FeatureSet, efficientnet_lite0, features_of
 from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
@@ -42,8 +42,6 @@ def superclasses(run: Context, h: int = 1, points: int = 500, budget: int = 60) 
     """
     torch_needed()
     task = data_needed("cifar100", run)
-    from featavg.paper.images.embedding import efficientnet_lite0
-
     try:
         embedding = efficientnet_lite0(size=160)
     except InputError as error:
