@@ -123,8 +123,10 @@ def embed(
     if isinstance(source, str) and source == "pixels":
         return pixels_of(task, train)
     torch_needed()
-    named = isinstance(source, str | Path)
-    embedding = _named(source) if named else _of_module(source, size, mean, deviation)
+    if not isinstance(source, str | Path):
+        embedding = _of_module(source, size, mean, deviation)
+    else:
+        embedding = _named(source)
     return features_of(task, embedding, None if folder is None else Path(folder), train, progress)
 
 
