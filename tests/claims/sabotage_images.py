@@ -171,10 +171,10 @@ def our_radii_times(factor: float):
     return patch
 
 
-def made_up_cell(kind, told, seed, radius, shared, **changes):
+def made_up_cell(kind, which, seed, radius, shared, **changes):
     """A cell of the table of labels with this median radius and shared gradient."""
     data, network, training = kind
-    about = {"data": data, "network": network, "training": training, "labels": told, "seed": seed}
+    about = {"data": data, "network": network, "training": training, "labels": which, "seed": seed}
     about |= {"accuracy": 0.9, "median": radius, "robust_accuracy": 0.5, "shared": shared}
     about |= {"layer": "input", "null": 0.99, "noise": 0.1, "nc1": 1.0, "same_class_cosine": 0.5}
     return about | {"train_seconds": 1.0, "attack_seconds": 1.0, "key": "", "commit": ""} | changes
@@ -186,9 +186,9 @@ def table_of_labels(gain: float, controlled: float, coarse: float, fine: float):
     kinds += [("cifar10", "wide CNN", t) for t in ("cross-entropy", "adversarial")]
     more = {kind: gain if kind[2] == "cross-entropy" else controlled for kind in kinds}
     cells = [
-        made_up_cell(kind, told, seed, *((more[kind], fine) if told == "fine" else (1.0, coarse)))
+        made_up_cell(kind, which, seed, *((more[kind], fine) if which == "fine" else (1.0, coarse)))
         for kind in kinds
-        for told in LABELS
+        for which in LABELS
         for seed in range(2)
     ]
 

@@ -117,7 +117,7 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
     [(None, Verdict.HOLDS), ("labels", Verdict.IN_PART), ("sum", Verdict.FAILS)],
 )
 def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
-    """Fine networks that were told coarse labels average; coarse ones read as fine ones decouple."""
+    """Fine networks with coarse labels average; coarse ones read as fine ones decouple."""
     parameters(sharing.simulator, k=4, d=400, n=200)(monkeypatch)
     real = sharing.network_sharing
 

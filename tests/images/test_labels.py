@@ -224,13 +224,13 @@ def made_up(data, network, training, gain, cosine=0.5, shared=(0.8, 0.2), seeds=
     return [
         made_up_cell(
             (data, network, training),
-            told,
+            which,
             seed,
-            (gain if told == "fine" else 1.0) * (1 + 0.01 * seed),
-            shared[told == "fine"] + 0.01 * seed,
+            (gain if which == "fine" else 1.0) * (1 + 0.01 * seed),
+            shared[which == "fine"] + 0.01 * seed,
             same_class_cosine=cosine,
         )
-        for told in ("coarse", "fine")
+        for which in ("coarse", "fine")
         for seed in range(seeds)
     ]
 

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from featavg.robustness.models.norms import NORMS
 from featavg.storage.cache import kept_values
 from featavg.storage.places import install_command
 from featavg.training.checkpoint import fingerprint
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 IMAGES, BUDGET = 200, 120
 # Fixed before the run. One image of 200 is half a point.
@@ -188,17 +191,9 @@ def evidence(
     comparisons: Sequence[Comparison], twice: Sequence[Comparison], drawn: Sequence[Comparison]
 ) -> Evidence:
     """The checks, over all networks at once; `twice` has our radii with twice as many gradients."""
-    budget = comparisons[0].budget
-    found = {f"{each.network}, {each.norm}": strength(each) for each in comparisons}
-    more = {f"{each.network}, {each.norm}": strength(each) for each in twice}
-    whole = {f"{each.network}, {each.norm}": plain(each) for each in drawn}
-
-    def worst(field: str, among: Mapping[str, Mapping[str, float]] = found) -> tuple[str, float]:
-        where = max(among, key=lambda name: among[name][field])
-        return where, among[where][field]
-
-    (where, longer), (above, excess) = worst("longer"), worst("excess_points")
-    above_apgd, apgd_excess = worst("apgd_excess_points")
+    budget, table = comparisons[0].budget, strengths(comparisons)
+    (where, longer), (above, excess) = _worst(table, "longer"), _worst(table, "excess_points")
+    above_apgd, apgd_excess = _worst(table, "apgd_excess_points")
     checks = [
         Check("images on which ours is over 1% longer than the best of foolbox's, worst network", longer, "<=",
               LONGER, note=where),
@@ -206,70 +201,72 @@ def evidence(
               note=f"points of percent, any radius; most on {above}"),
         Check("our robust accuracy above APGD's", apgd_excess, "<=", EXCESS,
               note=f"points of percent at 0.6, 1 and 1.4 of the median; most on {above_apgd}"),
-        Check("images on which ours is over 1% longer, mean over the networks", _mean(found, "longer"), "<=",
+        Check("images on which ours is over 1% longer, mean over the networks", table["longer"].mean(), "<=",
               LONGER, role="note"),
-        Check("mean of our radius / the best of foolbox's, worst network", worst("mean_ratio")[1], "<=", 1.0,
-              role="note"),
+        Check("mean of our radius / the best of foolbox's, worst network",
+              table["mean_ratio"].max(skipna=False), "<=", 1.0, role="note"),
     ]  # fmt: skip
-    if more:
-        of_more, longer_with_more = worst("longer", more)
+    finding, numbers = (
+        _finding(table, budget),
+        {"strength": table, "drawn": list(map(plain, drawn))},
+    )
+    if twice:
+        more = numbers["with_twice_the_gradients"] = strengths(twice)
         name = f"with {2 * budget} gradients, small networks: images over 1% longer, worst network"
-        checks.append(Check(name, longer_with_more, "<=", LONGER, note=of_more, role="note"))
-    return Evidence(
-        *checks,
-        figures=(_overview(comparisons, found), comparison_figure(drawn)),
-        numbers={name: each | whole.get(name, {}) for name, each in found.items()}
-        | {f"{name}, {2 * budget} gradients": each for name, each in more.items()},
-        finding=_finding(found, more, budget),
-        seeds=(0,),
-    )
-
-
-def _mean(found: Mapping[str, Mapping[str, float]], field: str) -> float:
-    return float(np.mean([each[field] for each in found.values()]))
-
-
-def _finding(
-    found: Mapping[str, Mapping[str, float]],
-    more: Mapping[str, Mapping[str, float]],
-    budget: int,
-) -> str:
-    ratios = [each["mean_ratio"] for each in found.values()]
-    where = max(found, key=lambda name: found[name]["longer"])
-    within, within_more = (
-        sum(each["longer"] <= LONGER for each in some.values()) for some in (found, more)
-    )
-    text = (
-        f"With {budget} gradients for everyone, on {len(found)} pairs of a network and a norm: our "
-        f"radius over the best of foolbox's is {np.mean(ratios):.3f} on average, {min(ratios):.3f} to "
-        f"{max(ratios):.3f} by network. Ours is over 1% shorter on {_mean(found, 'shorter'):.0%} of the "
-        f"images and over 1% longer on {_mean(found, 'longer'):.2%}: on at most 1% for {within} of the "
-        f"{len(found)} pairs, on {found[where]['longer']:.1%} for the worst ({where})."
-    )
-    if more:
-        text += (
-            f" With {2 * budget}, on the {len(more)} pairs with a small network: over 1% longer than "
-            f"theirs with {budget} on {_mean(more, 'longer'):.2%}, on at most 1% for {within_more} of them."
+        of_more, longer = _worst(more, "longer")
+        checks.append(Check(name, longer, "<=", LONGER, note=of_more, role="note"))
+        finding += (
+            f" With {2 * budget}, on the {len(twice)} pairs with a small network: over 1% longer than "
+            f"theirs with {budget} on {more['longer'].mean():.2%}, on at most 1% for "
+            f"{int((more['longer'] <= LONGER).sum())} of them."
         )
-    return text
+    figures = (_overview(comparisons, table), comparison_figure(drawn))
+    return Evidence(*checks, figures=figures, numbers=numbers, finding=finding, seeds=(0,))
 
 
-def _overview(
-    comparisons: Sequence[Comparison], found: Mapping[str, Mapping[str, float]]
-) -> Figure:
+def strengths(comparisons: Sequence[Comparison]) -> xr.Dataset:
+    """The `strength` of our attack by pair of a network and a norm."""
+    import xarray as xr
+
+    rows = [strength(each) for each in comparisons]
+    pairs = [f"{each.network}, {each.norm}" for each in comparisons]
+    values = {name: ("pair", [row[name] for row in rows]) for name in rows[0]}
+    return xr.Dataset(values, coords={"pair": pairs})
+
+
+def _worst(table: xr.Dataset, field: str) -> tuple[str, float]:
+    """The pair where a number is largest, and the number."""
+    row = int(table[field].values.argmax())
+    return str(table["pair"].values[row]), float(table[field][row])
+
+
+def _finding(table: xr.Dataset, budget: int) -> str:
+    count, ratios, longer = len(table["pair"]), table["mean_ratio"].values, table["longer"]
+    where, most = _worst(table, "longer")
+    return (
+        f"With {budget} gradients for everyone, on {count} pairs of a network and a norm: our "
+        f"radius over the best of foolbox's is {np.mean(ratios):.3f} on average, {min(ratios):.3f} to "
+        f"{max(ratios):.3f} by network. Ours is over 1% shorter on {table['shorter'].mean():.0%} of the "
+        f"images and over 1% longer on {longer.mean():.2%}: on at most 1% for {int((longer <= LONGER).sum())} "
+        f"of the {count} pairs, on {most:.1%} for the worst ({where})."
+    )
+
+
+def _overview(comparisons: Sequence[Comparison], table: xr.Dataset) -> Figure:
     """A point for each network and norm: how often ours is longer, how often shorter."""
-    series, roles = [], {"l2": "decoupled", "linf": "averaged"}
-    for norm, role in roles.items():
-        these = [found[f"{each.network}, {norm}"] for each in comparisons if each.norm == norm]
-        if these:
-            x, y = ([100 * each[field] for each in these] for field in ("longer", "shorter"))
-            series.append(Series(norm, x, y, role, "markers"))  # type: ignore[arg-type]
+    roles: dict[str, Role] = {"l2": "decoupled", "linf": "averaged"}
+    norms = [each.norm for each in comparisons]
+    series = []
+    for norm in dict.fromkeys(norms):
+        some = table.isel(pair=[each == norm for each in norms])
+        x, y = (100 * some[field].values for field in ("longer", "shorter"))
+        series.append(Series(norm, x, y, roles[norm], "markers"))
+    images, budget = len(comparisons[0].ours), comparisons[0].budget
     panel = Lines(
         Axis("images on which ours is over 1% longer", "%"),
         Axis("images on which ours is over 1% shorter", "%", range=(0, 100)),
         tuple(series),
     )
-    images, budget = len(comparisons[0].ours), comparisons[0].budget
     return Figure(
         "attack-overview",
         "How often our attack ends nearer than foolbox's, and how often further",

@@ -64,7 +64,7 @@ class FeatureSet:
         return float(np.sqrt(np.mean(np.einsum("ij,ij->i", self.train, self.train))))
 
     def first(self, images: int) -> FeatureSet:
-        """With at most so many training images, the first ones."""
+        """With the first training images, at most `images`."""
         some = slice(0, images)
         return replace(self, train=self.train[some], train_classes=self.train_classes[some])
 
@@ -114,7 +114,7 @@ def embed(
         size, mean, deviation: what a module of yours expects: images scaled to this height and
             width (0: as they are), then shifted and divided by channel.
         folder: keep the features there, and take them from there if they are the same.
-        train: at most so many training images, the first ones.
+        train: the first training images, at most this many.
 
     >>> from featavg.data.image_sets.loading import load_images
     >>> embed("pixels", load_images("digits"))

@@ -23,7 +23,7 @@ from featavg.progress import Progress, part, silent
 from featavg.storage.cache import kept_values
 from featavg.training.checkpoint import fingerprint
 
-# Features of so many images: heads have few weights, and an audit has no more images either.
+# Images per feature space: heads have few weights, and an audit has no more images either.
 IMAGES = 1200
 GAIN_ERROR = 0.15
 

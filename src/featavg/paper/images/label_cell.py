@@ -70,7 +70,7 @@ class CellProtocol:
     """What is the same for every cell on one data set; part of the key that a cell is kept under.
 
     Attributes:
-        train, test: at most so many images, the first ones.
+        train, test: the first images, at most this many.
         attacked: test images whose radius is looked for.
         epochs, batch, rate, crop: of `ImageRecipe`.
         radius: where robust accuracy is read, l2 in pixels in [0, 1].
