@@ -123,11 +123,11 @@ def embed(
     if isinstance(source, str) and source == "pixels":
         return pixels_of(task, train)
     torch_needed()
-    if not isinstance(source, str | Path):
-        embedding = _of_module(source, size, mean, deviation)
-    else:
-        embedding = _named(source)
-    return features_of(task, embedding, None if folder is None else Path(folder), train, progress)
+    place = None if folder is None else Path(folder)
+    if isinstance(source, str | Path):
+        return features_of(task, _named(source), place, train, progress)
+    embedding = _of_module(source, size, mean, deviation)
+    return features_of(task, embedding, place, train, progress)
 
 
 def pixels_of(task: ImageTask, train: int | None = None) -> FeatureSet:
