@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,17 +15,14 @@ from tests.questions.test_depth import probe as made_up_probe
 from tests.questions.test_depth import scaling as made_up_scaling
 
 from featavg.measures.alignment import neuron_signs
-from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
+from featavg.paper.questions import adversarial, borders, geometry, optimizers
 from featavg.paper.questions import claim_adversarial as adversarial_claims
-from featavg.paper.questions import claim_angle as angle_claims
 from featavg.paper.questions import claim_borders as border_claims
 from featavg.paper.questions import claim_depth as depth_claims
-from featavg.paper.questions import claim_optimizers as optimizer_claims
 from featavg.simulate.measurements import net_of
+from featavg.simulate.sweep import grid
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
-
-COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
 
 
 # Angles.
@@ -39,18 +36,8 @@ def labels_swapped(points_and_runs):
     return points, runs
 
 
-small_angles = together(
-    setting(angle, N=200, GROUP=4),
-    setting(
-        angle_claims,
-        equal_angles=lambda seeds, store, progress: angle.equal_angles(seeds, (0.0, 0.3)),
-    ),
-)
 # Where the honest claim holds; that it does not elsewhere is its finding.
 HOLDING = ("orthogonal", "class closer", "classes mixed")
-small_geometry = setting(
-    angle_claims, geometry_study=partial(geometry.geometry_study, geometries=HOLDING)
-)
 
 
 def neurons_look_for_one_feature(given):
@@ -69,22 +56,15 @@ def neurons_look_for_one_feature(given):
 
 # Optimizers and adversarial training.
 
-small_optimizers = together(
-    setting(optimizers, D=150, N=80, TEST_POINTS=4),
-    setting(
-        optimizer_claims,
-        optimizer_study=partial(
-            optimizers.optimizer_study, optimizers=("gradient descent", *COORDINATE_WISE)
-        ),
-    ),
-)
+
+def few_of(module: ModuleType, name: str, *kept: str) -> Patch:
+    """Only these keys of a table of the module."""
+    return setting(module, **{name: {key: getattr(module, name)[key] for key in kept}})
 
 
 def descent_is_sign_descent(patch: pytest.MonkeyPatch) -> None:
-    wise = optimizers.OPTIMIZERS["sign descent"]
-    patch.setattr(
-        optimizers, "OPTIMIZERS", dict(optimizers.OPTIMIZERS) | {"gradient descent": wise}
-    )
+    known = optimizers.OPTIMIZERS
+    patch.setitem(known, "gradient descent", known["sign descent"])
 
 
 def small_adversarial(patch: pytest.MonkeyPatch) -> None:
@@ -186,20 +166,21 @@ ROWS = (
     Sabotage(
         "question-angle-equal",
         "class labels decouple and cluster labels average",
-        setting(angle, trained=lambda given: labels_swapped(trained(given))),
-        small_angles,
+        setting(grid, trained=lambda given: labels_swapped(trained(given))),
+        given={"cosines": (0.0, 0.3), "n": 200, "group": 4},
     ),
     Sabotage(
         "question-angle-geometry",
         "with class labels every neuron learns one feature",
-        setting(geometry, trained=neurons_look_for_one_feature),
-        small_geometry,
+        setting(grid, trained=neurons_look_for_one_feature),
+        few_of(geometry, "GEOMETRIES", *HOLDING),
     ),
     Sabotage(
         "question-optimizers",
         "gradient descent takes only the signs of the gradient",
         descent_is_sign_descent,
-        small_optimizers,
+        few_of(optimizers, "OPTIMIZERS", "gradient descent", *optimizers.COORDINATE_WISE),
+        given={"d": 150, "n": 80, "test_points": 4},
     ),
     Sabotage(
         "question-adversarial",

@@ -23,7 +23,7 @@ ROWS: tuple[Sabotage, ...] = tuple(
 def run(row: Sabotage) -> Evidence:
     forget_results()
     (claim,) = [each for each in find_claims(row.claim) if each.id == row.claim]
-    return claim.run(Context(seeds=row.seeds))
+    return claim.run(Context(seeds=row.seeds), **row.given)
 
 
 def lost(better: Evidence, worse: Evidence) -> list[str]:

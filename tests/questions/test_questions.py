@@ -10,22 +10,22 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging
+from featavg.paper.engine.claim import Context
 from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
 from featavg.paper.questions import claim_borders as border_claims
 from featavg.paper.questions.adversarial import adversarial_study
-from featavg.paper.questions.angle import equal_angles
 from featavg.paper.questions.borders import BorderMap, border_map, lazy_border, signal_share
 from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
-from featavg.paper.questions.optimizers import optimizer_study
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.engines import Serial
+from featavg.storage.files import strict_json
 
 
-def whole(result):
-    """Every result has a figure, JSON that Python's own module takes, and a text for a screen."""
-    assert result.figure().panels
-    json.dumps(result.to_json(), allow_nan=False)
-    assert all(len(line) < 120 for line in repr(result).splitlines())
+def whole(evidence):
+    """A run of a claim ends in a figure, numbers that JSON can say, and a finding without gaps."""
+    assert evidence.figures
+    json.dumps(strict_json(evidence.numbers), allow_nan=False)
+    assert "nan" not in evidence.finding
 
 
 @pytest.mark.parametrize("cosine", [-1 / 9, -0.05, 0.0, 0.3, 0.9])
@@ -44,17 +44,13 @@ def test_equal_angles_are_those_of_the_ideal_networks(cosine):
     assert np.allclose(apart.attack, decoupled_margin(task), rtol=1e-6)
 
 
-def test_equal_angles_follow_the_formulas(monkeypatch, tmp_path):
-    monkeypatch.setattr(angle, "N", 60)
-    monkeypatch.setattr(angle, "GROUP", 2)
-    study = equal_angles((0,), (0.0, 0.3), tmp_path)
-    whole(study)
-    assert study.averaged[:, 0] == pytest.approx(study.theory["averaged"], rel=0.25)
-    assert study.worst("gain").shape == (1,)
-    assert study.dead.max() <= 1
-    monkeypatch.setattr(angle, "trained", None)  # nothing is done again
-    again = equal_angles((0,), (0.0, 0.3), tmp_path)
-    assert np.array_equal(again.gain, study.gain)
+def test_equal_angles_follow_the_formulas():
+    evidence = angle.equal.run(Context(seeds=(0,)), cosines=(0.0, 0.3), n=60, group=2)
+    table = evidence.numbers
+    whole(evidence)
+    assert np.allclose(table["radius_coarse"] / table["averaged_theory"], 1.0, atol=0.25)
+    assert all(len(check.values) == 1 for check in evidence.checks)
+    assert table["dead"].max() <= 1
 
 
 def test_the_margins_of_a_geometry_by_brute_force():
@@ -75,25 +71,26 @@ def test_every_geometry_is_a_task(name):
 
 
 def test_a_geometry_is_measured(monkeypatch):
-    monkeypatch.setattr(geometry, "N", 80)
-    monkeypatch.setattr(geometry, "LATE", geometry.LATE | {"target_loss": 1e-3, "steps": 500})
-    study = geometry.geometry_study((0,), ("orthogonal",))
-    whole(study)
-    assert study.ratio("averaged")[0, 0] == pytest.approx(1.0, abs=0.25)
-    assert study.off("decoupled")["orthogonal"] < 0.25
-    assert study.column("early_weights")[0, 0] > 0.9
+    kept = ("orthogonal", "class closer", "classes mixed")
+    monkeypatch.setattr(geometry, "GEOMETRIES", {name: geometry.GEOMETRIES[name] for name in kept})
+    evidence = geometry.geometries.run(Context(seeds=(0,)), n=80, target_loss=1e-3)
+    whole(evidence)
+    table = evidence.numbers.sel(geometry="orthogonal", seed=0)
+    assert float(table["averaged"] / table["averaged_theory"]) == pytest.approx(1.0, abs=0.25)
+    assert float(table["decoupled"] / table["decoupled_theory"]) == pytest.approx(1.0, abs=0.25)
+    assert table["early_weights"] > 0.9
 
 
 def test_adam_along_the_axes_learns_noise(monkeypatch):
-    monkeypatch.setattr(optimizers, "D", 120)
-    monkeypatch.setattr(optimizers, "N", 50)
-    monkeypatch.setattr(optimizers, "TEST_POINTS", 3)
-    study = optimizer_study((0,), ("gradient descent", "sign descent"))
-    whole(study)
-    index, share = study.column("index"), study.column("share")
-    assert index[0, 0, 0] > 0.5 > index[0, 1, 0]
-    assert share[0, 1, 0] < 0.25 < share[1, 1, 0]
-    assert study.of(index, True).shape == (2, 1, 1)
+    kept = ("gradient descent", *optimizers.COORDINATE_WISE)
+    monkeypatch.setattr(optimizers, "OPTIMIZERS", {key: optimizers.OPTIMIZERS[key] for key in kept})
+    evidence = optimizers.optimizers.run(Context(seeds=(0,)), d=120, n=50, test_points=3)
+    whole(evidence)
+    table = evidence.numbers.sel(seed=0)
+    index, share = table["index_coarse"].sel(orientation="axes"), table["span_share_coarse"]
+    assert index.sel(optimizer="gradient descent") > 0.5 > index.sel(optimizer="sign descent")
+    along, across = share.sel(optimizer="sign descent")
+    assert along < 0.25 < across
 
 
 def test_adversarial_training_decouples(monkeypatch):
