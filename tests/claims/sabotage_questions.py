@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from tests.claims.sabotage import Patch, Sabotage, setting, together
+from tests.claims.sabotage import Patch, Sabotage, setting
 from tests.questions.test_depth import averaging as made_up_averaging
 from tests.questions.test_depth import margin as made_up_margin
 from tests.questions.test_depth import probe as made_up_probe
@@ -16,14 +16,12 @@ from tests.questions.test_depth import scaling as made_up_scaling
 
 from featavg.measures.alignment import neuron_signs
 from featavg.paper.questions import adversarial, borders, geometry, optimizers
-from featavg.paper.questions import claim_adversarial as adversarial_claims
 from featavg.paper.questions import claim_borders as border_claims
 from featavg.paper.questions import claim_depth as depth_claims
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import grid
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
-
 
 # Angles.
 
@@ -67,16 +65,7 @@ def descent_is_sign_descent(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(known, "gradient descent", known["sign descent"])
 
 
-def small_adversarial(patch: pytest.MonkeyPatch) -> None:
-    setting(adversarial, STEPS=120, TEST_POINTS=4, CHECKED=2)(patch)
-    patch.setattr(
-        adversarial_claims,
-        "adversarial_study",
-        lambda seeds, store, progress: adversarial.adversarial_study(seeds, (0.0, 0.75)),
-    )
-
-
-def nobody_attacks(patch: pytest.MonkeyPatch) -> None:
+def without_attacks(patch: pytest.MonkeyPatch) -> None:
     honest = adversarial.AdversarialObjective
     patch.setattr(adversarial, "AdversarialObjective", lambda plain, length: honest(plain, 0.0))
 
@@ -185,8 +174,9 @@ ROWS = (
     Sabotage(
         "question-adversarial",
         "the worst case within any radius is the point itself",
-        nobody_attacks,
-        small_adversarial,
+        without_attacks,
+        setting(adversarial, SHARES=(0.0, 0.75)),
+        given={"steps": 120, "test_points": 4},
     ),
     Sabotage(
         "question-border-noise",

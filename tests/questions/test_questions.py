@@ -13,7 +13,6 @@ from featavg.nets.ideal import feature_averaging
 from featavg.paper.engine.claim import Context
 from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
 from featavg.paper.questions import claim_borders as border_claims
-from featavg.paper.questions.adversarial import adversarial_study
 from featavg.paper.questions.borders import BorderMap, border_map, lazy_border, signal_share
 from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
 from featavg.robustness.radii import radii
@@ -94,14 +93,14 @@ def test_adam_along_the_axes_learns_noise(monkeypatch):
 
 
 def test_adversarial_training_decouples(monkeypatch):
-    monkeypatch.setattr(adversarial, "STEPS", 120)
-    monkeypatch.setattr(adversarial, "TEST_POINTS", 4)
-    monkeypatch.setattr(adversarial, "CHECKED", 4)
-    study = adversarial_study((0,), (0.0, 0.6))
-    whole(study)
-    assert study.at("index", 0.0) > 0.8
-    assert study.at("index", 0.6) < 0.4
-    assert study.at("radius", 0.6) > 1.3 * study.at("radius", 0.0)
+    monkeypatch.setattr(adversarial, "SHARES", (0.0, 0.6))
+    monkeypatch.setattr(adversarial, "SHARE", 0.6)
+    evidence = adversarial.adversarial.run(Context(seeds=(0,)), steps=120, test_points=4)
+    whole(evidence)
+    plain, hardened = (evidence.numbers.sel(share=share, seed=0) for share in (0.0, 0.6))
+    assert plain["index"] > 0.8
+    assert hardened["index"] < 0.4
+    assert hardened["radius"] > 1.3 * plain["radius"]
 
 
 def small_map(monkeypatch, name):

@@ -53,7 +53,7 @@ MODULES: tuple[str, ...] = (
     "questions.angle",
     "questions.geometry",
     "questions.optimizers",
-    "questions.claim_adversarial",
+    "questions.adversarial",
     "questions.claim_borders",
     "questions.claim_depth",
 )

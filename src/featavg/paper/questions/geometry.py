@@ -145,19 +145,11 @@ def measured(run: Context, base: dict[str, Any], target_loss: float) -> xr.Datas
 
     tables, count = [], len(run.seeds)
     for i, seed in enumerate(run.seeds):
-        late, early = (
-            measure_each(
-                base | stage,
-                (seed,),
-                measures,
-                part(run.progress, (i + start) / count, (i + end) / count),
-                geometry={name: fields_of(name, seed) for name in GEOMETRIES},
-            )
-            for stage, measures, start, end in (
-                (LATE | {"target_loss": target_loss}, ["index", late_measures], 0.0, 0.8),
-                (EARLY, [early_weights], 0.8, 1.0),
-            )
-        )
+        shapes = {name: fields_of(name, seed) for name in GEOMETRIES}
+        progress = part(run.progress, i / count, (i + 1) / count)
+        stage = base | LATE | {"target_loss": target_loss}
+        late = measure_each(stage, (seed,), ["index", late_measures], progress, geometry=shapes)
+        early = measure_each(base | EARLY, (seed,), [early_weights], geometry=shapes)
         tables.append(late.merge(early))
     table: xr.Dataset = xr.concat(tables, "seed").transpose("geometry", "seed")
     table["predicted_gain"] = table["decoupled_theory"] / table["averaged_theory"]
