@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -16,7 +17,6 @@ from tests.questions.test_depth import scaling as made_up_scaling
 
 from featavg.measures.alignment import neuron_signs
 from featavg.paper.questions import adversarial, borders, geometry, optimizers
-from featavg.paper.questions import claim_borders as border_claims
 from featavg.paper.questions import claim_depth as depth_claims
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import grid
@@ -73,34 +73,33 @@ def without_attacks(patch: pytest.MonkeyPatch) -> None:
 # Maps.
 
 
-def few_cells(name: str, rows: tuple[object, ...], columns: tuple[object, ...]) -> Patch:
-    """A map of a few cells, which nobody keeps."""
+def unkept(patch: pytest.MonkeyPatch) -> None:
+    """Sweeps that leave nothing behind."""
 
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        full = borders.DIAGRAMS[name]
-        fewer = replace(full, rows=(full.rows[0], rows), columns=(full.columns[0], columns))
-        monkeypatch.setitem(borders.DIAGRAMS, name, fewer)
-        monkeypatch.setattr(
-            border_claims,
-            "border_map",
-            lambda name, seeds, store, progress: borders.border_map(name, seeds),
-        )
+    def forgotten(vary, store, **given):
+        with tempfile.TemporaryDirectory() as folder:
+            return sweep(vary, folder, **given)
 
-    return patch
+    patch.setattr(borders, "sweep", forgotten)
 
 
 def swept_with(**changes: object) -> Patch:
-    """Sweeps that run something else than they are told; a function changes the values of an axis."""
+    """Sweeps that run something else than they are asked for; a function changes an axis."""
 
-    def other(vary, store, **given):
-        for name, change in changes.items():
-            if name in vary:
-                vary = vary | {name: [change(value) for value in vary[name]]}
-            else:
-                given[name] = change
-        return sweep(vary, store, **given)
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        honest = borders.sweep
 
-    return setting(borders, sweep=other)
+        def other(vary, store, **given):
+            for name, change in changes.items():
+                if name in vary:
+                    vary = vary | {name: [change(value) for value in vary[name]]}
+                else:
+                    given[name] = change
+            return honest(vary, store, **given)
+
+        patch.setattr(borders, "sweep", other)
+
+    return apply
 
 
 # Depth: a run takes minutes, so that its results are made up.
@@ -182,24 +181,28 @@ ROWS = (
         "question-border-noise",
         "the noise is eight times what it is called",
         swept_with(sigma=lambda value: 8 * value),
-        few_cells("noise", (6, 16), (0.2, 0.5, 1.0, 6.0, 10.0)),
+        unkept,
+        given={"k": (6, 16), "sigma": (0.2, 0.5, 1.0, 6.0, 10.0)},
     ),
     Sabotage(
         "question-border-samples",
         "the noise is ten times the usual",
         swept_with(sigma=10.0),
-        few_cells("samples", (1000, 10**6), (10, 60, 120, 300)),
+        unkept,
+        given={"d": (1000, 10**6), "n": (10, 60, 120, 300)},
     ),
     Sabotage(
         "question-border-initialisation",
         "initial weights are thirty times what they are called",
         swept_with(sigma_w=lambda value: 30 * value),
-        few_cells("initialisation", (0.02, 0.1), (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)),
+        unkept,
+        given={"lr": (0.02, 0.1), "sigma_w": (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)},
     ),
     Sabotage(
         "question-border-neurons",
         "initial weights outweigh what is learned",
         swept_with(sigma_w=0.3),
-        few_cells("neurons", (4, 12), (1, 2, 20)),
+        unkept,
+        given={"k": (4, 12), "m": (1, 2, 20)},
     ),
 )

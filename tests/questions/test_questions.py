@@ -1,19 +1,17 @@
 """The open questions: small runs of every study, its theory against slow twins, and its texts."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from featavg.data.clusters import MultiCluster
-from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging
 from featavg.paper.engine.claim import Context
 from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
-from featavg.paper.questions import claim_borders as border_claims
-from featavg.paper.questions.borders import BorderMap, border_map, lazy_border, signal_share
+from featavg.paper.questions.borders import lazy_border, signal_share
 from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.engines import Serial
@@ -103,61 +101,74 @@ def test_adversarial_training_decouples(monkeypatch):
     assert hardened["radius"] > 1.3 * plain["radius"]
 
 
-def small_map(monkeypatch, name):
-    full = borders.DIAGRAMS[name]
-    ends = replace(
-        full,
-        rows=(full.rows[0], full.rows[1][:: len(full.rows[1]) - 1]),
-        columns=(full.columns[0], full.columns[1][:: len(full.columns[1]) - 1]),
-    )
-    monkeypatch.setitem(borders.DIAGRAMS, name, ends)
-
-
 def test_a_map_is_made_of_sweeps(monkeypatch, tmp_path):
-    small_map(monkeypatch, "noise")
-    found = border_map("noise", (0, 1), tmp_path)
+    settings = Context(seeds=(0, 1), data_dir=tmp_path)
+    ends = {"k": (4, 23), "sigma": (0.1, 10.0)}
+    found = borders.noise.run(settings, **ends)
     whole(found)
-    assert found.index.shape == (2, 2, 2)
-    assert (found.middle(found.index)[:, 0] > 0.5).all()
-    assert (found.middle(found.index)[:, -1] < 0.5).all()
-    assert found.crossing() == pytest.approx(found.crossing())
+    index = found.numbers["index"]
+    assert index.sizes == {"k": 2, "sigma": 2}
+    assert (index.sel(sigma=0.1) > 0.5).all()
+    assert (index.sel(sigma=10.0) < 0.5).all()
 
     class Never(Serial):
         def run(self, jobs):
             assert not jobs, "computed again"
             return iter(())
 
-    again = border_map("noise", (0, 1), tmp_path, engine=Never())
-    assert np.array_equal(again.index, found.index)
-    with pytest.raises(InputError, match="name"):
-        border_map("colour")
-
-
-def invented(index, share=None, gain=None, name="noise"):
-    rows, columns = (
-        len(axis[1]) for axis in (borders.DIAGRAMS[name].rows, borders.DIAGRAMS[name].columns)
+    honest = borders.sweep
+    monkeypatch.setattr(
+        borders,
+        "sweep",
+        lambda vary, store, engine, **given: honest(vary, store, engine=Never(), **given),
     )
-    index = np.broadcast_to(index, (rows, columns))[..., None]
-    share = index if share is None else np.broadcast_to(share, (rows, columns))[..., None]
-    gain = np.sqrt(5) if gain is None else gain
-    gains = np.broadcast_to(gain, (rows, columns))[..., None]
-    return BorderMap(name, (0,), index, share, gains, 0)
+    assert borders.noise.run(settings, **ends).numbers.identical(found.numbers)
 
 
-def test_the_border_of_noise_can_be_missed():
-    blank = invented(np.zeros(20))
-    right = invented(blank.predicted_share, gain=np.sqrt(blank.field("k") / 2))
-    assert all(check.passed for check in border_claims._noise_checks(right))
-    wrong = invented(1.0 - blank.predicted_share)
-    assert not border_claims._noise_checks(wrong)[0].passed
+def test_a_cell_that_most_seeds_leave_empty_is_empty(monkeypatch, tmp_path):
+    class Table:
+        columns = {"error": np.array(["", "broke"])}  # noqa: RUF012
+
+        def cells(self, name):
+            return np.array([[1.0, 3.0, np.nan], [2.0, np.nan, np.nan]])
+
+    monkeypatch.setattr(borders, "sweep", lambda *_, **__: Table())
+    settings = Context(seeds=(0, 1, 2), data_dir=tmp_path)
+    table = borders.border_map(settings, ("k", (4,)), ("sigma", (1.0, 2.0)))
+    assert np.array_equal(table["index"], [[2.0, np.nan]], equal_nan=True)
+    assert table["failed"] == 1
 
 
-def test_the_lazy_border_is_read_off_between_the_columns():
-    columns = np.array(borders.DIAGRAMS["initialisation"].columns[1])
-    found = invented(1 / (1 + (columns / lazy_border()) ** 2), name="initialisation", gain=0.5)
-    assert found.crossing() == pytest.approx(np.full(20, lazy_border()), rel=0.05)
-    assert border_claims._lazy_checks(found)[0].passed
-    assert np.isnan(invented(np.ones(20), name="initialisation").crossing()).all()
+def invented(rows, columns, index, share=None, gain=None):
+    """A map with these values in its cells, as `border_map` returns it."""
+    (across, places), (up, heights) = columns, rows
+    shape, coords = (len(heights), len(places)), {up: list(heights), across: list(places)}
+    given = {"index": index, "share": index if share is None else share}
+    given["gain"] = np.sqrt(5) if gain is None else gain
+    cells = {name: ((up, across), np.broadcast_to(v, shape)) for name, v in given.items()}
+    table = xr.Dataset(cells, coords).assign(seeds=1, failed=0)
+    return table.assign(relative_gain=table["gain"] / np.sqrt(table.get("k", borders.K) / 2))
+
+
+def test_the_border_of_noise_can_be_missed(monkeypatch):
+    sides = ("k", borders.CLUSTERS), ("sigma", borders.NOISES)
+    k, sigma = np.array(borders.CLUSTERS)[:, None], np.array(borders.NOISES)
+    share = signal_share(k, sigma, borders.N)
+    right = invented(*sides, share, gain=np.sqrt(k / 2))
+    monkeypatch.setattr(borders, "border_map", lambda *_: right)
+    assert all(check.passed for check in borders.noise.run(Context()).checks)
+    wrong = invented(*sides, 1.0 - share)
+    monkeypatch.setattr(borders, "border_map", lambda *_: wrong)
+    assert not borders.noise.run(Context()).main.passed
+
+
+def test_the_lazy_border_is_read_off_between_the_columns(monkeypatch):
+    sides, columns = (("lr", borders.RATES), ("sigma_w", borders.STARTS)), np.array(borders.STARTS)
+    found = invented(*sides, 1 / (1 + (columns / lazy_border()) ** 2), gain=0.5)
+    assert borders.crossing(found["index"]) == pytest.approx(np.full(20, lazy_border()), rel=0.05)
+    monkeypatch.setattr(borders, "border_map", lambda *_: found)
+    assert borders.initialisation.run(Context()).main.passed
+    assert np.isnan(borders.crossing(invented(*sides, np.ones(20))["index"])).all()
 
 
 def test_the_share_of_noise_is_that_of_a_sum_of_samples():

@@ -54,7 +54,7 @@ MODULES: tuple[str, ...] = (
     "questions.geometry",
     "questions.optimizers",
     "questions.adversarial",
-    "questions.claim_borders",
+    "questions.borders",
     "questions.claim_depth",
 )
 
