@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
 import pytest
 from tests.claims.sabotage import Patch, Sabotage, setting
-from tests.questions.test_depth import averaging as made_up_averaging
-from tests.questions.test_depth import margin as made_up_margin
-from tests.questions.test_depth import probe as made_up_probe
-from tests.questions.test_depth import scaling as made_up_scaling
+from tests.questions import test_depth as made_up
 
 from featavg.measures.alignment import neuron_signs
-from featavg.paper.questions import adversarial, borders, geometry, optimizers
-from featavg.paper.questions import claim_depth as depth_claims
+from featavg.paper.questions import (
+    adversarial,
+    borders,
+    depth_averages,
+    depth_inner,
+    depth_margin,
+    depth_radius,
+    geometry,
+    optimizers,
+)
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import grid
 from featavg.simulate.sweep.run import sweep
@@ -105,48 +109,41 @@ def swept_with(**changes: object) -> Patch:
 # Depth: a run takes minutes, so that its results are made up.
 
 
-def depth_is(name: str, make: Callable[..., object], *values: object, **named: object) -> Patch:
-    """The study `name` returns what `make` makes of the values."""
-    return setting(depth_claims, **{name: lambda *_, **__: make(*values, **named)})
-
-
-def learned_with_clusters(**values: float) -> Patch:
-    """What `depth_averaging` returns for either labels."""
-    return setting(
-        depth_claims, depth_averaging=lambda labels, *_, **__: made_up_averaging(labels, **values)
-    )
-
-
 DEPTH_ROWS = (
     Sabotage(
         "question-depth-averages",
         "deeper networks learn half of the features of a class",
-        depth_is("depth_averaging", made_up_averaging, index=0.5),
-        depth_is("depth_averaging", made_up_averaging),
+        setting(depth_averages, **made_up.averaging(index=0.5)),
+        setting(depth_averages, **made_up.averaging()),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-radius",
         "the radius grows like d^0.3",
-        depth_is("depth_scaling", made_up_scaling, power_d=0.3),
-        depth_is("depth_scaling", made_up_scaling),
+        setting(depth_radius, **made_up.scaling(power_d=0.3)),
+        setting(depth_radius, **made_up.scaling()),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-fine",
         "an output looks for other features too",
-        learned_with_clusters(index=0.3, own=0.7),
-        learned_with_clusters(index=0.01, own=0.98),
+        setting(depth_averages, **made_up.averaging(index=0.3, own=0.7)),
+        setting(depth_averages, **made_up.averaging(index=0.01, own=0.98)),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-inner",
         "a probe names most clusters",
-        depth_is("depth_probe", made_up_probe, 0.85),
-        depth_is("depth_probe", made_up_probe, 0.25),
+        setting(depth_inner, **made_up.probe(0.85)),
+        setting(depth_inner, **made_up.probe(0.25)),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-margin",
         "the margin doubles the radius",
-        depth_is("depth_margin", made_up_margin, 2.2),
-        depth_is("depth_margin", made_up_margin, 0.9),
+        setting(depth_margin, **made_up.margin(2.2)),
+        setting(depth_margin, **made_up.margin(0.9)),
+        seeds=made_up.SEEDS,
     ),
 )
 ROWS = (

@@ -55,7 +55,10 @@ MODULES: tuple[str, ...] = (
     "questions.optimizers",
     "questions.adversarial",
     "questions.borders",
-    "questions.claim_depth",
+    "questions.depth_averages",
+    "questions.depth_radius",
+    "questions.depth_inner",
+    "questions.depth_margin",
 )
 
 
