@@ -81,13 +81,7 @@ def adversarial(
     adversarial_seconds = table["seconds"].isel(share=slice(1, None)).mean("share")
     cost, best = adversarial_seconds / table["fine_seconds"], table["radius"].max("share")
     return Evidence(
-        Check(
-            f"averaging index after training at {SHARE:g}·√(d/2)",
-            at["index"],
-            "<=",
-            0.5,
-            role="main",
-        ),
+        Check(f"averaging index after training at {SHARE:g}·√(d/2)", at["index"], "<=", 0.5),
         Check(
             "its radius over that of plain training on class labels",
             at["radius"] / plain["radius"],

@@ -106,11 +106,7 @@ def equal(
     gain, dead = table["gain"].median("seed"), table["dead"].sel(cosine=last)
     return Evidence(
         Check(
-            "gain over √(k/2): largest relative distance over all cosines",
-            off["gain"],
-            "<=",
-            0.1,
-            role="main",
+            "gain over √(k/2): largest relative distance over all cosines", off["gain"], "<=", 0.1
         ),
         Check(
             "averaged radius over √(d(1−c)/k): largest relative distance",

@@ -97,7 +97,6 @@ def noise(
             ((index >= 0.5) == (expected >= 0.5)).mean(),
             ">=",
             0.85,
-            role="main",
         ),
         Check(
             "gain / √(k/2) where kσ² ≤ n/10, median of the cells",
@@ -112,11 +111,7 @@ def noise(
             0.1,
         ),
         Check(
-            "share of cells with a radius to compare",
-            gain.notnull().mean(),
-            ">=",
-            0.5,
-            role="note",
+            "share of cells with a radius to compare", gain.notnull().mean(), ">=", 0.5, role="note"
         ),
         _complete(table),
         figure=figure("noise", table, ("kσ² = n", expected, 0.5)),
@@ -151,7 +146,6 @@ def samples(
             (enough >= 0.5).mean(),
             ">=",
             0.95,
-            role="main",
         ),
         Check(
             "range of the index over d from 1000 to 10⁶, median over n",
@@ -201,7 +195,6 @@ def initialisation(
             math.exp(np.mean(np.log(slow))) / border,
             "within",
             (0.5, 2.0),
-            role="main",
         ),
         Check(
             "largest over smallest such σ<sub>w</sub> among rates ≤ 0.1",
@@ -245,7 +238,6 @@ def neurons(run: Context, k: tuple[int, ...] = CLUSTERS, m: tuple[int, ...] = NE
             (index.sel(k=table["k"] <= N / 10) >= 0.5).mean(),
             ">=",
             0.95,
-            role="main",
         ),
         Check("|index at m = 20 − at m = 1|, median over k", abs(most - one).median(), "<=", 0.15),
         Check(
@@ -366,8 +358,8 @@ def figure(
     heats = tuple(
         Heatmap(
             values.values[::-1],
-            tuple(_tick(v) for v in table[rows].values[::-1]),
-            tuple(_tick(v) for v in table[columns].values),
+            tuple(_tick(v) for v in table[rows].values[::-1].tolist()),
+            tuple(_tick(v) for v in table[columns].values.tolist()),
             label=label,
             limit=limit,
             row_label=LABELS[str(rows)],

@@ -94,7 +94,6 @@ def geometries(
             off["averaged"].max("geometry"),
             "<=",
             0.15,
-            role="main",
         ),
         Check(
             "decoupled radius over the smallest margin of a pair: largest relative distance",

@@ -89,7 +89,6 @@ def optimizers(
             plain.min(everywhere),
             ">=",
             0.5,
-            role="main",
         ),
         Check("their gain / √(k/2), smallest (median over seeds)", gain.min(), ">=", 0.8),
         Check("their gain / √(k/2), largest (median over seeds)", gain.max(), "<=", 1.2),
