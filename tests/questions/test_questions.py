@@ -18,11 +18,17 @@ from featavg.simulate.sweep.engines import Serial
 from featavg.storage.files import strict_json
 
 
-def whole(evidence):
-    """A run of a claim ends in a figure, numbers that JSON can say, and a finding without gaps."""
+def small(claim, data_dir=None, seeds=(0,), **parameters):
+    """A small run of a claim ends in a figure, numbers that JSON can say, and a finding without gaps."""
+    shares = []
+    settings = Context(seeds, data_dir=data_dir, progress=lambda share, _: shares.append(share))
+    evidence = claim.run(settings, **parameters)
     assert evidence.figures
     json.dumps(strict_json(evidence.numbers), allow_nan=False)
     assert "nan" not in evidence.finding
+    assert shares == sorted(shares)
+    assert 0.0 <= shares[0] <= shares[-1] <= 1.0
+    return evidence
 
 
 @pytest.mark.parametrize("cosine", [-1 / 9, -0.05, 0.0, 0.3, 0.9])
@@ -42,9 +48,8 @@ def test_equal_angles_are_those_of_the_ideal_networks(cosine):
 
 
 def test_equal_angles_follow_the_formulas():
-    evidence = angle.equal.run(Context(seeds=(0,)), cosines=(0.0, 0.3), n=60, group=2)
+    evidence = small(angle.equal, cosines=(0.0, 0.3), n=60, group=2)
     table = evidence.numbers
-    whole(evidence)
     assert np.allclose(table["radius_coarse"] / table["averaged_theory"], 1.0, atol=0.25)
     assert all(len(check.values) == 1 for check in evidence.checks)
     assert table["dead"].max() <= 1
@@ -70,8 +75,7 @@ def test_every_geometry_is_a_task(name):
 def test_a_geometry_is_measured(monkeypatch):
     kept = ("orthogonal", "class closer", "classes mixed")
     monkeypatch.setattr(geometry, "GEOMETRIES", {name: geometry.GEOMETRIES[name] for name in kept})
-    evidence = geometry.geometries.run(Context(seeds=(0,)), n=80, target_loss=1e-3)
-    whole(evidence)
+    evidence = small(geometry.geometries, n=80, target_loss=1e-3)
     table = evidence.numbers.sel(geometry="orthogonal", seed=0)
     assert float(table["averaged"] / table["averaged_theory"]) == pytest.approx(1.0, abs=0.25)
     assert float(table["decoupled"] / table["decoupled_theory"]) == pytest.approx(1.0, abs=0.25)
@@ -81,8 +85,7 @@ def test_a_geometry_is_measured(monkeypatch):
 def test_adam_along_the_axes_learns_noise(monkeypatch):
     kept = ("gradient descent", *optimizers.COORDINATE_WISE)
     monkeypatch.setattr(optimizers, "OPTIMIZERS", {key: optimizers.OPTIMIZERS[key] for key in kept})
-    evidence = optimizers.optimizers.run(Context(seeds=(0,)), d=120, n=50, test_points=3)
-    whole(evidence)
+    evidence = small(optimizers.optimizers, d=120, n=50, test_points=3)
     table = evidence.numbers.sel(seed=0)
     index, share = table["index_coarse"].sel(orientation="axes"), table["span_share_coarse"]
     assert index.sel(optimizer="gradient descent") > 0.5 > index.sel(optimizer="sign descent")
@@ -93,8 +96,7 @@ def test_adam_along_the_axes_learns_noise(monkeypatch):
 def test_adversarial_training_decouples(monkeypatch):
     monkeypatch.setattr(adversarial, "SHARES", (0.0, 0.6))
     monkeypatch.setattr(adversarial, "SHARE", 0.6)
-    evidence = adversarial.adversarial.run(Context(seeds=(0,)), steps=120, test_points=4)
-    whole(evidence)
+    evidence = small(adversarial.adversarial, steps=120, test_points=4)
     plain, hardened = (evidence.numbers.sel(share=share, seed=0) for share in (0.0, 0.6))
     assert plain["index"] > 0.8
     assert hardened["index"] < 0.4
@@ -102,10 +104,8 @@ def test_adversarial_training_decouples(monkeypatch):
 
 
 def test_a_map_is_made_of_sweeps(monkeypatch, tmp_path):
-    settings = Context(seeds=(0, 1), data_dir=tmp_path)
-    ends = {"k": (4, 23), "sigma": (0.1, 10.0)}
-    found = borders.noise.run(settings, **ends)
-    whole(found)
+    given = {"data_dir": tmp_path, "seeds": (0, 1), "k": (4, 23), "sigma": (0.1, 10.0)}
+    found = small(borders.noise, **given)
     index = found.numbers["index"]
     assert index.sizes == {"k": 2, "sigma": 2}
     assert (index.sel(sigma=0.1) > 0.5).all()
@@ -122,7 +122,7 @@ def test_a_map_is_made_of_sweeps(monkeypatch, tmp_path):
         "sweep",
         lambda vary, store, engine, **given: honest(vary, store, engine=Never(), **given),
     )
-    assert borders.noise.run(settings, **ends).numbers.identical(found.numbers)
+    assert small(borders.noise, **given).numbers.identical(found.numbers)
 
 
 def test_a_cell_that_most_seeds_leave_empty_is_empty(monkeypatch, tmp_path):

@@ -127,7 +127,7 @@ def learned(
     and null that of random directions, own the mean cosine of an effective weight with its own feature;
     certified and attack are the ends of the median radius over sqrt(d/k), or over sqrt(d/2) with cluster
     labels read out by `max`, and radius is their middle; NaN without points. With a folder `keep` a
-    killed run goes on where it stopped.
+    killed run resumes where it stopped.
 
     >>> learned([Architecture(3, neurons=4)], "coarse", (0,), k=4, d=500, points=2)["accuracy"].values
     array([[1.]])
