@@ -49,17 +49,13 @@ SHARES, SHARE = (0.0, 0.25, 0.5, 0.75, 0.9), 0.75
 
 
 @claim(
-    "question-adversarial",
-    "Adversarial training on class labels decouples",
-    theme="Open questions",
+    "question-adversarial", "Adversarial training on class labels decouples", theme="Open questions",
     source="Asked by the talks on arXiv 2410.10322: can standard training with better labels replace "
     "adversarial training?",
     measured="averaging index, exact l2 radii and seconds after adversarial training at five radii, "
     "against plain training on cluster labels; k = 10, d = 1000",
-    tier="full",
-    minutes=3,
-    statements=("summary-mechanism-3", "csml-remark-supervision"),
-)
+    tier="full", minutes=3, statements=("summary-mechanism-3", "csml-remark-supervision"),
+)  # fmt: skip
 def adversarial(
     run: Context,
     k: int = 10,
@@ -82,41 +78,16 @@ def adversarial(
     cost, best = adversarial_seconds / table["fine_seconds"], table["radius"].max("share")
     return Evidence(
         Check(f"averaging index after training at {SHARE:g}·√(d/2)", at["index"], "<=", 0.5),
-        Check(
-            "its radius over that of plain training on class labels",
-            at["radius"] / plain["radius"],
-            ">=",
-            1.3,
-        ),
-        Check(
-            "its radius over that of plain training on cluster labels",
-            at["radius"] / fine,
-            ">=",
-            0.8,
-        ),
-        Check(
-            "share of the training points that can be flipped which the inner problem flips",
-            table["found"].min(),
-            ">=",
-            0.95,
-            note="of 20 points, against their exact radii; the worst run",
-            role="note",
-        ),
-        Check(
-            "gap of the inner problem in units of the largest margin, the worst run",
-            table["gap"].max(),
-            "<=",
-            0.01,
-            role="note",
-        ),
-        Check(
-            "seconds of adversarial training over those of plain training on cluster labels",
-            cost,
-            ">=",
-            1.0,
-            note="same number of steps",
-            role="note",
-        ),
+        Check("its radius over that of plain training on class labels", at["radius"] / plain["radius"],
+              ">=", 1.3),
+        Check("its radius over that of plain training on cluster labels", at["radius"] / fine, ">=", 0.8),
+        Check("share of the training points that can be flipped which the inner problem flips",
+              table["found"].min(), ">=", 0.95, note="of 20 points, against their exact radii; the worst run",
+              role="note"),
+        Check("gap of the inner problem in units of the largest margin, the worst run", table["gap"].max(),
+              "<=", 0.01, role="note"),
+        Check("seconds of adversarial training over those of plain training on cluster labels", cost,
+              ">=", 1.0, note="same number of steps", role="note"),
         figure=figure(table, k, d),
         numbers=table,
         finding=f"Trained at {SHARE:g}·√(d/2) on class labels the index is {at['index'].median():.2f} "
@@ -124,7 +95,7 @@ def adversarial(
         f"best over all training radii {best.median():.1f}. Plain training has "
         f"{plain['radius'].median():.1f} on class labels and {fine.median():.1f} on cluster labels, in "
         f"{1 / cost.median():.0%} of the time.",
-    )
+    )  # fmt: skip
 
 
 def measured(

@@ -75,11 +75,9 @@ RATES, STARTS = _log(2e-3, 1.0), _log(1e-4, 1.0)
 
 
 @claim(
-    "question-border-noise",
-    "Averaging ends where noise outweighs the samples of a cluster",
-    measured="index and exact gain over σ from 0.1 to 10 and k from 4 to 23" + CELLS,
-    **COMMON,
-)
+    "question-border-noise", "Averaging ends where noise outweighs the samples of a cluster",
+    measured="index and exact gain over σ from 0.1 to 10 and k from 4 to 23" + CELLS, **COMMON,
+)  # fmt: skip
 def noise(
     run: Context, k: tuple[int, ...] = CLUSTERS, sigma: tuple[float, ...] = NOISES
 ) -> Evidence:
@@ -92,42 +90,26 @@ def noise(
     noisy = gain.where(table["k"] * table["sigma"] ** 2 > N)
     quiet = gain.where(table["k"] * table["sigma"] ** 2 <= N / 10)
     return Evidence(
-        Check(
-            "share of cells that lie on the side of index ½ that kσ² = n says",
-            ((index >= 0.5) == (expected >= 0.5)).mean(),
-            ">=",
-            0.85,
-        ),
-        Check(
-            "gain / √(k/2) where kσ² ≤ n/10, median of the cells",
-            gain.where(expected >= 1 / 1.1).median(),
-            "within",
-            (0.85, 1.15),
-        ),
-        Check(
-            "|share in the span − 1/(1 + kσ²/n)|, median of the cells",
-            abs(table["share"] - expected).median(),
-            "<=",
-            0.1,
-        ),
-        Check(
-            "share of cells with a radius to compare", gain.notnull().mean(), ">=", 0.5, role="note"
-        ),
+        Check("share of cells that lie on the side of index ½ that kσ² = n says",
+              ((index >= 0.5) == (expected >= 0.5)).mean(), ">=", 0.85),
+        Check("gain / √(k/2) where kσ² ≤ n/10, median of the cells", gain.where(expected >= 1 / 1.1).median(),
+              "within", (0.85, 1.15)),
+        Check("|share in the span − 1/(1 + kσ²/n)|, median of the cells",
+              abs(table["share"] - expected).median(), "<=", 0.1),
+        Check("share of cells with a radius to compare", gain.notnull().mean(), ">=", 0.5, role="note"),
         _complete(table),
         figure=figure("noise", table, ("kσ² = n", expected, 0.5)),
         numbers=table.round(4),
         finding=f"Averaging ends about where kσ² = n. The gain of cluster labels is "
         f"{quiet.median():.2f}·√(k/2) where kσ² ≤ n/10 and {noisy.median():.2f}·√(k/2) beyond the "
         "border, as far as anything is classified there.",
-    )
+    )  # fmt: skip
 
 
 @claim(
-    "question-border-samples",
-    "Averaging needs samples, not dimensions",
-    measured="index and exact gain over n from 10 to 400 and d from 30 to 10⁶" + CELLS,
-    **COMMON,
-)
+    "question-border-samples", "Averaging needs samples, not dimensions",
+    measured="index and exact gain over n from 10 to 400 and d from 30 to 10⁶" + CELLS, **COMMON,
+)  # fmt: skip
 def samples(
     run: Context, d: tuple[int, ...] = DIMENSIONS, n: tuple[int, ...] = SAMPLES
 ) -> Evidence:
@@ -141,31 +123,18 @@ def samples(
     few, many = above.where(count <= 12).median(), above.where(count >= 300).median()
     share = signal_share(K, SIGMA, count).broadcast_like(index)
     return Evidence(
-        Check(
-            "share of cells with n ≥ 5k and d ≥ 5k whose index is at least ½",
-            (enough >= 0.5).mean(),
-            ">=",
-            0.95,
-        ),
-        Check(
-            "range of the index over d from 1000 to 10⁶, median over n",
-            (above.max("d") - above.min("d")).median(),
-            "<=",
-            0.1,
-            note="the border is one of samples, not of dimensions",
-        ),
-        Check(
-            "gain / √(k/2) where n ≥ 10k and d ≥ 1000, median of the cells",
-            paid,
-            "within",
-            (0.85, 1.15),
-        ),
+        Check("share of cells with n ≥ 5k and d ≥ 5k whose index is at least ½", (enough >= 0.5).mean(),
+              ">=", 0.95),
+        Check("range of the index over d from 1000 to 10⁶, median over n",
+              (above.max("d") - above.min("d")).median(), "<=", 0.1,
+              note="the border is one of samples, not of dimensions"),
+        Check("gain / √(k/2) where n ≥ 10k and d ≥ 1000, median of the cells", paid, "within", (0.85, 1.15)),
         _complete(table),
         figure=figure("samples", table, ("kσ² = n", share, 0.5)),
         numbers=table.round(4),
         finding=f"For d ≥ 1000 the index rises from {few:.2f} at a sample a cluster to {many:.2f} at "
         f"thirty, whatever d is; cluster labels pay {paid:.2f}·√(k/2) there.",
-    )
+    )  # fmt: skip
 
 
 @claim(
@@ -190,41 +159,26 @@ def initialisation(
     )
     beyond = start.copy(data=np.log(border / start.values)).broadcast_like(table["index"])
     return Evidence(
-        Check(
-            "σ<sub>w</sub> where the index is ½ over λ√(k/2)/d, rates ≤ 0.1, mean of the logarithm",
-            math.exp(np.mean(np.log(slow))) / border,
-            "within",
-            (0.5, 2.0),
-        ),
-        Check(
-            "largest over smallest such σ<sub>w</sub> among rates ≤ 0.1",
-            slow.max() / slow.min(),
-            "<=",
-            1.5,
-            note="the rate does not move the border",
-        ),
-        Check(
-            "gain / √(k/2) in the lazy corner (σ<sub>w</sub> ≥ 0.3, rates ≤ 0.1)",
-            gain.where((table["lr"] <= 0.1) & (start >= 0.3)).median(),
-            "<=",
-            0.8,
-            note="fine labels pay less there",
-        ),
+        Check("σ<sub>w</sub> where the index is ½ over λ√(k/2)/d, rates ≤ 0.1, mean of the logarithm",
+              math.exp(np.mean(np.log(slow))) / border, "within", (0.5, 2.0)),
+        Check("largest over smallest such σ<sub>w</sub> among rates ≤ 0.1", slow.max() / slow.min(),
+              "<=", 1.5, note="the rate does not move the border"),
+        Check("gain / √(k/2) in the lazy corner (σ<sub>w</sub> ≥ 0.3, rates ≤ 0.1)",
+              gain.where((table["lr"] <= 0.1) & (start >= 0.3)).median(), "<=", 0.8,
+              note="fine labels pay less there"),
         _complete(table),
         figure=figure("initialisation", table, ("λ√(k/2)/d", beyond, 0.0)),
         numbers=table.round(4),
         finding=f"The lazy regime begins at σ<sub>w</sub> from {known.min():.2g} to {known.max():.2g} "
         f"(predicted {border:.2g}). Cluster labels gain {gain.where(start < 1e-3).median():.2f}·√(k/2) "
         f"below it and {gain.where(start >= 0.3).median():.2f}·√(k/2) far above it.",
-    )
+    )  # fmt: skip
 
 
 @claim(
-    "question-border-neurons",
-    "More neurons neither cause averaging nor cure it",
-    measured="index and exact gain over 1 to 20 neurons per class and k from 4 to 23" + CELLS,
-    **COMMON,
-)
+    "question-border-neurons", "More neurons neither cause averaging nor cure it",
+    measured="index and exact gain over 1 to 20 neurons per class and k from 4 to 23" + CELLS, **COMMON,
+)  # fmt: skip
 def neurons(run: Context, k: tuple[int, ...] = CLUSTERS, m: tuple[int, ...] = NEURONS) -> Evidence:
     """The averaging index and the gain of cluster labels depend on k and not on the number of
     neurons per class.
@@ -233,19 +187,11 @@ def neurons(run: Context, k: tuple[int, ...] = CLUSTERS, m: tuple[int, ...] = NE
     index, gain = table["index"], table["relative_gain"]
     one, most = index.isel(m=0), index.isel(m=-1)
     return Evidence(
-        Check(
-            "share of cells with n ≥ 10k whose index is at least ½",
-            (index.sel(k=table["k"] <= N / 10) >= 0.5).mean(),
-            ">=",
-            0.95,
-        ),
+        Check("share of cells with n ≥ 10k whose index is at least ½",
+              (index.sel(k=table["k"] <= N / 10) >= 0.5).mean(), ">=", 0.95),
         Check("|index at m = 20 − at m = 1|, median over k", abs(most - one).median(), "<=", 0.15),
-        Check(
-            "gain / √(k/2), m ≥ 2, median of the cells",
-            gain.isel(m=slice(1, None)).median(),
-            "within",
-            (0.85, 1.15),
-        ),
+        Check("gain / √(k/2), m ≥ 2, median of the cells", gain.isel(m=slice(1, None)).median(),
+              "within", (0.85, 1.15)),
         _complete(table),
         figure=figure("neurons", table),
         numbers=table.round(4),
@@ -253,7 +199,7 @@ def neurons(run: Context, k: tuple[int, ...] = CLUSTERS, m: tuple[int, ...] = NE
         f"per class and {most.median():.2f} with twenty; it falls from {index.isel(k=0).median():.2f} "
         f"at k = 4 to {index.isel(k=-1).median():.2f} at k = 23, where a cluster has five samples. The "
         f"gain is {gain.median():.2f}·√(k/2).",
-    )
+    )  # fmt: skip
 
 
 def _complete(table: xr.Dataset) -> Check:

@@ -56,14 +56,11 @@ OPEN = "the interval is what the budget of 100 programs for each point left open
 
 
 @claim(
-    "question-depth-averages",
-    "Deeper networks average too",
-    source=SOURCE,
+    "question-depth-averages", "Deeper networks average too", source=SOURCE,
     measured="the averaging index of the mean gradient over each cluster, first or all layers trained, "
     "several starts and widths; k = 10, d = 3072",
-    minutes=3,
-    **COMMON,
-)
+    minutes=3, **COMMON,
+)  # fmt: skip
 def averages(run: Context, points: int = POINTS) -> Evidence:
     """Trained on class labels, networks of 3, 4 and 6 layers, plain and residual, look in every
     cluster for the average of the features of its class.
@@ -74,36 +71,19 @@ def averages(run: Context, points: int = POINTS) -> Evidence:
     deep = table["accuracy"].where(table["depth"] > 2)
     return Evidence(
         *(
-            Check(
-                f"averaging index, {kind(*each)}",
-                rows["index"].mean("network"),
-                ">=",
-                AVERAGED,
-                note=f"random directions: {rows['null'][0]:.2f}; two layers: {two:.2f}",
-            )
+            Check(f"averaging index, {kind(*each)}", rows["index"].mean("network"), ">=", AVERAGED,
+                  note=f"random directions: {rows['null'][0]:.2f}; two layers: {two:.2f}")
             for each, rows in kinds.items()
         ),
         *(
-            Check(
-                f"averaging index, {kind(start.depth, start.residual)}: {start.neurons} neurons, first "
-                f"layer {start.sigma_w:g}, inner layers {start.inner_scale:g}",
-                varied["index"].isel(network=i),
-                ">=",
-                AVERAGED,
-                role="note",
-            )
+            Check(f"averaging index, {kind(start.depth, start.residual)}: {start.neurons} neurons, first "
+                  f"layer {start.sigma_w:g}, inner layers {start.inner_scale:g}",
+                  varied["index"].isel(network=i), ">=", AVERAGED, role="note")
             for i, start in enumerate(VARIED)
         ),
         *(
-            Check(
-                f"median radius / √(d/k) at the paper's d, {kind(*each)}",
-                None,
-                "within",
-                RADIUS,
-                interval=(rows["certified"].mean(), rows["attack"].mean()),
-                role="note",
-                note=OPEN,
-            )
+            Check(f"median radius / √(d/k) at the paper's d, {kind(*each)}", None, "within", RADIUS,
+                  interval=(rows["certified"].mean(), rows["attack"].mean()), role="note", note=OPEN)
             for each, rows in kinds.items()
         ),
         figures=(figure(table, "coarse"), boundary("coarse")),
@@ -111,18 +91,15 @@ def averages(run: Context, points: int = POINTS) -> Evidence:
         finding=f"The mean index is {_both(means, 3, True)}, {_both(means, 4)}, {_both(means, 6)}, "
         f"against {two:.2f} at 2; lowest for {kind(*min(means, key=lambda each: means[each]))}. Clean "
         f"accuracy is at least {deep.min():.1%}.",
-    )
+    )  # fmt: skip
 
 
 @claim(
-    "question-depth-fine",
-    "Cluster labels decouple at any depth",
-    source=SOURCE,
+    "question-depth-fine", "Cluster labels decouple at any depth", source=SOURCE,
     measured="cosine of each output's mean gradient with its own feature, averaging index, and exact "
     "l2 radii (read-out max) against those with class labels",
-    minutes=4,
-    **COMMON,
-)
+    minutes=4, **COMMON,
+)  # fmt: skip
 def fine(run: Context, points: int = POINTS) -> Evidence:
     """Trained on cluster labels, every output of a deeper network looks for its own feature only,
     and the network is more robust than with class labels.
@@ -137,22 +114,11 @@ def fine(run: Context, points: int = POINTS) -> Evidence:
         )
         gains[each] = (scale * ends[0] / others[1], scale * ends[1] / others[0])
         checks += [
-            Check(
-                f"cosine with the own feature, {kind(*each)}",
-                rows["own"].mean("network"),
-                ">=",
-                0.9,
-            ),
+            Check(f"cosine with the own feature, {kind(*each)}", rows["own"].mean("network"), ">=", 0.9),
             Check(f"averaging index, {kind(*each)}", rows["index"].mean("network"), "<=", 0.1),
-            Check(
-                f"radius over that of class labels, {kind(*each)}",
-                None,
-                ">=",
-                1.5,
-                interval=gains[each],
-                note=f"theory for two layers: √(k/2) = {scale:.2f}; {OPEN}",
-            ),
-        ]
+            Check(f"radius over that of class labels, {kind(*each)}", None, ">=", 1.5, interval=gains[each],
+                  note=f"theory for two layers: √(k/2) = {scale:.2f}; {OPEN}"),
+        ]  # fmt: skip
     own = {each: float(rows["own"].mean()) for each, rows in by_kind(table).items()}
     low, high = gains[3, True]
     return Evidence(

@@ -49,14 +49,11 @@ CHANCE = 2 / K  # one over the clusters of a class
 
 
 @claim(
-    "question-depth-inner",
-    "No inner layer knows the clusters",
-    source=SOURCE,
+    "question-depth-inner", "No inner layer knows the clusters", source=SOURCE,
     measured="linear probes of every hidden layer for the cluster, the class being known, and evenness "
     "of the neurons' mean activations",
-    minutes=1,
-    **COMMON,
-)
+    minutes=1, **COMMON,
+)  # fmt: skip
 def inner(run: Context) -> Evidence:
     """A deep network trained on class labels tells the clusters of a class apart in none of its
     hidden layers.
@@ -66,22 +63,10 @@ def inner(run: Context) -> Evidence:
     coarse, fine, untrained = (best.sel(labels=labels) for labels in LABELS)
     even = table["evenness"].sel(labels="coarse").min(("network", "layer"))
     return Evidence(
-        Check(
-            "clusters of a class named by a probe of the best hidden layer, class labels",
-            coarse,
-            "<=",
-            2 * CHANCE,
-            note=f"chance: {CHANCE:.2f}",
-        ),
-        Check(
-            "evenness of activations over the clusters of a class, least even layer",
-            even,
-            ">=",
-            AVERAGED,
-        ),
-        Check(
-            "the same probe on networks trained with cluster labels", fine, ">=", 0.9, role="note"
-        ),
+        Check("clusters of a class named by a probe of the best hidden layer, class labels", coarse,
+              "<=", 2 * CHANCE, note=f"chance: {CHANCE:.2f}"),
+        Check("evenness of activations over the clusters of a class, least even layer", even, ">=", AVERAGED),
+        Check("the same probe on networks trained with cluster labels", fine, ">=", 0.9, role="note"),
         Check("the same probe on untrained networks", untrained, "<=", 1.0, role="note"),
         figure=figure(table),
         numbers=table,
@@ -89,7 +74,7 @@ def inner(run: Context) -> Evidence:
         f"of the clusters (chance {CHANCE:.0%}), of untrained ones {untrained.mean():.0%}, "
         f"with cluster labels {fine.mean():.0%}; activations are even to {even.mean():.2f} in "
         "the least even layer.",
-    )
+    )  # fmt: skip
 
 
 def probed(run: Context) -> xr.Dataset:

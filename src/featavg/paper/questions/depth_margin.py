@@ -56,13 +56,11 @@ STAGES = (-2.0, -10.0, -40.0)
 
 
 @claim(
-    "question-depth-margin",
-    "The margin does not save deeper networks",
+    "question-depth-margin", "The margin does not save deeper networks",
     source=SOURCE + "; margin half: Theorem 4.2 of the talk at iTCS 2024 for two layers",
     measured="exact l2 radii of fresh points and KKT residuals at a loss of e⁻⁴⁰ for 2, 3 and 4 layers",
-    minutes=2,
-    **COMMON,
-)
+    minutes=2, **COMMON,
+)  # fmt: skip
 def margin(run: Context) -> Evidence:
     """Deep homogeneous networks trained on class labels towards the largest margin keep a radius of
     √(d/k).
@@ -72,22 +70,13 @@ def margin(run: Context) -> Evidence:
     radius, residual = last["radius"], last["stationarity"]
     return Evidence(
         *(
-            Check(
-                f"median radius / √(d/k), {depth} layers, loss e⁻⁴⁰",
-                radius.sel(depth=depth),
-                "within",
-                RADIUS,
-            )
+            Check(f"median radius / √(d/k), {depth} layers, loss e⁻⁴⁰", radius.sel(depth=depth),
+                  "within", RADIUS)
             for depth in DEPTHS[1:]
         ),
         *(
-            Check(
-                f"stationarity of the KKT conditions, {depth} layers",
-                residual.sel(depth=depth),
-                "<=",
-                0.1,
-                role="note",
-            )
+            Check(f"stationarity of the KKT conditions, {depth} layers", residual.sel(depth=depth), "<=", 0.1,
+                  role="note")
             for depth in DEPTHS
         ),
         figure=figure(table),
@@ -96,7 +85,7 @@ def margin(run: Context) -> Evidence:
         "radius of "
         + ", ".join(f"{radius.sel(depth=d).mean():.2f} √(d/k) with {d} layers" for d in DEPTHS)
         + f"; KKT residual at most {residual.max():.2f}.",
-    )
+    )  # fmt: skip
 
 
 def measured(run: Context) -> xr.Dataset:

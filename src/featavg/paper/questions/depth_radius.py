@@ -31,14 +31,11 @@ CLUSTERS_D = 100_000
 
 
 @claim(
-    "question-depth-radius",
-    "Depth leaves the radius at √(d/k)",
-    source=SOURCE,
+    "question-depth-radius", "Depth leaves the radius at √(d/k)", source=SOURCE,
     measured="exact l2 radii of fresh points, networks of 2 to 4 layers, d from 10³ to 10⁶ and k "
     "from 4 to 16",
-    minutes=3,
-    **COMMON,
-)
+    minutes=3, **COMMON,
+)  # fmt: skip
 def radius(
     run: Context,
     d: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000),

@@ -59,17 +59,13 @@ GEOMETRIES = {
 
 
 @claim(
-    "question-angle-geometry",
-    "The averaged network is the linear SVM of the clusters' centres",
-    theme="Open questions",
-    source="Summary of arXiv 2410.10322, open question 1; the answer is ours",
+    "question-angle-geometry", "The averaged network is the linear SVM of the clusters' centres",
+    theme="Open questions", source="Summary of arXiv 2410.10322, open question 1; the answer is ours",
     measured="exact l2 radii of the weakest centre and weights of the features: random cosines, "
     "features nearer to their own class, nearer to the other, unequal norms, unequal clusters, "
     "unbalanced classes; k = 10",
-    tier="full",
-    minutes=0.5,
-    statements=("summary-open-1", "summary-check-1"),
-)
+    tier="full", minutes=0.5, statements=("summary-open-1", "summary-check-1"),
+)  # fmt: skip
 def geometries(
     run: Context, n: int = 200, sigma: float = 0.2, target_loss: float = 1e-6
 ) -> Evidence:
@@ -89,37 +85,16 @@ def geometries(
     )
     early, late = table["early_weights"], table["late_weights"]
     return Evidence(
-        Check(
-            "averaged radius over the margin of the SVM: largest relative distance",
-            off["averaged"].max("geometry"),
-            "<=",
-            0.15,
-        ),
-        Check(
-            "decoupled radius over the smallest margin of a pair: largest relative distance",
-            off["decoupled"].max("geometry"),
-            "<=",
-            0.15,
-        ),
-        Check(
-            "early: cosine of the weights with the clusters' sizes, smallest",
-            early.min("geometry"),
-            ">=",
-            0.98,
-        ),
-        Check(
-            "late: cosine of the weights with the SVM's multipliers, smallest",
-            late.min("geometry"),
-            ">=",
-            0.98,
-        ),
-        Check(
-            "gain / √(k/2) with features nearer to the other class",
-            mixed,
-            ">=",
-            1.3,
-            note="unlike equal angles, unequal ones change the gain",
-        ),
+        Check("averaged radius over the margin of the SVM: largest relative distance",
+              off["averaged"].max("geometry"), "<=", 0.15),
+        Check("decoupled radius over the smallest margin of a pair: largest relative distance",
+              off["decoupled"].max("geometry"), "<=", 0.15),
+        Check("early: cosine of the weights with the clusters' sizes, smallest", early.min("geometry"),
+              ">=", 0.98),
+        Check("late: cosine of the weights with the SVM's multipliers, smallest", late.min("geometry"),
+              ">=", 0.98),
+        Check("gain / √(k/2) with features nearer to the other class", mixed, ">=", 1.3,
+              note="unlike equal angles, unequal ones change the gain"),
         Check("gain / √(k/2) with features nearer to their own class", closer, "<=", 0.8),
         figure=figure(table),
         numbers=table,
@@ -130,7 +105,7 @@ def geometries(
         f"nearer to the other. Early weights follow the clusters' sizes (cosine at least "
         f"{early.min():.2f}), late ones the SVM's multipliers (median {late.median():.2f}, least "
         f"{late.min():.2f}).",
-    )
+    )  # fmt: skip
 
 
 def _listed(chosen: xr.DataArray) -> str:

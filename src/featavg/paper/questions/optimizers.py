@@ -47,16 +47,13 @@ COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
 
 
 @claim(
-    "question-optimizers",
-    "Descent averages in all its forms; Adam and sign descent decouple",
+    "question-optimizers", "Descent averages in all its forms; Adam and sign descent decouple",
     theme="Open questions",
     source="Summary of arXiv 2410.10322, next check 3; arXiv 2505.24022 for Adam and sign descent",
     measured="averaging index and exact l2 radii at the same training loss, k = 10, d = 500, features "
     "along the axes and in random directions",
-    tier="full",
-    minutes=1,
-    statements=("summary-check-3",),
-)
+    tier="full", minutes=1, statements=("summary-check-3",),
+)  # fmt: skip
 def optimizers(
     run: Context,
     k: int = 10,
@@ -84,35 +81,21 @@ def optimizers(
     )
     along, across = (float(more.sel(orientation=each).median()) for each in ORIENTATIONS)
     return Evidence(
-        Check(
-            "smallest index of descent and its relatives, both orientations",
-            plain.min(everywhere),
-            ">=",
-            0.5,
-        ),
+        Check("smallest index of descent and its relatives, both orientations", plain.min(everywhere),
+              ">=", 0.5),
         Check("their gain / √(k/2), smallest (median over seeds)", gain.min(), ">=", 0.8),
         Check("their gain / √(k/2), largest (median over seeds)", gain.max(), "<=", 1.2),
-        Check(
-            "largest index of Adam, AdamW and sign descent, both orientations",
-            wise.max(everywhere),
-            "<=",
-            0.5,
-            note="they would decouple",
-        ),
-        Check(
-            "their radius with class labels over that of gradient descent, smallest",
-            more.min(everywhere),
-            ">=",
-            1.2,
-            note="and gain from it",
-        ),
+        Check("largest index of Adam, AdamW and sign descent, both orientations", wise.max(everywhere),
+              "<=", 0.5, note="they would decouple"),
+        Check("their radius with class labels over that of gradient descent, smallest", more.min(everywhere),
+              ">=", 1.2, note="and gain from it"),
         figure=figure(table, k, d),
         numbers=table,
         finding=f"Gradient descent, momentum, mini-batches, weight decay, schedules, warm-up and smoothed "
         f"labels all average (index {plain.min():.2f} to {plain.max():.2f}). Index with features along "
         f"axes and in random directions: {named}. With class labels these have "
         f"{along:.2f} and {across:.2f} times the radius of gradient descent.",
-    )
+    )  # fmt: skip
 
 
 def measured(run: Context, base: dict[str, Any]) -> xr.Dataset:
