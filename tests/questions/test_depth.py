@@ -47,7 +47,7 @@ def probe(accuracy, even=0.95):
     values = xr.DataArray([accuracy, 1.0, 0.5], {"labels": list(depth_inner.LABELS)})
     table = xr.Dataset({"accuracy": values, "evenness": xr.full_like(values, even)})
     table = table.expand_dims(network=["4 layers"], seed=list(SEEDS), layer=[1, 2, 3])
-    return {"probed": lambda run: table}
+    return {"probed": lambda run: table.assign_coords(depth=("network", [4]))}
 
 
 def margin(radius):
@@ -82,6 +82,33 @@ def test_verdicts_follow_from_the_tables(module, claim, replaced, verdict, monke
     assert evidence.verdict is verdict
     assert evidence.figures
     assert "nan" not in evidence.finding
+
+
+MISSING = [
+    (depth_averages, "averages", averaging(index=np.nan)),
+    (depth_averages, "fine", averaging(own=np.nan)),
+    (depth_averages, "fine", averaging(index=0.01, own=0.98, radius=np.nan)),
+    (depth_inner, "inner", probe(np.nan)),
+    (depth_inner, "inner", probe(0.25, even=np.nan)),
+    (depth_margin, "margin", margin(np.nan)),
+]
+
+
+@pytest.mark.parametrize(("module", "claim", "replaced"), MISSING)
+def test_a_missing_number_never_passes(module, claim, replaced, monkeypatch):
+    (name, honest) = next(iter(replaced.items()))
+    monkeypatch.setattr(module, name, honest)
+    assert getattr(module, claim).run(Context(seeds=SEEDS)).verdict is not Verdict.HOLDS
+
+
+def test_a_radius_that_is_missing_at_one_d_is_missing_in_the_mean(monkeypatch):
+    def along(*given):
+        table = scaling()["along"](*given).copy(deep=True)
+        table["radius"][1, 0] = np.nan
+        return table
+
+    monkeypatch.setattr(depth_radius, "along", along)
+    assert depth_radius.radius.run(Context(seeds=SEEDS)).verdict is Verdict.FAILS
 
 
 def test_exponents_are_those_of_the_radius_itself():

@@ -93,6 +93,34 @@ def test_adam_along_the_axes_learns_noise(monkeypatch):
     assert along < 0.25 < across
 
 
+# Of each claim its module, what is missing, the checks by seed that speak of it, and its parameters.
+MISSING = {
+    angle.equal: (angle, "radius_fine", 2, {"cosines": (0.0, 0.3), "n": 60, "group": 2}),
+    geometry.geometries: (geometry, "", 4, {"n": 80, "target_loss": 1e-3}),
+    optimizers.optimizers: (optimizers, "", 3, {"d": 120, "n": 50, "test_points": 3, "steps": 50}),
+}
+
+
+@pytest.mark.parametrize("claim", MISSING, ids=lambda claim: claim.id)
+def test_a_missing_number_never_passes(claim, monkeypatch):
+    """NaN in the first and the last cell reaches the checks, whatever the other cells say."""
+    module, missing, count, given = MISSING[claim]
+    honest = module.measure_each
+
+    def broken(*settings, **axes):
+        table = honest(*settings, **axes)
+        for name in table.data_vars:
+            if name.startswith(missing):
+                for end in (0, -1):
+                    table[name][dict.fromkeys(table[name].dims, end)] = np.nan
+        return table
+
+    monkeypatch.setattr(module, "measure_each", broken)
+    evidence = claim.run(Context(seeds=(0,)), **given)
+    assert np.isnan(evidence.main.measured)
+    assert sum(np.isnan(check.measured) for check in evidence.checks if check.values) == count
+
+
 def test_adversarial_training_decouples(monkeypatch):
     monkeypatch.setattr(adversarial, "SHARES", (0.0, 0.6))
     monkeypatch.setattr(adversarial, "SHARE", 0.6)

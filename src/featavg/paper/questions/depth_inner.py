@@ -59,9 +59,11 @@ def inner(run: Context) -> Evidence:
     hidden layers.
     """
     table = probed(run)
-    best = table["accuracy"].max(("network", "layer"))
+    # Layers beyond a network's last say nothing; any other NaN must reach the checks.
+    exists, every = table["layer"] < table["depth"], ("network", "layer")
+    best = table["accuracy"].where(exists, -np.inf).max(every, skipna=False)
     coarse, fine, untrained = (best.sel(labels=labels) for labels in LABELS)
-    even = table["evenness"].sel(labels="coarse").min(("network", "layer"))
+    even = table["evenness"].where(exists, np.inf).sel(labels="coarse").min(every, skipna=False)
     return Evidence(
         Check("clusters of a class named by a probe of the best hidden layer, class labels", coarse,
               "<=", 2 * CHANCE, note=f"chance: {CHANCE:.2f}"),
@@ -94,8 +96,9 @@ def probed(run: Context) -> xr.Dataset:
     dims = ("network", "labels", "seed", "layer")
     coords = {"labels": list(LABELS), "seed": list(seeds), "layer": list(range(1, layers + 1))}
     names = ("network", [short(shape.depth, shape.residual) for shape in SHAPES])
+    depths = ("network", [shape.depth for shape in SHAPES])
     variables = {name: (dims, array) for name, array in arrays.items()}
-    return xr.Dataset(variables, coords | {"network": names})
+    return xr.Dataset(variables, coords | {"network": names, "depth": depths})
 
 
 def _cell(shape: Architecture, labels: str, seeds: tuple[int, ...]) -> dict[str, Any]:

@@ -49,7 +49,9 @@ def radius(
     along_k = along(run, "k", k, points, part(run.progress, 0.5, 1.0))
     slope_d = along_d["exponent"] = exponents(along_d, "d", 0.5)
     slope_k = along_k["exponent"] = exponents(along_k, "k", -0.5)
-    ratio = (along_d["radius"].sum("d") + along_k["radius"].sum("k")) / (len(d) + len(k))
+    # NaN must reach the checks, where it never passes.
+    total = along_d["radius"].sum("d", skipna=False) + along_k["radius"].sum("k", skipna=False)
+    ratio = total / (len(d) + len(k))
     checks = []
     for i, shape in enumerate(SHAPES):
         if shape.depth > 2:

@@ -84,15 +84,16 @@ def geometries(
         float(relative.sel(geometry=name)) for name in ("classes mixed", "class closer")
     )
     early, late = table["early_weights"], table["late_weights"]
+    # NaN must reach the checks, where it never passes.
     return Evidence(
         Check("averaged radius over the margin of the SVM: largest relative distance",
-              off["averaged"].max("geometry"), "<=", 0.15),
+              off["averaged"].max("geometry", skipna=False), "<=", 0.15),
         Check("decoupled radius over the smallest margin of a pair: largest relative distance",
-              off["decoupled"].max("geometry"), "<=", 0.15),
-        Check("early: cosine of the weights with the clusters' sizes, smallest", early.min("geometry"),
-              ">=", 0.98),
-        Check("late: cosine of the weights with the SVM's multipliers, smallest", late.min("geometry"),
-              ">=", 0.98),
+              off["decoupled"].max("geometry", skipna=False), "<=", 0.15),
+        Check("early: cosine of the weights with the clusters' sizes, smallest",
+              early.min("geometry", skipna=False), ">=", 0.98),
+        Check("late: cosine of the weights with the SVM's multipliers, smallest",
+              late.min("geometry", skipna=False), ">=", 0.98),
         Check("gain / √(k/2) with features nearer to the other class", mixed, ">=", 1.3,
               note="unlike equal angles, unequal ones change the gain"),
         Check("gain / √(k/2) with features nearer to their own class", closer, "<=", 0.8),
