@@ -6,6 +6,7 @@ import xarray as xr
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
+from featavg.paper.engine.check import CheckStatus
 from featavg.paper.engine.claim import Context, Verdict
 from featavg.paper.questions import depth_averages, depth_inner, depth_margin, depth_radius
 from featavg.paper.questions.depth_inner import probe_accuracy, selectivity
@@ -84,31 +85,41 @@ def test_verdicts_follow_from_the_tables(module, claim, replaced, verdict, monke
     assert "nan" not in evidence.finding
 
 
+RATIO = "radius / √(d/k), mean over d and k, 3 layers, residual"
+# What one cell of the table lacks, and a check that speaks of it.
 MISSING = [
-    (depth_averages, "averages", averaging(index=np.nan)),
-    (depth_averages, "fine", averaging(own=np.nan)),
-    (depth_averages, "fine", averaging(index=0.01, own=0.98, radius=np.nan)),
-    (depth_inner, "inner", probe(np.nan)),
-    (depth_inner, "inner", probe(0.25, even=np.nan)),
-    (depth_margin, "margin", margin(np.nan)),
+    (depth_averages, "averages", averaging(), "index", "averaging index, 3 layers, plain"),
+    (depth_averages, "averages", averaging(), "attack", "median radius"),
+    (depth_averages, "fine", averaging(), "own", "cosine with the own feature, 3 layers, plain"),
+    (depth_averages, "fine", averaging(), "certified", "radius over that of class labels"),
+    (depth_radius, "radius", scaling(), "radius", RATIO),
+    (depth_inner, "inner", probe(0.25), "accuracy", "clusters of a class named"),
+    (depth_inner, "inner", probe(0.25), "evenness", "evenness"),
+    (depth_margin, "margin", margin(0.9), "radius", "median radius"),
 ]
 
 
-@pytest.mark.parametrize(("module", "claim", "replaced"), MISSING)
-def test_a_missing_number_never_passes(module, claim, replaced, monkeypatch):
-    (name, honest) = next(iter(replaced.items()))
-    monkeypatch.setattr(module, name, honest)
-    assert getattr(module, claim).run(Context(seeds=SEEDS)).verdict is not Verdict.HOLDS
-
-
-def test_a_radius_that_is_missing_at_one_d_is_missing_in_the_mean(monkeypatch):
-    def along(*given):
-        table = scaling()["along"](*given).copy(deep=True)
-        table["radius"][1, 0] = np.nan
+@pytest.mark.parametrize(("module", "claim", "honest", "lost", "check"), MISSING)
+def test_a_missing_number_never_passes(module, claim, honest, lost, check, monkeypatch):
+    def without(table):
+        table = table.copy(deep=True)
+        cell = {"network": 2, "d": 0, "k": 0, "layer": 1, "labels": 0, "depth": 1, "stage": -1}
+        cell = {
+            name: min(at, table.sizes[name] - 1) for name, at in cell.items() if name in table.dims
+        }
+        table[lost][{**cell, "seed": 0}] = np.nan
         return table
 
-    monkeypatch.setattr(depth_radius, "along", along)
-    assert depth_radius.radius.run(Context(seeds=SEEDS)).verdict is Verdict.FAILS
+    def broken(*given):
+        found = make(*given)
+        return tuple(map(without, found)) if isinstance(found, tuple) else without(found)
+
+    ((name, make),) = honest.items()
+    monkeypatch.setattr(module, name, broken)
+    evidence = getattr(module, claim).run(Context(seeds=SEEDS))
+    about = next(each for each in evidence.checks if each.name.startswith(check))
+    assert about.status is CheckStatus.FAILED
+    assert np.isnan(about.measured)
 
 
 def test_exponents_are_those_of_the_radius_itself():
