@@ -190,6 +190,23 @@ def test_the_border_of_noise_can_be_missed(monkeypatch):
     assert not borders.noise.run(Context()).main.passed
 
 
+@pytest.mark.parametrize(
+    ("claim", "rows", "columns", "lost", "check"),
+    [
+        (borders.noise, ("k", (4, 9)), ("sigma", (0.1, 1.0)), "share", "|share in the span"),
+        (borders.samples, ("d", (50, 1000, 2000)), ("n", (10, 300)), "index", "range of the index"),
+        (borders.neurons, ("k", (4, 9, 12)), ("m", (1, 2, 20)), "index", "|index at m = 20"),
+    ],
+)
+def test_an_empty_cell_of_a_map_never_passes(claim, rows, columns, lost, check, monkeypatch):
+    table = invented(rows, columns, 0.9)
+    table[lost] = table[lost].copy(data=np.array(table[lost]))
+    table[lost][-1, 0] = np.nan
+    monkeypatch.setattr(borders, "border_map", lambda *_: table)
+    checks = claim.run(Context()).checks
+    assert np.isnan(next(each for each in checks if each.name.startswith(check)).measured)
+
+
 def test_the_lazy_border_is_read_off_between_the_columns(monkeypatch):
     sides, columns = (("lr", borders.RATES), ("sigma_w", borders.STARTS)), np.array(borders.STARTS)
     found = invented(*sides, 1 / (1 + (columns / lazy_border()) ** 2), gain=0.5)
