@@ -142,6 +142,7 @@ def test_python_calls_show_a_bar_where_somebody_watches_and_said_nothing(monkeyp
 
 
 WATCHED = {
+    "depth_boundary": {"shapes": (fa.Architecture(3),)},
     "paper_run": {"seeds": (7,)},
     "shared_gradient": {
         "gradients": np.random.default_rng(0).normal(size=(40, 6)),
