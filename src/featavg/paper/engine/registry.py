@@ -59,11 +59,15 @@ MODULES: tuple[str, ...] = (
     "images.gain",
     "images.hidden",
     "images.labels",
-    "questions.claim_angle",
-    "questions.claim_optimizers",
-    "questions.claim_adversarial",
-    "questions.claim_borders",
-    "questions.claim_depth",
+    "questions.angle",
+    "questions.geometry",
+    "questions.optimizers",
+    "questions.adversarial",
+    "questions.borders",
+    "questions.depth_averages",
+    "questions.depth_radius",
+    "questions.depth_inner",
+    "questions.depth_margin",
 )
 
 
