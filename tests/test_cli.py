@@ -18,7 +18,7 @@ from featavg.cli.app import GROUPS, main, make_app
 from featavg.cli.installation import doctor
 from featavg.paper.commands.claims import last_verdict
 from featavg.simulate.presets import PRESETS, compose
-from featavg.simulate.setting import Setting
+from featavg.simulate.setting import FIELDS, Setting
 
 COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
 SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]
@@ -44,7 +44,7 @@ def test_brackets_in_help_texts_are_shown(monkeypatch: pytest.MonkeyPatch) -> No
     for command, words in {
         "reproduce": "[default: featavg-results/report]",
         "sweep": "a table [vary].",
-        "simulate": "both on one sample [both].",
+        "simulate": "coarse, fine or both [both].",
         "images curve": "[RUNS/NAME-curves]",
     }.items():
         assert words in CliRunner().invoke(app, [*command.split(), "--help"]).stdout
@@ -61,7 +61,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    heavy = {"numpy", "scipy", "pydantic", "matplotlib", "sklearn", "torch", "jaxtyping"}
+    heavy = {"numpy", "scipy", "pydantic", "matplotlib", "xarray", "sklearn", "torch", "jaxtyping"}
     script = "import sys; from featavg.cli.app import main; main(['--help']); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -260,15 +260,15 @@ def test_every_setting_has_a_flag() -> None:
 
     from featavg.cli.simulate import _simulate
 
-    assert set(Setting.model_fields) <= set(inspect.signature(_simulate).parameters)
+    assert set(FIELDS) <= set(inspect.signature(_simulate).parameters)
 
 
 def test_a_new_group_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "GROUPS", ("doctor",))
+    monkeypatch.setattr(cli, "GROUPS", ("featavg.cli.doctor",))
     shown = CliRunner().invoke(make_app(), ["--help"]).stdout
     assert "doctor" in shown
     assert "simulate" not in shown
-    assert GROUPS != ("doctor",)
+    assert len(GROUPS) > 1
 
 
 def test_an_error_of_our_own_is_one_sentence_and_code_70(

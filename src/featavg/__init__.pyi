@@ -42,7 +42,7 @@ from featavg.paper.connections.power_relu import averaged_limit as averaged_limi
 from featavg.paper.connections.power_relu import decoupled_limit as decoupled_limit
 
 # training
-from featavg.training.train import Recipe as Recipe
+from featavg.training.recipe import Recipe as Recipe
 from featavg.training.train import train as train
 from featavg.training.driver import SaveAt as SaveAt
 from featavg.training.driver import Stop as Stop

@@ -188,9 +188,7 @@ class Sweep(Result):
         return self._lines(name, values, numeric[0].field)
 
     def _settings(self) -> list[Mapping[str, Any]]:
-        return [
-            self.plan.setting(point).model_dump(exclude={"gram"}) for point in self.plan.points()
-        ]
+        return [self.plan.setting(point).to_json() for point in self.plan.points()]
 
     def _theory(self, name: str) -> tuple[str, list[float]] | None:
         if name not in THEORY:

@@ -1,0 +1,161 @@
+"""Fields of settings: name, type, default, range and help are stated once, in a dataclass.
+
+`MultiCluster`, `Recipe` and `Setting` share such fields. `check_fields` refuses values out of range,
+`fitted` converts what Python, TOML or a command line gives, and `featavg.cli.flags` makes flags of them.
+Nothing here imports NumPy, so that `featavg --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import Field, field, fields
+from numbers import Integral, Real
+from typing import Any
+
+from featavg.errors import InputError, finite, one_of, whole
+
+# NumPy and TOML count in 64 bits.
+MOST = 10**18
+_REMEDIES = {"int": "give a whole number", "float": "give a finite number", "str": "give a text"}
+
+
+def about(
+    default: Any,
+    text: str,
+    section: str = "",
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    choices: Iterable[str] = (),
+    remedy: str = "",
+    unset: str = "",
+    file: bool = False,
+) -> Any:
+    """A field of a dataclass with all that is known about it.
+
+    Args:
+        default: its value if nothing is given.
+        text: what it is, for the help of its flag.
+        section: its heading in the help and in TOML.
+        least, most, above, below: its range.
+        choices: the names that it takes; a `Registry` checks its names, with their options, itself.
+        remedy: what to say about a value out of range, instead of the range.
+        unset: what holds if the default is None.
+        file: whether a flag takes the name of a file.
+    """
+    limits = {"least": least, "most": most, "above": above, "below": below}
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    known = {"text": text, "section": section, "limits": limits, "choices": choices}
+    return field(default=default, metadata=known | {"remedy": remedy, "unset": unset, "file": file})
+
+
+def kinds_of(one: Field[Any]) -> list[str]:
+    """The types that a field takes, as its annotation spells them."""
+    return [kind.strip() for kind in str(one.type).split(" | ")]
+
+
+def check_fields(holder: Any) -> None:
+    """Refuses a value that is out of the range of its field, or none of its choices.
+
+    >>> from featavg.training.recipe import Recipe
+    >>> Recipe(depth=1)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: depth is 1: give a whole number, 2 or more.
+    """
+    for one in fields(holder):
+        value, known = getattr(holder, one.name), one.metadata
+        if _names(one):
+            one_of(one.name, value, _names(one))
+        elif known["limits"] and value is not None:
+            try:
+                _check_number(one, value)
+            except InputError as error:
+                low = known["remedy"] and value < known["limits"]["least"]
+                remedy = known["remedy"] if low else error.remedy
+                raise InputError(one.name, error.problem, remedy) from None
+
+
+def _names(one: Field[Any]) -> tuple[str, ...]:
+    choices = one.metadata["choices"]
+    return () if hasattr(choices, "build") else tuple(choices)
+
+
+def _check_number(one: Field[Any], value: Any) -> None:
+    limits = dict(one.metadata["limits"])
+    if "int" in kinds_of(one):
+        whole(one.name, value, **({"most": MOST} | limits))
+    elif not (one.default == math.inf and value == math.inf):
+        finite(one.name, value, **limits)
+
+
+def fitted(one: Field[Any], value: Any) -> Any:
+    """`value` as the annotation of the field wants it, lists as tuples; or one sentence why not.
+
+    >>> from featavg.training.recipe import Recipe
+    >>> fitted(Recipe.__dataclass_fields__["steps"], 20.0)
+    20
+    """
+    kinds = kinds_of(one)
+    given = value.tolist() if hasattr(value, "tolist") else value
+    for kind in kinds:
+        try:
+            return _as_kind(kind, given)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    if isinstance(given, bool):
+        raise InputError(one.name, f"is {str(given).lower()}", "give a number or a text")
+    if _names(one):
+        one_of(one.name, given, _names(one))
+    remedies = [_REMEDIES[kind] for kind in kinds if kind in _REMEDIES]
+    several = "give a list" if any("[" in kind for kind in kinds) else "give true or false"
+    raise InputError(one.name, f"is {given!r:.60}", (remedies or [several])[0])
+
+
+def _as_kind(kind: str, value: Any) -> Any:
+    """A value as one type; ValueError or TypeError if it is not of it."""
+    if kind.startswith(("Sequence[", "tuple[")):
+        if not isinstance(value, list | tuple | range):
+            raise TypeError
+        inner = kind[kind.index("[") + 1 : -1].removesuffix(", ...")
+        return tuple(_as_kind(inner, item) for item in value)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if kind == "int" and number and (isinstance(value, Integral) or float(value).is_integer()):
+        return int(value)
+    if kind == "float" and number and math.isfinite(value):
+        return float(value)
+    if isinstance(value, {"bool": bool, "str": str}.get(kind, ())):
+        return value
+    raise TypeError
+
+
+def from_text(one: Field[Any], text: str) -> Any:
+    """Numbers with commas between them, as many as the field takes.
+
+    >>> from featavg.data.fields import TaskFields
+    >>> positive = TaskFields.__dataclass_fields__["positive"]
+    >>> from_text(positive, "3"), from_text(positive, "0,2"), from_text(positive, "4,")
+    (3, [0, 2], [4])
+    """
+    kinds = kinds_of(one)
+    number = int if "Sequence[int]" in kinds else float
+    try:
+        values = [number(part) for part in text.split(",") if part.strip()]
+        return values if "," in text or kinds[0].startswith("Sequence") else values[0]
+    except (ValueError, IndexError):
+        example = "0,2" if number is int else "1,2.5"
+        remedy = f"give numbers with commas between them, such as {example}"
+        raise InputError(one.name, f"is {text!r}", remedy) from None
+
+
+def in_words(names: Iterable[str]) -> str:
+    """Choices in a sentence.
+
+    >>> in_words(["max", "sum"])
+    'max or sum'
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
