@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import featavg as fa
+from featavg.paper.images.features import FeatureSet
 
 
 @cache
@@ -37,18 +38,11 @@ def deep() -> Any:
 
 
 @cache
-def shallow() -> Any:
-    return fa.Shallow(np.eye(3, 5), np.array([1.0, -1.0, 1.0]), fa.PowerReLU(2.0))
-
-
-@cache
 def features() -> Any:
     random = np.random.default_rng(0)
     classes = np.arange(40) % 4
     vectors = np.eye(4, 8)[classes] + 0.1 * random.normal(size=(40, 8))
-    return fa.FeatureSet(
-        vectors, classes, vectors[:20], classes[:20], np.array([0, 0, 1, 1]), "toy"
-    )
+    return FeatureSet(vectors, classes, vectors[:20], classes[:20], np.array([0, 0, 1, 1]), "toy")
 
 
 @cache

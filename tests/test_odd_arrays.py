@@ -13,7 +13,7 @@ import pytest
 from tests.public_calls import CALLS
 
 import featavg as fa
-from featavg.boundary.arrays import plain_array
+from featavg.boundary.coerce import plain_array
 from featavg.errors import InputError
 
 
@@ -57,7 +57,7 @@ ODD: dict[str, Callable[[np.ndarray], Any]] = {
     "long double": lambda array: array.astype(np.longdouble) if array.dtype.kind == "f" else array,
 }
 NAMES = (
-    "averaging_index_of", "collapse", "max_margin", "kkt", "deep_radii", "certify", "attack_suite",
+    "averaging_index_of", "collapse", "max_margin", "kkt", "certify", "attack_suite",
     "margins",
 )  # fmt: skip
 

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.boundary import guarded
+from featavg.boundary.public import public
 from featavg.progress import Progress, ProgressBar, part, remembered, silent
-
-NET = fa.Shallow(np.eye(3, 5), np.array([1.0, -1.0, 1.0]), fa.PowerReLU(2.0))
 
 
 class Screen(io.StringIO):
@@ -133,28 +131,20 @@ def slow(count: int, progress: Progress | None = None) -> bool:
 
 
 def test_python_calls_show_a_bar_where_somebody_watches_and_said_nothing(monkeypatch):
-    public = guarded(slow)
-    assert not public(3)
+    watched = public(slow)
+    assert not watched(3)
     monkeypatch.setattr(sys, "stderr", Screen())
-    assert public(3)
-    assert not public(3, None)
-    assert not public(3, progress=None)
+    assert watched(3)
+    assert not watched(3, None)
+    assert not watched(3, progress=None)
 
 
 WATCHED = {
-    "depth_boundary": {"shapes": (fa.Architecture(3),)},
-    "paper_run": {"seeds": (7,)},
     "shared_gradient": {
         "gradients": np.random.default_rng(0).normal(size=(40, 6)),
         "fine": np.arange(40) % 4,
         "groups": np.array([0, 0, 1, 1]),
     },
-    "sphere_distance": {"f": NET, "g": NET, "starts": 3, "rounds": 2, "steps": 3},
-    "theorem_run": {"labels": "coarse", "k": 2, "seed": 7, "tests": 10},
-    # The most steps of these are many times those that they need.
-    "homogeneous_flow": {"depth": 2, "target": -60.0},
-    # What an example has computed in this process is remembered, and says nothing: n is its own.
-    "power_relu_run": {"k": 4, "n": 44, "width": 30, "time": 2000.0},
 }
 
 
@@ -165,8 +155,6 @@ def test_long_calls_say_how_far_they_are(name):
     assert shares
     assert shares == sorted(shares)
     assert 0.0 <= shares[0] <= shares[-1] <= 1.0
-    if name in ("homogeneous_flow", "power_relu_run"):
-        assert shares[len(shares) // 2] < 0.9 < shares[-1]
 
 
 def test_whoever_watches_gets_the_result_that_was_computed():

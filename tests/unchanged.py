@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.public_calls import CALLS, inside
-from tests.study_calls import SLOW
+from tests.public_calls import CALLS, SLOW, inside
 
 import featavg as fa
 

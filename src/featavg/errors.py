@@ -99,11 +99,12 @@ def whole(argument: str, value: Any, *, least: int, most: int | None = None) -> 
     return int(value)
 
 
-def torch_needed() -> None:
-    """Say how to get PyTorch if it is not installed."""
+def torch_needed(name: str = "torch") -> None:
+    """Say how to get PyTorch if it is not installed; `name` is what needs it."""
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
         from featavg.storage.places import install_command
 
-        raise InputError("torch", "is not installed", install_command("torch"))
+        problem = "is not installed" if name == "torch" else "needs PyTorch, which is not installed"
+        raise InputError(name, problem, install_command("torch"))

@@ -1,7 +1,7 @@
 """Fields of settings: name, type, default, range and help are stated once, in a dataclass.
 
-`MultiCluster`, `Recipe` and `Setting` share such fields. `check_fields` refuses values out of range,
-`fitted` converts what Python, TOML or a command line gives, and `featavg.cli.flags` makes flags of them.
+`MultiCluster`, `Recipe` and `Setting` share such fields. `fit_fields` converts what Python or
+TOML gives and refuses values out of range, and `featavg.cli.flags` makes flags of them.
 Nothing here imports NumPy, so that `featavg --help` answers at once.
 """
 
@@ -13,10 +13,9 @@ from dataclasses import Field, field, fields
 from numbers import Integral, Real
 from typing import Any
 
+from featavg.boundary.kinds import MOST
 from featavg.errors import InputError, finite, one_of, whole
 
-# NumPy and TOML count in 64 bits.
-MOST = 10**18
 _REMEDIES = {"int": "give a whole number", "float": "give a finite number", "str": "give a text"}
 
 
@@ -57,50 +56,50 @@ def kinds_of(one: Field[Any]) -> list[str]:
     return [kind.strip() for kind in str(one.type).split(" | ")]
 
 
-def check_fields(holder: Any) -> None:
-    """Refuses a value that is out of the range of its field, or none of its choices.
+def fit_fields(holder: Any) -> None:
+    """Converts the fields of a frozen dataclass to their types, and refuses what is out of range.
+
+    Parts of a `Registry` are left to be built by whoever needs them.
 
     >>> from featavg.training.recipe import Recipe
+    >>> Recipe(steps=20.0).steps
+    20
     >>> Recipe(depth=1)
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: depth is 1: give a whole number, 2 or more.
     """
     for one in fields(holder):
-        value, known = getattr(holder, one.name), one.metadata
-        if _names(one):
-            one_of(one.name, value, _names(one))
-        elif known["limits"] and value is not None:
-            try:
-                _check_number(one, value)
-            except InputError as error:
-                low = known["remedy"] and value < known["limits"]["least"]
-                remedy = known["remedy"] if low else error.remedy
-                raise InputError(one.name, error.problem, remedy) from None
+        value = getattr(holder, one.name)
+        if value is one.default or hasattr(one.metadata["choices"], "build"):
+            continue
+        fitted = _fitted(one, value)
+        _check_range(one, fitted)
+        holder.__dict__[one.name] = fitted  # frozen to others
 
 
-def _names(one: Field[Any]) -> tuple[str, ...]:
-    choices = one.metadata["choices"]
-    return () if hasattr(choices, "build") else tuple(choices)
-
-
-def _check_number(one: Field[Any], value: Any) -> None:
-    limits = dict(one.metadata["limits"])
+def _check_range(one: Field[Any], value: Any) -> None:
+    known, limits = one.metadata, one.metadata["limits"]
+    if known["choices"]:
+        one_of(one.name, value, known["choices"])
+    if not limits or value is None or value == one.default:
+        return
+    if known["remedy"] and value < limits["least"]:
+        raise InputError(one.name, f"is {value}", known["remedy"])
     if "int" in kinds_of(one):
         whole(one.name, value, **({"most": MOST} | limits))
-    elif not (one.default == math.inf and value == math.inf):
+    else:
         finite(one.name, value, **limits)
 
 
-def fitted(one: Field[Any], value: Any) -> Any:
-    """`value` as the annotation of the field wants it, lists as tuples; or one sentence why not.
-
-    >>> from featavg.training.recipe import Recipe
-    >>> fitted(Recipe.__dataclass_fields__["steps"], 20.0)
-    20
-    """
+def _fitted(one: Field[Any], value: Any) -> Any:
+    """A value as the annotation of its field wants it, lists as tuples."""
     kinds = kinds_of(one)
+    if getattr(value, "shape", ()) and "ndarray" in str(one.type):
+        return value
     given = value.tolist() if hasattr(value, "tolist") else value
+    if given == one.default or (given is None and "None" in kinds):  # infinity, where it is one
+        return one.default
     for kind in kinds:
         try:
             return _as_kind(kind, given)
@@ -108,8 +107,8 @@ def fitted(one: Field[Any], value: Any) -> Any:
             continue
     if isinstance(given, bool):
         raise InputError(one.name, f"is {str(given).lower()}", "give a number or a text")
-    if _names(one):
-        one_of(one.name, given, _names(one))
+    if one.metadata["choices"]:
+        one_of(one.name, given, one.metadata["choices"])
     remedies = [_REMEDIES[kind] for kind in kinds if kind in _REMEDIES]
     several = "give a list" if any("[" in kind for kind in kinds) else "give true or false"
     raise InputError(one.name, f"is {given!r:.60}", (remedies or [several])[0])

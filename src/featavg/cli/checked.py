@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from featavg.boundary.names import check_file_name
 from featavg.cli.machine import STANDARD_OUTPUT, machine_file
 from featavg.errors import InputError
+from featavg.storage.filenames import check_file_name
 
 # Beyond these no setting makes sense, and sums and squares of them are not numbers any more.
 LARGEST, MOST = 1e100, 10**18

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import featavg
+from featavg.boundary.public import public
 from featavg.cores import cores
 from featavg.storage.places import install_command
 
@@ -88,6 +89,7 @@ class Installation:
         return f"<table>{''.join(cells)}</table>"
 
 
+@public
 def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Installation:
     """Say what is installed, what this machine has and which data are found.
 

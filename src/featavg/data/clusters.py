@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence  # noqa: F401 (in annotations of the fields)
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from featavg.data.fields import TaskFields
 from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.fields import check_fields
+from featavg.fields import fit_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class MultiCluster(TaskFields):
     """
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        fit_fields(self)
         if self.d < self.k:
             raise InputError(
                 "d", f"is {self.d}, below k = {self.k}", "k features need d >= k dimensions"

@@ -18,6 +18,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster, Sample
 from featavg.data.memory import require
 from featavg.data.streams import stream
@@ -81,8 +83,9 @@ class TrainingSet:
         return replace(self, unit_weights=self.unit_weights[..., first : first + count, :])
 
 
+@public
 def draw(
-    task: MultiCluster, n: int, neurons: int, seed: int, coordinates: str = "auto"
+    task: MultiCluster, n: Count, neurons: Count, seed: Seed, coordinates: str = "auto"
 ) -> TrainingSet:
     """A training set of `n` points together with `neurons` random initial directions.
 

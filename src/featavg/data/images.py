@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import check_fields
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 
@@ -34,6 +35,7 @@ class Images:
     fine: Int[ndarray, " n"]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.pixels.ndim != 4 or not len(self.pixels):
             raise InputError(
                 "pixels", f"have shape {self.pixels.shape}", "give n x channels x height x width"

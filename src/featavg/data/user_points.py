@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.npz import read_npz
 from featavg.errors import InputError
@@ -79,6 +80,7 @@ def own_points(path: Path, positive: int | Sequence[int] | ndarray | None = None
     return OwnPoints(x, clusters, means, task, x_test, clusters_test)
 
 
+@public
 def read_labelled(path: Path) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
     """Points `x` (n x d) and labels `y` (-1 and +1) from an npz file.
 

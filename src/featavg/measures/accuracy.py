@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.special import ndtri
 
+from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
@@ -87,6 +88,7 @@ def decisions(
     return np.sign(score(net(x), positive, readout)).astype(int)
 
 
+@public
 def accuracy(
     net: TwoLayer | Deep, points: Sample, readout: str | ReadOut = "probability"
 ) -> Accuracy:
@@ -107,6 +109,7 @@ def accuracy(
     return wilson(int(right.sum()), right.size)
 
 
+@public
 def fine_accuracy(net: TwoLayer | Deep, points: Sample) -> Accuracy:
     """How often the largest output of a grouped network is that of the point's cluster.
 

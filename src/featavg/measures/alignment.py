@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
@@ -78,6 +79,7 @@ def equivalent_weights(net: TwoLayer, labels: Int[ndarray, " k"]) -> Float[ndarr
     return np.stack([net.weights[..., group, :].mean(axis=-2) for group in groups], axis=-2)
 
 
+@public
 def cosines(net: TwoLayer, task: MultiCluster) -> Float[ndarray, "*s k k"]:
     """The matrix of Figure 2: entry (i, j) is cos(mu_i, w_j).
 

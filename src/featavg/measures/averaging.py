@@ -27,6 +27,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.special import stdtrit
 
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.streams import stream
 from featavg.errors import InputError
@@ -85,6 +86,7 @@ class AveragingIndex:
         )
 
 
+@public
 def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
     """The averaging index of a network (or a batch) on the features of its task.
 
@@ -114,6 +116,7 @@ def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
     return averaging_index_of(net, task.features_in(net.dimension), task.cluster_labels)
 
 
+@public
 def averaging_index_of(
     net: TwoLayer, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
 ) -> AveragingIndex:

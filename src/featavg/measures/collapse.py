@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Seed
+from featavg.boundary.public import public
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.measures.alignment import cosine_matrix
@@ -65,6 +67,7 @@ class SubclassCollapse:
         return asdict(self)
 
 
+@public
 def collapse(
     features: Float[ndarray, "n N"],
     labels: Int[ndarray, " n"],
@@ -111,13 +114,14 @@ def collapse(
     return Collapse(nc1, nc2, nc3, nc4)
 
 
+@public
 def subclass_collapse(
     features: Float[ndarray, "n N"],
     fine: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
     weights: Float[ndarray, "c N"] | None = None,
     decided: Int[ndarray, " n"] | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> SubclassCollapse:
     """Collapse at both levels, cosines of sub-class means, and a linear probe.
 

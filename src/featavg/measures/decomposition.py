@@ -7,6 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg import solve_triangular
 
+from featavg.boundary.public import public
 from featavg.data.compress import TrainingSet
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Params, TwoLayerEvaluation
@@ -112,6 +113,7 @@ class Coefficients:
         self._lambdas, self._errors = list(arrays["lambda"]), list(arrays["errors"])
 
 
+@public
 def projected_coefficients(
     weights: Float[ndarray, "*t M N"], initial: Float[ndarray, "M N"], data: TrainingSet
 ) -> tuple[Float[ndarray, "*t M k"], Float[ndarray, "*t M n"]]:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster, Sample
 from featavg.errors import InputError
 from featavg.measures.alignment import cosine_matrix
@@ -25,6 +26,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 
 
+@public
 def effective_weights(
     net: TwoLayer | Deep,
     x: Float[ndarray, "*s n N"],
@@ -75,6 +77,7 @@ def _first_layer_slopes(net: TwoLayer | Deep, x: ndarray, slopes: ndarray) -> nd
     return below
 
 
+@public
 def gradient_cosines(
     net: TwoLayer | Deep, task: MultiCluster, points: Sample
 ) -> Float[ndarray, "*s k k"]:
@@ -95,6 +98,7 @@ def gradient_cosines(
     return cosine_matrix(task.features_in(net.dimension), weights)
 
 
+@public
 def gradient_index(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> AveragingIndex:
     """The averaging index of the effective weights, with its null.
 

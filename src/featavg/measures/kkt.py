@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import NotNegative
+from featavg.boundary.public import public
 from featavg.errors import InputError, one_of
 from featavg.measures.margin import sample_margins
 from featavg.nets.deep import Deep
@@ -63,11 +65,12 @@ def sample_gradients(
     return np.concatenate(parts[::-1], axis=1)
 
 
+@public
 def kkt(
     net: Deep,
     x: Float[ndarray, "n N"],
     y: Int[ndarray, " n"],
-    kink: float = 1e-6,
+    kink: NotNegative = 1e-6,
     layers: str = "both",
 ) -> KKT:
     """KKT residuals of a bias-free network with one output.

@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.special import logsumexp
 
+from featavg.boundary.kinds import Size
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.shapes import PerSeed
 
@@ -68,12 +70,13 @@ def parameter_norm(params: Sequence[ndarray], batch: int = 0) -> PerSeed:
     return np.sqrt(total)
 
 
+@public
 def margins(
     outputs: Float[ndarray, "*s n c"],
     targets: Int[ndarray, "*s n"],
     log_losses: Float[ndarray, "*s n"],
     norm: PerSeed,
-    order: int,
+    order: Size,
 ) -> Margins:
     """Margins of a network from its outputs, log-losses, norm and order of homogeneity.
 

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.progress import Progress, silent
@@ -55,13 +57,14 @@ class SharedGradient:
         return plain | {"counts": self.counts.tolist()}
 
 
+@public
 def shared_gradient(
     gradients: Float[ndarray, "n D"],
     fine: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
-    permutations: int = 60,
-    resamples: int = 200,
-    seed: int = 0,
+    permutations: Count = 60,
+    resamples: Count = 200,
+    seed: Seed = 0,
     progress: Progress = silent,
 ) -> SharedGradient:
     r"""The share of mean sensitivity that the sub-classes of a class have in common.

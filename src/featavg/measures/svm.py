@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.shapes import PerSeed
 
@@ -65,6 +66,7 @@ def check_labelled(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> None:
         raise InputError("data", f"has one point with both labels ({named})", "keep one of them")
 
 
+@public
 def max_margin(x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> MaxMargin:
     """Solve the SVM by a QP and check it by its duality gap.
 

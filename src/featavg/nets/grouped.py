@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 
@@ -20,7 +22,8 @@ def grouped_head(k: int, h: int) -> Float[ndarray, "k M"]:
     return np.kron(np.eye(k), np.full((1, h), 1.0 / h))
 
 
-def grouped(weights: Float[ndarray, "*s M N"], k: int) -> TwoLayer:
+@public
+def grouped(weights: Float[ndarray, "*s M N"], k: Count) -> TwoLayer:
     """f_j(x) = 1/h sum_r relu(<w_{j,r}, x>), j = 1..k: no biases, groups one after another.
 
     Args:

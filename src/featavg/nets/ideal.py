@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
@@ -17,6 +18,7 @@ def _features(task: MultiCluster, dimension: int | None) -> Float[ndarray, "k N"
     return task.features_in(shortest if dimension is None else dimension)
 
 
+@public
 def feature_averaging(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
     """f_FA(x) = |J+| relu(<mu_+, x>) - |J-| relu(<mu_-, x>), mu_s the average feature of class s.
 
@@ -34,6 +36,7 @@ def feature_averaging(task: MultiCluster, dimension: int | None = None) -> TwoLa
     return TwoLayer(np.array(sums), np.zeros(2), np.array([[1.0, -1.0]]))
 
 
+@public
 def feature_decoupling(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
     """f_FD(x) = sum_{J+} relu(<mu_j, x>) - sum_{J-} relu(<mu_j, x>): one neuron per cluster.
 
@@ -51,6 +54,7 @@ def feature_decoupling(task: MultiCluster, dimension: int | None = None) -> TwoL
     return TwoLayer(_features(task, dimension), np.zeros(task.k), head)
 
 
+@public
 def biased_robust(
     task: MultiCluster, threshold: float = 0.5, dimension: int | None = None
 ) -> TwoLayer:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.public import check_fields, public
 from featavg.errors import InputError
 from featavg.nets.network import check_finite, unchecked
 
@@ -39,6 +40,7 @@ class TwoLayer:
     head: Float[ndarray, "*s c M"]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         *batch, neurons, _ = self.weights.shape
         if self.biases.shape != (*batch, neurons):
             raise InputError("biases", f"have shape {self.biases.shape}", "give one per neuron")
@@ -116,6 +118,7 @@ def binary_head(m: int) -> Float[ndarray, "1 M"]:
     return np.repeat([1.0 / m, -1.0 / m], m)[None, :]
 
 
+@public
 def binary(
     weights: Float[ndarray, "*s M N"], biases: Float[ndarray, "*s M"] | None = None
 ) -> TwoLayer:

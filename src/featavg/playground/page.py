@@ -10,6 +10,7 @@ import tempfile
 import webbrowser
 from pathlib import Path
 
+from featavg.boundary.public import public
 from featavg.figures import palette
 from featavg.playground.bundle import HERE, script
 from featavg.storage.files import write
@@ -29,6 +30,7 @@ _SHARED = {
 }
 
 
+@public
 def playground(path: str | Path | None = None, *, open_browser: bool = False) -> Path:
     """Write the playground, one HTML file, and return where it is.
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from featavg.data.fields import TaskFields
 from featavg.errors import InputError
-from featavg.fields import about, check_fields, fitted
+from featavg.fields import about, fit_fields
 from featavg.nets.readouts import NAMES as READOUTS
-from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
+from featavg.registry import CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.training.recipe import LABELS, Recipe, RecipeFields
 
 if TYPE_CHECKING:
@@ -81,19 +81,22 @@ class Setting(TaskFields, RecipeFields):
                 raise InputError(name, "is not a setting", remedy)
         if "gram" in given:
             given["gram"] = _rows(given["gram"])
-        if isinstance(given.get("data"), Path):
-            given["data"] = str(given["data"])
-        held: dict[str, Any] = {name: one.default for name, one in FIELDS.items()}
-        held |= {name: fitted(FIELDS[name], value) for name, value in given.items()}
-        if held["data"] is not None:
-            held["data"] = str(Path(held["data"]).absolute())
+        if isinstance(given.get("data"), str | Path):
+            given["data"] = str(Path(given["data"]).absolute())
+        for name, value in given.items():
+            choices = FIELDS[name].metadata["choices"]
+            if hasattr(choices, "build") and not isinstance(value, str):
+                given[name] = spec(choices.build(value))
+            elif hasattr(value, "tolist"):
+                given[name] = value.tolist()
+        held = {name: one.default for name, one in FIELDS.items()} | given
         # Frozen: not for others to set. What was given is needed where defaults must not count.
         self.__dict__.update(held, _given=frozenset(given))
+        fit_fields(self)
         self._check()
 
     def _check(self) -> None:
         """Refuse what the types allow and the theory does not, before any work."""
-        check_fields(self)
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             problem = ", ".join(map(str, self.seeds)) or "empty"
             raise InputError("seeds", f"are {problem}", "give different numbers, zero or more")

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Seed
+from featavg.boundary.public import check_fields, public
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
@@ -52,6 +54,7 @@ class HeadRecipe:
     start: str = "awake"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         one_of("start", self.start, STARTS)
         for name in ("m", "h", "scale", "rate", "steps"):
             if not getattr(self, name) > 0:
@@ -74,13 +77,14 @@ def class_features(
     return sums / counts[:, None]
 
 
+@public
 def train_head(
     x: Float[ndarray, "n N"],
     classes: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
     labels: str,
     recipe: HeadRecipe,
-    seed: int,
+    seed: Seed,
     progress: Progress | None = None,
 ) -> TwoLayer:
     """A binary head on the coarse labels or a grouped head on the fine ones.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from featavg.errors import InputError
-from featavg.fields import about, check_fields
+from featavg.fields import about, fit_fields
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Recipe(RecipeFields):
     target_log_loss: float = about(-math.inf, "Stop at this logarithm of the loss")
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        fit_fields(self)
         ACTIVATIONS.build(self.activation)
         if self.residual and self.depth == 2:
             raise InputError("residual", "is set with depth 2", "it needs a depth of 3 or more")

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
@@ -30,11 +32,12 @@ from featavg.training.trajectory import Trajectory, joined
 _CACHE = 8e6
 
 
+@public
 def train(
     task: MultiCluster | TrainingSet,
     recipe: Recipe | None = None,
     *,
-    n: int = 1000,
+    n: Count = 1000,
     seed: int | Sequence[int] = 0,
     coordinates: str | None = None,
     save_at: SaveAt = SaveAt(),

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.nets.network import Network, network_of
 from featavg.notebook import sparkline, table
@@ -180,6 +181,7 @@ def _as_batch(run: Trajectory) -> Trajectory:
     )
 
 
+@public
 def load_trajectory(folder: str | Path) -> Trajectory:
     """Read a run back: the same arrays to the last bit.
 

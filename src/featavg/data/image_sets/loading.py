@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Seed
+from featavg.boundary.public import public
 from featavg.data.image_sets.archives import checked
 from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import Images, ImageTask, partition, split
@@ -46,11 +48,12 @@ def load(name: str, folder: Path | None = None, seed: int = 0) -> ImageTask:
     return chosen.read(checked(chosen, data_folder(folder)) if chosen.md5 else {}, seed)
 
 
+@public
 def load_images(
     source: str | Path,
     groups: str | None = None,
     data_dir: str | Path | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> ImageTask:
     """Images with fine labels and their partition into coarse ones.
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.data.partition import positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.readouts import NAMES
@@ -30,6 +31,7 @@ def readout_of(readout: str | ReadOut) -> ReadOut:
     return READOUTS[one_of("readout", readout, READOUTS)]
 
 
+@public
 def score(
     outputs: Float[ndarray, "*s n c"],
     positive: Sequence[int] | Sequence[bool] | ndarray | None,

@@ -1,4 +1,4 @@
-"""`featavg reproduce` and `featavg claims`."""
+"""`featavg reproduce`, `featavg claims` and `featavg run`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from featavg.cli.checked import MOST_SEEDS, MOST_WORKERS
+from featavg.errors import InputError
 
 Only = Annotated[
     list[str] | None,
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("reproduce")(_reproduce)
     app.command("claims")(_claims)
+    app.command("run")(_run)
 
 
 def _reproduce(
@@ -81,7 +83,6 @@ def _claims(
     out: Out = None,
 ) -> None:
     """List the claims: id, tier, what they say, and their last verdict if one was recorded."""
-    from featavg.errors import InputError
     from featavg.paper.engine.registry import find_claims
     from featavg.paper.report.reproduction import DEFAULT_OUT
 
@@ -105,6 +106,43 @@ def _claims(
         typer.echo(dumps(rows, indent=1, ensure_ascii=False))
     else:
         _show(rows)
+
+
+def _run(
+    id: Annotated[str, typer.Argument(help="The id of a claim; `featavg claims` lists them.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter, as n=500; may be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    seeds: Seeds = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder for figures and numbers.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Run one claim, with some of its parameters changed."""
+    from featavg.paper.engine.registry import find_claims
+    from featavg.paper.engine.run import run_claim
+    from featavg.paper.engine.terminal import show_result
+    from featavg.paper.report.reproduction import write_result
+    from featavg.progress import ProgressBar
+    from featavg.storage.files import usable_folder
+
+    (claim, *others) = find_claims([id])
+    if others:
+        raise InputError("id", f"begins {1 + len(others)} claims", f"give one, such as {claim.id}")
+    values: dict[str, str] = {}
+    for given in set_ or ():
+        name, equals, value = given.partition("=")
+        if not equals:
+            raise InputError("set", f"is {given!r}", "write NAME=VALUE")
+        values[name.strip().replace("-", "_")] = value.strip()
+    changed = claim.values_of(values)
+    folder = None if out is None else usable_folder(out)
+    with ProgressBar(expected=60 * float(claim.minutes)) as bar:
+        result = run_claim(claim.id, seeds, data_dir, bar, **changed)
+    show_result(result, claim.parameters | changed)
+    if folder is not None:
+        write_result(result, folder)
+    raise typer.Exit(int(result.error))
 
 
 def last_verdict(claim_id: str, out: Path) -> str | None:

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from featavg.cores import cores, work_alone
 from featavg.errors import InputError
 from featavg.paper.engine import store, terminal
 from featavg.paper.engine.claim import Claim, Context, Verdict
+from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import ClaimResult, judge, too_long
+from featavg.progress import Progress, silent
 
 # Minutes of work from which on processes are started for it: they take some seconds to start.
 WORTH_PROCESSES = 0.5
@@ -60,6 +63,33 @@ def run_claims(
             logging.getLogger(__name__).info("%s: %s", outcome.id, outcome.verdict.value)
             outcomes[outcome.id] = _or_recorded(outcome, earlier.get(outcome.id))
     return [outcomes[claim.id] for claim in chosen]
+
+
+def run_claim(
+    id: str,
+    seeds: int | tuple[int, ...] = 5,
+    data_dir: str | Path | None = None,
+    progress: Progress = silent,
+    **values: Any,
+) -> ClaimResult:
+    """Run one claim, with some of its parameters changed; the tolerances stay those of the claim.
+
+    Args:
+        id: of the claim.
+        seeds: how many, counted from 0, or which.
+        data_dir: where data sets are.
+        progress: called with the share done and a note.
+        values: parameters of the claim, `Claim.parameters` has their defaults.
+
+    >>> import featavg as fa
+    >>> result = fa.paper.run_claim("lemma-12-epsilon")
+    >>> result.verdict.value, result.evidence.checks[0].passed
+    ('holds', True)
+    """
+    (claim,) = find_claims([id])
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    folder = None if data_dir is None else Path(data_dir)
+    return judge(claim, Context(chosen, True, folder, progress), **claim.values_of(values))
 
 
 def _workers(workers: int | None, waiting: Sequence[Claim], settings: Context) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -117,3 +117,25 @@ def show_results(outcomes: Sequence[ClaimResult]) -> None:
         if outcome.recorded and outcome.reason:  # a recorded result, and why it was not run anew
             console.print(f"{outcome.id}: {outcome.reason}", style="dim", markup=False)
     console.print(summary(outcomes), style="bold")
+
+
+def show_result(result: ClaimResult, parameters: Mapping[str, object]) -> None:
+    """Print one result: what was set, every check, the finding."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console() if sys.stdout.isatty() else Console(width=120)
+    if parameters:
+        given = ", ".join(f"{name}={value}" for name, value in parameters.items())
+        console.print(f"{result.id}: {given}", style="dim", markup=False)
+    if result.evidence is None:
+        console.print(result.reason, markup=False)
+        return
+    table = Table("", "check", "measured", "tolerance", box=None, pad_edge=False)
+    for check in result.evidence.checks:
+        symbol = check.status.symbol if check.essential else "·"
+        name = without_tags(check.name)
+        table.add_row(symbol, name, measured_text(check), tolerance_text(check))
+    console.print(table)
+    console.print(without_tags(result.evidence.finding), markup=False)
+    console.print(f"{result.verdict.symbol} {result.verdict.value}", style="bold", markup=False)

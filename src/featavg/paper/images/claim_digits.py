@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from featavg import FeatureSet, HeadStudy, study_heads
 from featavg.data.image_sets.loading import load_images
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
 from featavg.measures.accuracy import robust_share
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.images.features import pixels_of
+from featavg.paper.images.features import FeatureSet, pixels_of
+from featavg.paper.images.heads import HeadStudy, study_heads
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.radii import radii
 from featavg.training.heads import HeadRecipe

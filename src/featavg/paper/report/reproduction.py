@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from featavg.errors import InputError
+from featavg.figures.matplotlib_figure import render
 from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import ClaimResult, not_run
@@ -140,3 +141,12 @@ def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: 
         write(json, dumps(strict_json(described)), "json")
     if not quiet:
         print(f"Report: {page}")
+
+
+def write_result(result: ClaimResult, folder: Path) -> None:
+    """Write one result to `folder`: every number as JSON, every figure as files."""
+    write(folder / f"{result.id}.json", dumps(result.to_json()))
+    for figure in result.evidence.figures if result.evidence is not None else ():
+        for extension, content in render(figure).items():
+            write(folder / f"{figure.name}.{extension}", content)
+    print(f"Written to {folder}")

@@ -14,6 +14,7 @@ import torch
 from numpy import ndarray
 from torch import nn
 
+from featavg.boundary.public import check_fields, public
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
@@ -53,6 +54,7 @@ class DenseRecipe:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.hidden or min(self.hidden) < 1:
             raise InputError("hidden", f"is {self.hidden}", "give at least one layer of neurons")
         for name in ("epochs", "batch", "rate"):
@@ -64,6 +66,7 @@ class DenseRecipe:
             raise InputError("decay", f"is {self.decay}", "give a number from 0 on, such as 1e-3")
 
 
+@public
 def train_dense(
     task: ImageTask,
     recipe: DenseRecipe | None = None,

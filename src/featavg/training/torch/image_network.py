@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
 from featavg.data.images import ImageTask, as_json
 from featavg.errors import InputError
 from featavg.nets.torch.architecture import Architecture, architecture
@@ -70,12 +72,13 @@ class ImageNetwork:
         )
 
 
+@public
 def train_images(
     task: ImageTask,
     labels: str,
     folder: str | Path | None = None,
     network: str | None = None,
-    width: int | None = None,
+    width: Count | None = None,
     recipe: ImageRecipe | None = None,
     progress: Progress | None = None,
     device: str = "cpu",
@@ -156,6 +159,7 @@ def _train_new(
     return ImageNetwork(net, labels, about)
 
 
+@public
 def load_trained(folder: str | Path) -> ImageNetwork:
     """Read a network that `train_images` wrote: tensors and plain values, never code.
 

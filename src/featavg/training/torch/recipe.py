@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from featavg.boundary.public import check_fields
 from featavg.data.image_sets.registry import image_sets
 from featavg.errors import InputError, one_of
 
@@ -46,6 +47,7 @@ class ImageRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         one_of("precision", self.precision, PRECISIONS)
         for name in ("epochs", "batch", "rate"):
             if not getattr(self, name) > 0:

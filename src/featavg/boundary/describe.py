@@ -1,4 +1,4 @@
-"""What is wanted and what was given, in the words of a person."""
+"""Describes annotations and values in the sentences of errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _NAMES = {int: "a whole number", float: "a number", bool: "True or False", str: 
 def words(annotation: Any) -> str:
     """What is wanted, for a person."""
     origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return words(typing.get_args(annotation)[0])
     if origin in (Union, types.UnionType):
         options = [words(option) for option in typing.get_args(annotation)]
         return " or ".join(dict.fromkeys(options))

@@ -1,7 +1,6 @@
-"""A value as an annotation wants it: taken, converted where it clearly means the right thing, or refused.
+"""Converts a value to what an annotation asks for, or refuses it.
 
-A list is an array, 3.0 a whole number, a `Trajectory` its network. Annotations that say nothing
-(`Any`) refuse nothing: what is refused here is what cannot be meant.
+A list becomes an array, 3.0 a whole number, a `Trajectory` its network. `Any` takes everything.
 """
 
 from __future__ import annotations
@@ -18,62 +17,91 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Union
 
-from featavg.boundary.arrays import plain_array
-from featavg.boundary.words import short, words
+from featavg.boundary.describe import short, words
+from featavg.boundary.kinds import MOST, AtLeast
 from featavg.errors import InputError
-
-MAY_BE_NAN = "NaN says that nothing was measured"  # as in Annotated[float, MAY_BE_NAN]
 
 _REFUSED = object()
 # Floats below this are whole numbers without a doubt; generators of more items are not waited for.
 _EXACT, _MOST_ITEMS = 2.0**53, 100_000
-_ENDLESS = ("bounds", "log_losses")  # -inf is the logarithm of a loss of zero
 _NO_ARRAYS = (str, bytes, bytearray, memoryview, dict, set, frozenset)
 
 
-def converted(argument: str, annotation: Any, value: Any, nan: bool) -> Any:
-    """`value` as `annotation` wants it; refused in one sentence where it cannot be meant."""
-    fitted = fit(annotation, value, nan)
+def converted(argument: str, annotation: Any, value: Any) -> Any:
+    """`value` as `annotation` wants it; refused in one sentence otherwise.
+
+    >>> from featavg.boundary.kinds import Count
+    >>> converted("rounds", Count, 0)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: rounds is 0: give 1 or more.
+    """
+    fitted = fit(annotation, value)
     if fitted is _REFUSED:
         raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}")
     shape = getattr(fitted, "shape", ())
-    if (
-        not nan and isinstance(shape, tuple) and 0 in shape[1:]
-    ):  # no rows may be meant, no columns not
+    # No rows may be meant, no columns are not.
+    if isinstance(shape, tuple) and 0 in shape[1:]:
         raise InputError(argument, f"has shape {shape}", "give an array without an empty axis")
-    if not nan and not _is_finite(fitted, argument in _ENDLESS):
+    if not _is_finite(fitted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
+    _check_range(argument, _range_of(annotation), fitted)
     return fitted
 
 
-def fit(annotation: Any, value: Any, nan: bool = False) -> Any:
-    """`value` as `annotation` wants it, or `_REFUSED`; NaN is a number where `nan` says so."""
-    if annotation is Any or annotation is inspect.Parameter.empty or annotation is object:
+def _range_of(annotation: Any) -> AtLeast | None:
+    """The range that an annotation states, also inside a union or a list."""
+    for stated in getattr(annotation, "__metadata__", ()):
+        if isinstance(stated, AtLeast):
+            return stated
+    inner = (_range_of(option) for option in typing.get_args(annotation))
+    return next((stated for stated in inner if stated is not None), None)
+
+
+def _check_range(argument: str, stated: AtLeast | None, value: Any) -> None:
+    endless = stated is not None and stated.endless
+    numbers = value if isinstance(value, (list, tuple)) else (value,)
+    for number in filter(_is_number, numbers):
+        if stated is not None and not number >= stated.least:
+            raise InputError(argument, f"is {short(number)}", f"give {stated.least:g} or more")
+        if endless:
+            continue
+        if isinstance(number, int) and abs(number) > MOST:
+            raise InputError(argument, f"is {short(number)}", f"give at most {MOST:.0e}")
+        if number in (math.inf, -math.inf):  # not isinf: whole numbers have any length
+            raise InputError(argument, f"is {number}", "give a finite number")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def fit(annotation: Any, value: Any) -> Any:
+    """`value` as `annotation` wants it, or `_REFUSED`."""
+    if annotation in (Any, inspect.Parameter.empty, object):
         return value
     if annotation is None or annotation is type(None):
         return value if value is None else _REFUSED
     origin = typing.get_origin(annotation)
-    if MAY_BE_NAN in getattr(annotation, "__metadata__", ()):
-        return fit(typing.get_args(annotation)[0], value, nan=True)
+    if origin is typing.Annotated:
+        return fit(typing.get_args(annotation)[0], value)
     if origin in (Union, types.UnionType):
-        return _fit_any(typing.get_args(annotation), value, nan)
+        return _fit_any(typing.get_args(annotation), value)
     if origin is Literal:
         named = isinstance(value, str) and value in typing.get_args(annotation)
         return value if named else _REFUSED
     if hasattr(annotation, "dim_str") or getattr(annotation, "__name__", "") == "ndarray":
         return _fit_array(annotation, value)
-    if nan and annotation is float and isinstance(value, Real) and math.isnan(value):
-        return value
     if annotation in _PLAIN:
         return _PLAIN[annotation](value)
     if origin is not None:
-        return _fit_container(origin, typing.get_args(annotation), value, nan)
+        return _fit_container(origin, typing.get_args(annotation), value)
     return _fit_class(annotation, value)
 
 
-def _fit_any(options: tuple[Any, ...], value: Any, nan: bool) -> Any:
+def _fit_any(options: tuple[Any, ...], value: Any) -> Any:
     """The option that takes the value as it is before one that has to convert it."""
-    fitted = [each for each in (fit(o, value, nan) for o in options) if each is not _REFUSED]
+    fitted = [each for each in (fit(o, value) for o in options) if each is not _REFUSED]
     same = [each for each in fitted if each is value]
     return (same or fitted or [_REFUSED])[0]
 
@@ -108,13 +136,13 @@ def _as_kind(wanted: str, value: Any) -> Any:
     return value
 
 
-def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool) -> Any:
+def _fit_container(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
     if origin in (collections.abc.Callable, type):
         return value if callable(value) else _REFUSED
     if issubclass(origin, collections.abc.Mapping):
         if not isinstance(value, collections.abc.Mapping):
             return _REFUSED
-        kept = [fit(options[1], item, nan) for item in value.values()] if options else []
+        kept = [fit(options[1], item) for item in value.values()] if options else []
         return _REFUSED if any(item is _REFUSED for item in kept) else value
     if isinstance(value, (str, bytes, bytearray, memoryview, collections.abc.Mapping)):
         return _REFUSED
@@ -128,14 +156,14 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any, nan: bool)
         if value is None:
             return _REFUSED
     if issubclass(origin, tuple) and options and options[-1] is not Ellipsis:
-        return _fit_record(options, tuple(value), nan)
+        return _fit_record(options, tuple(value))
     if hasattr(value, "dtype") and options and options[0] is not str:
         return _fit_row(options[0], value)
     if isinstance(value, (set, frozenset)) and options:
-        kept = [fit(options[0], item, nan) for item in value]
+        kept = [fit(options[0], item) for item in value]
         return _REFUSED if any(item is _REFUSED for item in kept) else value
     if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
-        items = [fit(options[0], item, nan) for item in value]
+        items = [fit(options[0], item) for item in value]
         if any(item is _REFUSED for item in items):
             return _REFUSED
         if any(item is not given for item, given in zip(items, value, strict=True)):
@@ -151,11 +179,11 @@ def _fit_row(kind: Any, value: Any) -> Any:
     return _as_kind("int", value) if kind is int else value
 
 
-def _fit_record(options: tuple[Any, ...], values: tuple[Any, ...], nan: bool) -> Any:
+def _fit_record(options: tuple[Any, ...], values: tuple[Any, ...]) -> Any:
     """So many values as there are options, each of its own kind."""
     if len(values) != len(options):
         return _REFUSED
-    items = [fit(option, value, nan) for option, value in zip(options, values, strict=True)]
+    items = [fit(option, value) for option, value in zip(options, values, strict=True)]
     return _REFUSED if any(item is _REFUSED for item in items) else tuple(items)
 
 
@@ -227,13 +255,13 @@ def _path(value: Any) -> Any:
     return Path(value) if isinstance(value, (str, os.PathLike)) else _REFUSED
 
 
-def _is_finite(value: Any, endless: bool) -> bool:
-    """Whether all of an array's numbers are; infinities pass where they mean something."""
+def _is_finite(value: Any) -> bool:
+    """Whether all of an array's numbers are."""
     import numpy as np
 
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return True
-    return not np.isnan(value).any() if endless else bool(np.isfinite(value).all())
+    return bool(np.isfinite(value).all())
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
@@ -243,3 +271,41 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {
     str: _text,
     Path: _path,
 }
+
+
+_NUMBERS = "biuf"  # kinds of NumPy: bool, whole, unsigned, float
+
+
+def plain_array(value: Any) -> Any:
+    """The numbers of `value` as a plain array in this machine's byte order; None if it has none.
+
+    Subclasses count by their numbers: `numpy.matrix` multiplies in a way of its own. What is masked
+    is missing, and nobody asked to count it as it lies in memory.
+
+    >>> import numpy as np
+    >>> plain_array([[1, 2], [3, 4]]).shape, plain_array([[1], [2, 3]]), plain_array(np.eye(2) * 1j)
+    ((2, 2), None, None)
+    >>> plain_array(np.ma.masked_less(np.eye(2), 0.5)) is None
+    True
+    """
+    import numpy as np
+
+    if type(value) is np.ndarray and value.dtype.isnative:
+        return value if value.dtype.kind in _NUMBERS else None
+    if np.ma.is_masked(value):
+        return None
+    try:
+        array = np.asarray(_off_the_graph(value))
+    except Exception:  # ragged, nested without end, or an object with an error of its own
+        return None
+    if array.dtype.kind not in _NUMBERS:
+        return None
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _off_the_graph(value: Any) -> Any:
+    """A tensor of PyTorch without its gradient, and in a type that NumPy has."""
+    if not (hasattr(value, "detach") and hasattr(value, "is_floating_point")):
+        return value
+    tensor = value.detach().cpu()
+    return tensor.double() if tensor.is_floating_point() else tensor

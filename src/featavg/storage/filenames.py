@@ -1,4 +1,4 @@
-"""Names that no file can have, told before anything is read or written."""
+"""Refuses names that no file can have, before anything is read or written."""
 
 from __future__ import annotations
 
