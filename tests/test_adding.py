@@ -30,12 +30,14 @@ class Addition(NamedTuple):
 
 ADDITIONS = {
     "claim": Addition(
-        "claims/questions/toy.py",
+        "paper/questions/toy.py",
         "paper/engine/registry.py",
-        '    "paper.figure2",',
+        '    "figures.claim_figure2",',
         '    "questions.toy",',
     ),
-    "command": Addition("commands/toy.py", "cli.py", '    "claims",', '    "toy",'),
+    "command": Addition(
+        "cli/toy.py", "cli/app.py", '    "featavg.cli.simulate",', '    "featavg.cli.toy",'
+    ),
     "attack": Addition(
         "robustness/attacks/toy.py",
         "robustness/attacks/suite.py",

@@ -17,6 +17,7 @@ from featavg.cli import app as cli
 from featavg.cli.app import GROUPS, main, make_app
 from featavg.cli.installation import doctor
 from featavg.paper.commands.claims import last_verdict
+from featavg.simulate import run as simulate_run
 from featavg.simulate.presets import PRESETS, compose
 from featavg.simulate.setting import FIELDS, Setting
 
@@ -76,7 +77,7 @@ def test_ctrl_c_is_one_line(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("featavg.simulate.run.simulate", interrupted)
+    monkeypatch.setattr(simulate_run, "simulate", interrupted)
     assert main(["simulate", *SMALL]) == 130
     assert capsys.readouterr().err.startswith("Interrupted before the first checkpoint")
     monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", interrupted)
@@ -250,7 +251,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(
         settings.append(setting)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("featavg.simulate.run.simulate", stop)
+    monkeypatch.setattr(simulate_run, "simulate", stop)
     assert main(["simulate", *flags.split()]) == 130
     assert getattr(settings[0], field) == pytest.approx(value)
 
@@ -268,7 +269,7 @@ def test_a_new_group_is_a_file_and_a_line(monkeypatch: pytest.MonkeyPatch) -> No
     shown = CliRunner().invoke(make_app(), ["--help"]).stdout
     assert "doctor" in shown
     assert "simulate" not in shown
-    assert len(GROUPS) > 1
+    assert GROUPS != ("featavg.cli.doctor",)
 
 
 def test_an_error_of_our_own_is_one_sentence_and_code_70(

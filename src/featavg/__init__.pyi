@@ -87,6 +87,7 @@ from featavg.nets import readouts as readouts
 from featavg.training import steppers as steppers
 from featavg.training import controllers as controllers
 from featavg.training import losses as losses
+from featavg.training.torch import objectives as objectives
 from featavg.simulate.sweep import measures as measures
 from featavg import figures as figures
 

@@ -309,8 +309,8 @@ def test_the_claims_on_the_table_can_fail(monkeypatch):
     ):
         for module in (audit, labels):
             monkeypatch.setattr(module, "tables", lambda _, changed=changed: table(**changed))
-        assert labels.border(Context()).verdict is border
-        assert audit.images(Context()).verdict is sharing
+        assert labels.border.run(Context()).verdict is border
+        assert audit.images.run(Context()).verdict is sharing
 
 
 def test_a_hidden_digit_is_rare_in_training_only(monkeypatch, tmp_path):

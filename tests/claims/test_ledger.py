@@ -115,7 +115,9 @@ def test_notes_never_change_a_verdict():
             *essential,
         ).verdict
         for note in (GOOD, BAD, OPEN):
-            noted = replace(note, role="note")
+            noted = Check(
+                note.name, note.values or note.measured, note.relation, note.bound, role="note"
+            )
             assert (
                 Evidence(
                     noted,
@@ -204,12 +206,7 @@ def test_there_is_one_main_check():
 
 def test_the_seeds_that_were_really_run_are_told():
     def run(settings):
-        assert settings.seeds == (0, 1, 2, 3, 4)
-        assert len(settings.seeds) == 5
-        values = [float(seed) for seed in settings.seeds[1:3]]
-        return Evidence(
-            Check("c", values, ">=", 0),
-        )
+        return Evidence(Check("c", [float(seed) for seed in settings.seeds], ">=", 0))
 
     def fixed(settings):
         return Evidence(
@@ -218,7 +215,7 @@ def test_the_seeds_that_were_really_run_are_told():
             seconds=3600.0,
         )
 
-    assert judge(claim("some", run), Context()).seeds == (1, 2)
+    assert judge(replace(claim("some", run), most_seeds=2), Context()).seeds == (0, 1)
     own = judge(claim("own", fixed), Context())
     assert (own.seeds, own.seconds) == ((7,), 3600.0)
     assert own.commit == commit()

@@ -90,7 +90,7 @@ def test_what_is_taken_over_from_an_earlier_run(tmp_path, results, first, second
 def test_a_changed_source_runs_anew(tmp_path, results, monkeypatch):
     program = Counting()
     run(tmp_path, claim("counted", program), full=True)
-    monkeypatch.setattr(store, "source_hash", lambda: "another")
+    monkeypatch.setattr(store, "source_hash", lambda module: "another")
     run(tmp_path, claim("counted", program), full=True)
     assert program.runs == 2
 
@@ -116,7 +116,7 @@ def test_side_by_side_claims_come_out_the_same(tmp_path):
         assert one.id == two.id
         measured = [check.measured for check in one.evidence.checks]
         assert [check.measured for check in two.evidence.checks] == pytest.approx(measured)
-        assert store.kept(tmp_path / "two", two.id, (0,), False) is not None
+        assert store.kept(tmp_path / "two", two, Context(seeds=(0,))) is not None
 
 
 def test_a_process_that_dies_is_one_sentence(tmp_path, results):
@@ -319,25 +319,28 @@ def test_without_a_terminal_every_verdict_is_a_line():
     assert lines[0].startswith(f"[1/{len(CLAIMS)}] ✓ {CLAIMS[0].id}: holds")
 
 
-def test_what_only_shows_results_does_not_make_them_old(tmp_path):
+def test_a_result_depends_on_what_its_module_imports_and_on_nothing_else(tmp_path):
     def hashed():
         store.source_hash.cache_clear()
-        return store.source_hash(tmp_path)
+        store._imported.cache_clear()
+        return store.source_hash("featavg.paper.toy", tmp_path)
 
-    names = ("figures/panels.py", "figures/matplotlib_panels.py", "figures/plotly_parts.py")
-    names += ("figures/palette.py", "paper/report/page.py", "cli.py", "paper/engine/claim.py")
-    for name in names:
+    files = {
+        "paper/toy.py": "def f():\n    from featavg.nets.deep import Deep\n",
+        "nets/deep.py": "from featavg.errors import InputError",
+        "errors.py": "",
+        "paper/report.py": "from featavg.paper.toy import f",
+    }
+    for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x = 1")
-    before = hashed()
-    changed = set()
-    for name in names:
-        (tmp_path / name).write_text("x = 2")
+        (tmp_path / name).write_text(text)
+    before, changed = hashed(), set()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text + "\nx = 2")
         if hashed() != before:
             changed.add(name)
-        (tmp_path / name).write_text("x = 1")
-    store.source_hash.cache_clear()
-    assert changed == {"figures/panels.py", "paper/engine/claim.py"}
+        (tmp_path / name).write_text(text)
+    assert changed == {"paper/toy.py", "nets/deep.py", "errors.py"}
 
 
 def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):

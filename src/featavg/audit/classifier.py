@@ -25,6 +25,8 @@ from featavg.robustness.models.torch_model import TorchModel, torch_model
 
 # Exact radii of wider networks take minutes a point.
 WIDEST_EXACT = 40
+# Units in the last place of its largest terms by which an output may differ from the exact twin's.
+ROUNDING = 16
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
@@ -113,7 +115,7 @@ def classifier(
     if exact is None and kind == "logits":
         exact = _two_layer(module)
     if exact is not None:
-        exact = _behind(wrapped, x.shape[1:], exact)
+        exact = _same(_behind(wrapped, x.shape[1:], exact), module, wrapped, x)
     return Classifier(
         title, module, Logits(module, kind), bounds, mean, std, exact, outputs.shape[1]
     )
@@ -256,11 +258,11 @@ def _linear_as_two_layer(weights: ndarray, bias: ndarray) -> TwoLayer | None:
 
 
 def _two_layer(module: nn.Module) -> TwoLayer | None:
-    """Linear, ReLU, linear in a Sequential."""
-    parts = [p for p in module.modules() if not any(True for _ in p.children())]
-    if not isinstance(module, nn.Sequential):
+    """Linear, ReLU, linear in a plain Sequential without hooks."""
+    parts = _plain_parts(module)
+    if parts is None or any(_hooked(part) for part in module.modules()):
         return None
-    parts = [p for p in parts if not isinstance(p, nn.Flatten | nn.Identity | nn.Dropout)]
+    parts = [p for p in parts if type(p) not in (nn.Flatten, nn.Identity, nn.Dropout)]
     if [type(p) for p in parts] != [nn.Linear, nn.ReLU, nn.Linear]:
         return None
     first, last = parts[0], parts[2]
@@ -270,6 +272,43 @@ def _two_layer(module: nn.Module) -> TwoLayer | None:
         return None
     w, b = _numpy(first.weight), _numpy(first.bias, first.out_features)
     return _with_output_bias(w, b, _numpy(last.weight), _numpy(last.bias, last.out_features))
+
+
+def _plain_parts(module: nn.Module) -> list[nn.Module] | None:
+    """The layers of a Sequential in order, a layer that occurs twice twice; None of any other module.
+
+    A subclass has a forward of its own, which may do more than its layers.
+    """
+    if type(module) is not nn.Sequential or "forward" in vars(module):
+        return None
+    parts: list[nn.Module] = []
+    for child in module:
+        inner = _plain_parts(child) if isinstance(child, nn.Sequential) else [child]
+        if inner is None or "forward" in vars(child):
+            return None
+        parts += inner
+    return parts
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Whether a hook may change what goes into the module or comes out of it."""
+    return bool(module._forward_pre_hooks or module._forward_hooks)
+
+
+def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> TwoLayer | None:
+    """`net` if its outputs on the audited images are those of `module` up to rounding, or None."""
+    whole = torch.from_numpy(np.ascontiguousarray(x)).to(wrapped.mean)
+    rounding = ROUNDING * torch.finfo(whole.dtype).eps
+    with unchanged(module), torch.no_grad():
+        for part in torch.split(whole, 500):
+            returned = module((part - wrapped.mean) / wrapped.std)
+            expected = _numpy(unwrapped(returned, len(part)))
+            flat = _numpy(part).reshape(len(part), -1)
+            # Terms of a sum may cancel, but each is rounded.
+            hidden = np.abs(flat) @ np.abs(net.weights).T + np.abs(net.biases)
+            if np.any(np.abs(net(flat) - expected) > rounding * (hidden @ np.abs(net.head).T)):
+                return None
+    return net
 
 
 def _behind(wrapped: TorchModel, shape: tuple[int, ...], net: TwoLayer) -> TwoLayer:

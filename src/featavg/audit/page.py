@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from featavg.audit.result import Audit
 from featavg.audit.verdict import RULE, AuditVerdict
+from featavg.boundary.public import public
 from featavg.figures import matplotlib_figure
 from featavg.figures.html import environment, look, picture
 from featavg.storage.files import write
@@ -18,16 +20,16 @@ from featavg.storage.files import write
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from featavg.audit.result import Audit
-
 NAME = "audit.html"
 SYMBOLS = {
     AuditVerdict.AVERAGES: "averaged",
     AuditVerdict.DECOUPLED: "decoupled",
+    AuditVerdict.MIXED: "neutral",
     AuditVerdict.CANNOT_TELL: "neutral",
 }
 
 
+@public
 def write_audit(
     audit: Audit, folder: str | Path, examples: dict[str, list[str]] | None = None
 ) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from featavg.training.checkpoint import fingerprint
 
 BLOCK = 50
 NODES = 200
+# The model flips in its own precision, float32 as a rule, and a twin is certified in float64.
+SLACK = 1e-4
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +36,9 @@ class DecisionRadii:
     Attributes:
         attack: the smallest flip found for each image; 0 where the decision is wrong anyway,
             infinite where none was found, which does not mean that there is none.
-        certified: a lower bound for each image, or None where the network is too large for one.
+        certified: a lower bound for each image that the exact twin certifies; None where the network
+            has no exact twin, or a flip was found below a bound.
+        refuted: images with a flip below their bound; nothing is certified then.
         coarse, fine: the labels of the images.
         unit: of both.
         gradients: per image that the attack was allowed.
@@ -43,6 +50,7 @@ class DecisionRadii:
     fine: Int[ndarray, " n"] | None
     unit: str
     gradients: int
+    refuted: int = 0
 
     @property
     def median(self) -> float:
@@ -70,6 +78,7 @@ class DecisionRadii:
             "gradients_per_image": self.gradients,
             "median": _plain(self.median),
             "certified_median": _plain(self.certified_median),
+            "refuted": self.refuted,
             "by_subclass": {str(j): _plain(r) for j, r in self.by_subclass().items()},
             "attack": [_plain(r) for r in self.attack.tolist()],
             "certified": None if self.certified is None else self.certified.tolist(),
@@ -104,9 +113,11 @@ def decision_radii(
         attack.append(_block(classifier, model, decision, x[rows], y[rows], gradients, folder))
     certified = _certified(classifier, decision, x, coarse)
     attacked = np.concatenate(attack)
-    if certified is not None:
-        certified = np.minimum(certified, attacked)
-    return DecisionRadii(attacked, certified, coarse, fine, model.unit("l2"), gradients)
+    refuted = 0 if certified is None else int(np.sum(certified > (1 + SLACK) * attacked))
+    if refuted:
+        _log.warning("a flip lies below the certified radius of %d images: none is kept", refuted)
+        certified = None
+    return DecisionRadii(attacked, certified, coarse, fine, model.unit("l2"), gradients, refuted)
 
 
 def _block(

@@ -16,6 +16,8 @@ from featavg.audit.classifier import Classifier, classifier, from_two_layer
 from featavg.audit.discovery import clustered, merged
 from featavg.audit.gain import FeatureGain, measured_gain
 from featavg.audit.labels import audit_data
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
 from featavg.errors import InputError
 from featavg.nets.torch.inference import unchanged
@@ -92,6 +94,7 @@ class Rehead:
         )
 
 
+@public
 def rehead(
     model: Any,
     x: ndarray,
@@ -101,7 +104,7 @@ def rehead(
     mean: Any = 0.0,
     std: Any = 1.0,
     recipe: HeadRecipe | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> Rehead:
     """Train a decoupled head on the frozen features of a network.
@@ -163,13 +166,14 @@ def frozen_features(
     return np.concatenate(rows)
 
 
+@public
 def discover_labels(
     model: Any,
     task: ImageTask,
-    clusters: int,
+    clusters: Count,
     mean: Any = 0.0,
     std: Any = 1.0,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> ImageTask:
     """The images of a task under sub-classes found by clustering a network's features in each class.
@@ -214,6 +218,7 @@ def discover_labels(
     )
 
 
+@public
 def retrain(
     model: nn.Module,
     task: ImageTask,
@@ -221,7 +226,7 @@ def retrain(
     recipe: ImageRecipe | None = None,
     mean: Any = 0.0,
     std: Any = 1.0,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
     objective: Objective | None = None,
 ) -> nn.Module:

@@ -77,7 +77,7 @@ class Audit(Result):
 
     @property
     def verdict(self) -> AuditVerdict:
-        """Averages, decoupled, or cannot tell."""
+        """Averages, decoupled, mixed, or cannot tell."""
         return self.judgement.verdict
 
     @property
@@ -150,6 +150,7 @@ class Audit(Result):
             ("verdict", self.verdict.value),
             ("why", self.judgement.reason),
             ("shared gradient", self._shared_text()),
+            ("class by class", self._classes_text()),
             ("accuracy", str(self.accuracy)),
             ("worst sub-class", f"{name}: {accuracy}"),
         ]
@@ -186,8 +187,20 @@ class Audit(Result):
         a = self.layer.shared
         return f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.layer.layer}, null {a.null:.2f}"
 
+    def _classes_text(self) -> str:
+        if self.layer is None:
+            return "not defined"
+        verdicts = self.judgement.by_class
+        return "; ".join(
+            f"class {each.label}: {each.value:.2f} [{each.low:.2f}, {each.high:.2f}]"
+            + (f", {verdicts[each.label].value}" if each.label in verdicts else "")
+            for each in self.layer.shared.by_class
+        )
+
     def _radius_text(self) -> str:
         text = f"{_number(self.radii.median)} {self.radii.unit}, attack of {self.radii.gradients} gradients"
+        if self.radii.refuted:
+            text += f"; not certified: flips of {self.radii.refuted} images lie below the exact twin's bounds"
         certified = self.radii.certified_median
         return text if certified is None else f"{text}; certified {certified:.4g}"
 

@@ -17,6 +17,7 @@ from featavg.audit.classifier import Classifier, classifier
 from featavg.audit.discovery import Discovery, discover
 from featavg.audit.gain import FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
+    AUTO,
     FEATURES,
     INPUT,
     LayerGradient,
@@ -30,6 +31,8 @@ from featavg.audit.labels import AuditData, audit_data, balanced
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.verdict import judge, remedies
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
 from featavg.measures.collapse import SubclassCollapse, subclass_collapse
@@ -42,6 +45,7 @@ from featavg.training.checkpoint import fingerprint
 _log = logging.getLogger(__name__)
 
 
+@public
 def audit(
     model: Any,
     x: ndarray,
@@ -51,16 +55,16 @@ def audit(
     mean: float | Sequence[float] | ndarray = 0.0,
     std: float | Sequence[float] | ndarray = 1.0,
     readout: str = "probability",
-    clusters: int | None = None,
+    clusters: Count | None = None,
     layer: str = "auto",
-    images: int = 1000,
-    radii: int = 200,
-    gradients: int = 60,
+    images: Count = 1000,
+    radii: Count = 200,
+    gradients: Count = 60,
     twin: Any = None,
     names: Sequence[str] | None = None,
     name: str | None = None,
     folder: str | Path | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress | None = None,
     embedding: ndarray | None = None,
 ) -> Audit:
@@ -165,8 +169,9 @@ def _audited(
     """One network: the sub-classes that were discovered, the data with them, and what was measured."""
     with unchanged(subject.module):
         decision = _decision(subject, data, readout)
-        seen = passes(subject, decision, data.x, data.coarse, progress=part(progress, 0.0, 0.15))
-        check_layer(layer, seen.gradients)
+        looked = part(progress, 0.0, 0.15)
+        seen = passes(subject, decision, data.x, data.coarse, progress=looked, effective=True)
+        check_layer(layer, seen.gradients, seen.constant)
         discovery = None
         if data.fine is None:
             discovery = _discovered(seen, data, clusters, seed, embedding)
@@ -206,9 +211,9 @@ def shared_gradients(
     assert data.groups is not None
     subject = classifier(model, data.x, bounds, mean, std)
     decision = _decision(subject, data, readout)
-    seen = passes(subject, decision, data.x, data.coarse)
+    seen = passes(subject, decision, data.x, data.coarse, effective=True)
     right = np.flatnonzero(decision.margins(seen.outputs, data.coarse) > 0)
-    return by_layer(seen.gradients, right, data.fine, data.groups, seed)
+    return by_layer(seen.gradients, right, data.fine, data.groups, seed, "classes")
 
 
 def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
@@ -257,7 +262,7 @@ def _examined(
     margins = decision.margins(seen.outputs, data.coarse)
     right = np.flatnonzero(margins > 0)
     _check_decided(right, len(fine), fine, groups)
-    layers = by_layer(seen.gradients, right, fine, groups, seed)
+    layers = by_layer(seen.gradients, right, fine, groups, seed, "classes")
     read_at = reported(layers, layer)
     decided = decision.scores(seen.outputs).argmax(axis=1)
     collapse: SubclassCollapse | None = None
@@ -294,7 +299,7 @@ def _examined(
         "predicted": predicted,
         "measured": measured,
         "radii": distances,
-        "judgement": judge(read_at, discovery, accuracy, chance),
+        "judgement": judge(read_at, discovery, accuracy, chance, layers if layer == AUTO else ()),
         "readout": decision.readout.name,
     }
 

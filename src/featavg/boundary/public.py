@@ -67,7 +67,7 @@ def check_fields(record: Any) -> None:
         ...
     featavg.errors.InputError: rounds is 'three': give a whole number.
     """
-    wanted = hints(type(record))
+    wanted: dict[str, Any] = hints(record.__class__)
     for field in fields(record):
         value = getattr(record, field.name)
         if value is not field.default:
@@ -77,7 +77,7 @@ def check_fields(record: Any) -> None:
 
 
 @functools.cache
-def hints(function: Any) -> dict[str, Any]:
+def hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function or class, resolved once."""
     return get_type_hints(function, include_extras=True)
 

@@ -21,6 +21,22 @@ from featavg.errors import InputError
 from featavg.progress import Progress, silent
 
 LEAST = 2  # samples of a sub-class that an unbiased squared length needs
+_ALL_PAIRS, _ALL_CLASSES = -1, -2  # beside the numbers of the classes
+
+
+@dataclass(frozen=True)
+class ClassGradient:
+    """The same of one class: its number, A, a 95% interval and the permutation null."""
+
+    label: int
+    value: float
+    low: float
+    high: float
+    null: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; what is not defined is None."""
+        return {name: v if name == "label" else _plain(v) for name, v in vars(self).items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +44,14 @@ class SharedGradient:
     """The statistic, its null, and what a finite sample leaves open.
 
     Attributes:
-        value: A, the mean over pairs of sub-classes of one class.
+        value: A, the mean over pairs of sub-classes of one class, or over classes.
         low, high: a 95% bootstrap interval over samples.
         null: the mean of A with sub-class labels permuted inside each class; 1 where A is well defined.
         null_low, null_high: the 5% and 95% quantiles of the permutations.
         matrix: A of every pair of sub-classes, also across classes; NaN where it is not defined.
         counts: samples of each sub-class.
         undefined: the share of same-class pairs without a positive squared length.
+        by_class: A of each class with two sub-classes or more.
 
     Returned by `fa.shared_gradient`, which has an example.
     """
@@ -48,13 +65,15 @@ class SharedGradient:
     matrix: Float[ndarray, "k k"]
     counts: Int[ndarray, " k"]
     undefined: float
+    by_class: tuple[ClassGradient, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; what is not defined is None."""
         names = ("value", "low", "high", "null", "null_low", "null_high", "undefined")
         plain: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
         plain["matrix"] = [[_plain(entry) for entry in row] for row in self.matrix.tolist()]
-        return plain | {"counts": self.counts.tolist()}
+        by_class = [each.to_json() for each in self.by_class]
+        return plain | {"counts": self.counts.tolist(), "by_class": by_class}
 
 
 @public
@@ -66,6 +85,7 @@ def shared_gradient(
     resamples: Count = 200,
     seed: Seed = 0,
     progress: Progress = silent,
+    weigh: str = "pairs",
 ) -> SharedGradient:
     r"""The share of mean sensitivity that the sub-classes of a class have in common.
 
@@ -83,6 +103,8 @@ def shared_gradient(
         resamples: of the bootstrap.
         progress: called with the share done and a note.
         seed: of permutations and resamples.
+        weigh: "pairs" gives each pair of sub-classes the same weight, so that a class of six weighs 15
+            times one of two; "classes" gives each class the same.
 
     >>> import numpy as np
     >>> import featavg as fa
@@ -102,8 +124,11 @@ def shared_gradient(
             f"leaves no class with two sub-classes of {LEAST} rightly decided samples",
             "give finer labels, or more images",
         )
+    if weigh not in ("pairs", "classes"):
+        raise InputError("weigh", f"is {weigh!r}", "choose pairs or classes")
     gram = np.asarray(gradients @ gradients.T, dtype=float)
     classes = groups[fine]
+    parts = {int(c): [p for p in pairs if groups[p[0]] == c] for c in groups[[i for i, _ in pairs]]}
     matrix = _matrix(gram, _one_hot(fine, len(groups)))
     rng = stream(seed, "shared gradient")
     drawn = []
@@ -116,7 +141,7 @@ def shared_gradient(
             weights[members] = np.bincount(
                 rng.integers(0, len(members), len(members)), minlength=len(members)
             )
-        drawn.append(_mean(_matrix(gram, _one_hot(fine, len(groups)) * weights), pairs))
+        drawn.append(_means(_matrix(gram, _one_hot(fine, len(groups)) * weights), pairs, parts))
     permuted = []
     for i in range(permutations):
         progress((resamples + i) / rounds, "permuted labels")
@@ -124,21 +149,31 @@ def shared_gradient(
         for c in np.unique(classes):
             members = np.flatnonzero(classes == c)
             labels[members] = fine[rng.permutation(members)]
-        permuted.append(_mean(_matrix(gram, _one_hot(labels, len(groups))), pairs))
-    low, high = _quantiles(drawn, 0.025, 0.975)
-    null_low, null_high = _quantiles(permuted, 0.05, 0.95)
+        permuted.append(_means(_matrix(gram, _one_hot(labels, len(groups))), pairs, parts))
+    means = _means(matrix, pairs, parts)
+    whole = _ALL_PAIRS if weigh == "pairs" else _ALL_CLASSES
+    low, high = _quantiles([each[whole] for each in drawn], 0.025, 0.975)
+    null_low, null_high = _quantiles([each[whole] for each in permuted], 0.05, 0.95)
     defined = np.array([matrix[i, j] for i, j in pairs])
     return SharedGradient(
-        value=_mean(matrix, pairs),
+        value=means[whole],
         low=low,
         high=high,
-        # A permutation without a single defined pair says that A is not defined here: it counts as 0.
-        null=float(np.mean(np.nan_to_num(permuted))) if permuted else float("nan"),
+        null=_null([each[whole] for each in permuted]),
         null_low=null_low,
         null_high=null_high,
         matrix=matrix,
         counts=counts,
         undefined=float(np.mean(np.isnan(defined))),
+        by_class=tuple(
+            ClassGradient(
+                c,
+                means[c],
+                *_quantiles([each[c] for each in drawn], 0.025, 0.975),
+                _null([each[c] for each in permuted]),
+            )
+            for c in sorted(parts)
+        ),
     )
 
 
@@ -202,6 +237,24 @@ def _mean(matrix: Float[ndarray, "k k"], pairs: list[tuple[int, int]]) -> float:
     values = np.array([matrix[i, j] for i, j in pairs])
     values = values[~np.isnan(values)]
     return float(values.mean()) if len(values) else float("nan")
+
+
+def _means(
+    matrix: Float[ndarray, "k k"],
+    pairs: list[tuple[int, int]],
+    parts: dict[int, list[tuple[int, int]]],
+) -> dict[int, float]:
+    """A of each class, over all pairs, and with the same weight for each class."""
+    means = {c: _mean(matrix, part) for c, part in parts.items()}
+    defined = [value for value in means.values() if not np.isnan(value)]
+    means[_ALL_CLASSES] = float(np.mean(defined)) if defined else float("nan")
+    means[_ALL_PAIRS] = _mean(matrix, pairs)
+    return means
+
+
+def _null(permuted: list[float]) -> float:
+    """A permutation without a single defined pair says that A is not defined here: it counts as 0."""
+    return float(np.mean(np.nan_to_num(permuted))) if permuted else float("nan")
 
 
 def _quantiles(values: list[float], low: float, high: float) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from featavg.cli.checked import MOST_SEEDS, MOST_WORKERS
+from featavg.cli.machine import write_json
 from featavg.errors import InputError
 
 Only = Annotated[
@@ -116,6 +117,7 @@ def _run(
     ] = None,
     seeds: Seeds = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for figures and numbers.")] = None,
+    json: Json = None,
     data_dir: DataDir = None,
 ) -> None:
     """Run one claim, with some of its parameters changed."""
@@ -142,6 +144,7 @@ def _run(
     show_result(result, claim.parameters | changed)
     if folder is not None:
         write_result(result, folder)
+    write_json(json, result.to_json())
     raise typer.Exit(int(result.error))
 
 

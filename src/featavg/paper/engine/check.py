@@ -147,7 +147,7 @@ class Check:
             given["relation"],
             tuple(map(float, bound)) if isinstance(bound, list) else float(bound),
             given["note"],
-            given["role"],
+            given.get("role") or ("essential" if given["essential"] else "note"),
             ends,
         )
 

@@ -42,10 +42,11 @@ def run_claims(
         workers: processes; by default all cores for a quick run that takes a while, else this one.
     """
     outcomes: dict[str, ClaimResult] = {}
+    by_id = {claim.id: claim for claim in chosen}
     waiting: list[Claim] = []
     taken_over = 0
     for claim in chosen:
-        done = store.kept(folder, claim.id, settings.seeds, settings.full) if resume else None
+        done = store.kept(folder, claim, settings) if resume else None
         if done is not None:
             outcomes[claim.id] = done
             taken_over += 1
@@ -58,7 +59,7 @@ def run_claims(
     count = _workers(workers, waiting, settings)
     with terminal.Watch(waiting, quiet=quiet, workers=count) as watch:
         for outcome in _judged(waiting, settings, watch, count):
-            store.keep(folder, outcome, settings.seeds, settings.full)
+            store.keep(folder, outcome, by_id[outcome.id], settings)
             watch.finish(outcome)
             logging.getLogger(__name__).info("%s: %s", outcome.id, outcome.verdict.value)
             outcomes[outcome.id] = _or_recorded(outcome, earlier.get(outcome.id))

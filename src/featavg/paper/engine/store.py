@@ -7,6 +7,7 @@ key of all that it depends on, so that a killed run goes on where it stopped.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ from typing import Any
 
 import featavg
 from featavg.errors import InputError
-from featavg.paper.engine.claim import Verdict
+from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.result import ClaimResult
 from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
@@ -46,17 +47,17 @@ def recorded_result(claim_id: str, folder: Path | None = None) -> ClaimResult | 
         raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
 
 
-def keep(out: Path, outcome: ClaimResult, seeds: tuple[int, ...], full: bool) -> None:
+def keep(out: Path, outcome: ClaimResult, claim: Claim, settings: Context) -> None:
     """Keep a finished outcome for a later run that asks for the same seeds and tier."""
-    described = outcome.to_json() | {"key": key(outcome.id, seeds, full)}
+    described = outcome.to_json() | {"key": key(claim, settings)}
     write(out / "outcomes" / f"{outcome.id}.json", dumps(described))
 
 
-def kept(out: Path, claim_id: str, seeds: tuple[int, ...], full: bool) -> ClaimResult | None:
+def kept(out: Path, claim: Claim, settings: Context) -> ClaimResult | None:
     """What an earlier run finished, if nothing it depends on changed and the file is sound."""
     try:
-        described = read_json(out / "outcomes" / f"{claim_id}.json")
-        if described.pop("key") != key(claim_id, seeds, full):
+        described = read_json(out / "outcomes" / f"{claim.id}.json")
+        if described.pop("key") != key(claim, settings):
             return None
         result = ClaimResult.from_json(described)
         return None if result.verdict is Verdict.NOT_RUN else result
@@ -83,31 +84,46 @@ def any_kept(out: Path) -> bool:
     return any((out / "outcomes").glob("*.json"))
 
 
-def key(claim_id: str, seeds: tuple[int, ...], full: bool) -> str:
-    """All that a result depends on: claim, seeds, tier, version and source of the package."""
-    parts: list[Any] = [claim_id, list(seeds), full, featavg.__version__, source_hash()]
+def key(claim: Claim, settings: Context) -> str:
+    """All that a result depends on: claim, seeds, tier, version and the source that it uses."""
+    source = source_hash(claim.run.__module__)
+    parts: list[Any] = [claim.id, list(settings.seeds), settings.full, featavg.__version__, source]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-# Files that show results and cannot change one.
-_SHOWING = ("playground", "cli", "__main__.py", "progress.py")
-_RENDERERS = ("matplotlib_", "plotly_", "palette", "legend", "typeset", "animation")
+@cache
+def source_hash(module: str, package: Path = PACKAGE) -> str:
+    """Hash of a module and of all modules of the package that it imports, directly or not.
+
+    A change elsewhere (the report, a command, another claim) leaves a kept result valid.
+    """
+    found, waiting = set[Path](), [_file(module, package)]
+    while waiting:
+        path = waiting.pop()
+        if path is not None and path not in found:
+            found.add(path)
+            waiting += [_file(name, package) for name in _imported(path)]
+    digest = hashlib.sha256()
+    for path in sorted(found):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 @cache
-def source_hash(package: Path = PACKAGE) -> str:
-    """Hash of the package's Python files that can change a result.
+def _imported(path: Path) -> list[str]:
+    """What a file imports, at any depth of its functions; a name may be a module or inside one."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
 
-    Left out are the report, the command line and the renderers of figures: what a figure shows is
-    in a result, how it is drawn is not.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package)
-        draws = name.parts[0] == "figures" and name.name.startswith(_RENDERERS)
-        if name.parts[0] not in _SHOWING and not draws:
-            digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()
+
+def _file(module: str, package: Path) -> Path | None:
+    """The file of a module of the package, or None."""
+    first, *rest = module.split(".")
+    path = package.joinpath(*rest).with_suffix(".py") if rest else package / "__init__.py"
+    return path if first == "featavg" and path.exists() else None
 
 
 def _compact(value: dict[str, Any]) -> str:

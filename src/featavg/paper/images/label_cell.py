@@ -41,7 +41,7 @@ class CellResult:
         accuracy: of the coarse decision on all test images.
         radii: the smallest flip found for each attacked image; 0 where it is decided wrongly anyway.
         robust_accuracy: share of attacked images whose radius exceeds the protocol's.
-        shared: A at the layer that an audit reports; NaN where no layer has a valid null.
+        shared: A of the margin at the first layer with a valid null; NaN where there is none.
         layer: its name.
         null: the permutation null there.
         noise: share of the input gradients' energy that is not their sub-class mean.
