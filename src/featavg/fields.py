@@ -98,13 +98,15 @@ def _fitted(one: Field[Any], value: Any) -> Any:
     if getattr(value, "shape", ()) and "ndarray" in str(one.type):
         return value
     given = value.tolist() if hasattr(value, "tolist") else value
-    if given == one.default or (given is None and "None" in kinds):  # infinity, where it is one
-        return one.default
+    if (given is None and "None" in kinds) or (isinstance(given, float) and given == one.default):
+        return given  # also infinity, where that is the default
     for kind in kinds:
         try:
-            return _as_kind(kind, given)
+            fitted = _as_kind(kind, given)
         except (TypeError, ValueError, OverflowError):
             continue
+        if not isinstance(fitted, float) or math.isfinite(fitted):
+            return fitted
     if isinstance(given, bool):
         raise InputError(one.name, f"is {str(given).lower()}", "give a number or a text")
     if one.metadata["choices"]:
@@ -124,7 +126,7 @@ def _as_kind(kind: str, value: Any) -> Any:
     number = isinstance(value, Real) and not isinstance(value, bool)
     if kind == "int" and number and (isinstance(value, Integral) or float(value).is_integer()):
         return int(value)
-    if kind == "float" and number and math.isfinite(value):
+    if kind == "float" and number:
         return float(value)
     if isinstance(value, {"bool": bool, "str": str}.get(kind, ())):
         return value
