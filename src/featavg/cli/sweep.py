@@ -95,7 +95,7 @@ def _asked(
     """The fields that stay and the axes, from the file and from the flags."""
     from featavg.errors import InputError
     from featavg.simulate.sweep.plan import SweepAxis
-    from featavg.simulate.toml import read_table
+    from featavg.simulate.setting import read_table
 
     base: dict[str, Any] = {}
     axes: list[Any] = []
