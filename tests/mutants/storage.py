@@ -111,7 +111,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "storage/index.py",
+        "simulate/sweep/store.py",
         (
             "WHERE error = '' AND id IN",
             "WHERE id IN",

@@ -17,9 +17,9 @@ from featavg.simulate.sweep.engines import Serial, engine_named
 from featavg.simulate.sweep.measures import MEASURES
 from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.plan import Plan, SweepAxis
+from featavg.simulate.sweep.store import VERSION, RunIndex
 from featavg.simulate.sweep.work import Job, described, failed_rows, work
 from featavg.storage.cache import counting_saved
-from featavg.storage.index import VERSION, RunIndex
 
 SMALL = {"k": 4, "d": 60, "n": 16, "steps": 10, "lr": 5e-3}
 VARY = {"cosine": [0.0, 0.4], "sigma": [0.5, 1.0]}
@@ -330,7 +330,7 @@ def test_a_store_that_is_not_ours_is_left_alone(tmp_path):
 
 def test_a_locked_store_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "featavg.storage.index.sqlite3.connect",
+        "sqlite3.connect",
         lambda *a, _real=sqlite3.connect, **k: _real(*a, **(k | {"timeout": 0.1})),
     )
     small(tmp_path)

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 import featavg
 from featavg.cores import cores
 from featavg.errors import InputError
+from featavg.simulate.sweep.store import Row
 from featavg.simulate.sweep.work import Job, failed_rows, work, work_on
-from featavg.storage.index import Row
 from featavg.storage.places import install_command
 
 # Seconds of work that are sent at once: long against sending them, short against a kill.
@@ -172,7 +172,9 @@ def _local_client(distributed: Any, workers: int) -> Any:
     import dask
 
     # Dask's web servers cannot be turned off: on this machine only, and without a page.
-    pages = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
+    pages: dict[str, list[str]] = {
+        f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")
+    }
     with dask.config.set(pages):
         return distributed.Client(
             processes=False,

@@ -17,11 +17,10 @@ from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Series
 from featavg.figures.number_format import number
 from featavg.figures.result import Result
-from featavg.simulate.sweep.arrays import load_arrays
 from featavg.simulate.sweep.measures import Measure
 from featavg.simulate.sweep.plan import Plan
+from featavg.simulate.sweep.store import Row, load_arrays
 from featavg.storage.files import write
-from featavg.storage.index import Row
 
 # What the theory says of a column, as a function of the fields of the setting.
 THEORY: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {

@@ -17,7 +17,7 @@ from featavg.errors import InputError
 from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.measures import MEASURES, Measure, Run
-from featavg.storage.index import Row
+from featavg.simulate.sweep.store import Row
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
 
