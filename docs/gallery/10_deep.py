@@ -6,7 +6,7 @@ Branch and bound over activation signs, for any depth and any number of classes.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures import Axis, Figure, Lines, Series
 
 rng = np.random.default_rng(0)
 net = fa.Deep(

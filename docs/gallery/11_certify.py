@@ -6,7 +6,7 @@ Certified, flipped, or open: easier than the radius itself.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures import Axis, Figure, Lines, Series
 
 rng = np.random.default_rng(0)
 net = fa.Deep((rng.standard_normal((30, 8)), rng.standard_normal((3, 30))))

@@ -16,9 +16,6 @@ NEEDED: dict[str, list[str]] = {
     "images train": ["digits", "coarse", "--epochs=1"],
     "images heads": ["digits", "--seeds=1", "--points=2"],
     "images curve": ["digits"],
-    "margins train": ["digits", "--passes=1", "--workers=1"],
-    "margins resume": ["margins", "--passes=1", "--workers=1"],
-    "margins linear": ["points.npz"],
     "presets": [],
 }
 # Zero means something here: none, off, the default, or a number like any other.
@@ -30,7 +27,6 @@ ZERO_IS_GOOD = {
 ONE_IS_BAD = {"--cosine", "--beta", "--momentum", "--k", "--r"}
 # Minus one means something: a loss of 0.1, an angle, a cosine that is possible for two features.
 NEGATIVE_IS_GOOD = {"--until", "--angle", "--leak", "--cosine"}
-NOT_ZERO_THREADS = {"margins train"}  # torch's own choice would make the bits depend on the machine
 HUGE_IS_GOOD = {"--seed", "--passes"}
 # What the sentence may call a flag beside its own name.
 ALSO = {
@@ -50,7 +46,7 @@ def cases() -> Iterator[Case]:
                 yield _case(each, flag, value)
         yield command([*each.words, "--no-such-flag"], "--no-such-flag")
         yield command([*each.words, *NEEDED.get(each.name, []), *["much"] * 6], "much")
-    for line in ([], ["connections"], ["images"], ["margins"]):
+    for line in ([], ["images"]):
         yield command([*line, "no-such-command"], "no-such-command")
 
 
@@ -128,9 +124,7 @@ BAD_WORDS = {
 def _bad_numbers(each: Command, flag: Flag) -> Iterator[str]:
     if flag.name not in NEGATIVE_IS_GOOD:
         yield "-1"
-    if flag.name not in ZERO_IS_GOOD or (
-        flag.name == "--threads" and each.name in NOT_ZERO_THREADS
-    ):
+    if flag.name not in ZERO_IS_GOOD:
         yield "0"
     if flag.name in ONE_IS_BAD:
         yield "1"

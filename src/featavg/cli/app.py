@@ -32,11 +32,9 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.sweep",
     "featavg.cli.presets",
     "featavg.cli.playground",
-    "featavg.paper.commands.connections",
     "featavg.cli.data",
     "featavg.paper.commands.images",
     "featavg.cli.audit",
-    "featavg.paper.commands.margins",
     "featavg.cli.doctor",
 )
 # Options of `featavg` itself that may stand anywhere on the line.
