@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.errors import finite
+from featavg.boundary.kinds import NotNegative
+from featavg.boundary.public import public
 from featavg.figures.figure import Figure
 from featavg.figures.result import Result
 from featavg.nets.deep import Deep
@@ -113,6 +114,7 @@ _SUMMARY: dict[str, Callable[[RunNumbers], float | None]] = {
 }
 
 
+@public
 def simulate(
     setting: Setting | None = None,
     out: str | Path | None = None,
@@ -121,7 +123,7 @@ def simulate(
     figures: bool = True,
     overwrite: bool = False,
     checkpoint: str | Path | None = None,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: NotNegative = 30.0,
     **changes: Any,
 ) -> Simulation:
     """Train the networks of a setting on one sample and measure them.
@@ -142,7 +144,6 @@ def simulate(
     (['coarse', 'fine'], (4, 68))
     """
     setting = setting if setting is not None and not changes else _changed(setting, changes)
-    finite("checkpoint_seconds", checkpoint_seconds, least=0)
     require_memory(setting)
     if checkpoint is not None:
         usable_folder(Path(checkpoint), "checkpoint")
@@ -181,6 +182,7 @@ def _simulated(
     return Simulation(setting, runs, numbers, cosines, about, folder)
 
 
+@public
 def load_simulation(folder: str | Path) -> Simulation:
     """Read back what `simulate` wrote: the same weights to the last bit.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import featavg
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.progress import Progress, silent
 from featavg.simulate.sweep.engines import Engine, engine_named
@@ -23,6 +24,7 @@ INDEX = "runs.sqlite"
 MANY = 100_000
 
 
+@public
 def sweep(
     vary: Mapping[str, Iterable[Any]] | Sequence[str | SweepAxis],
     store: str | Path = "featavg-sweep",
