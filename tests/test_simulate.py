@@ -282,6 +282,8 @@ def test_points_of_the_users_own(tmp_path: Path) -> None:
     assert all(one.test_n is None for one in done.numbers)
     net = done.net("coarse", 1)
     assert net.dimension == 30
+    assert "k = 4, d = 30, n = 60" in done.summary()
+    assert not {"k", "d", "n"} & done.to_json()["setting"].keys()
     # The twin: the same decision, computed by hand in the user's coordinates.
     right = (np.sign(net(x)[:, 0]) == np.where(np.isin(clusters, [1, 3]), 1, -1)).sum()
     assert done.of("coarse")[1].train_right == right

@@ -7,6 +7,7 @@ Nothing here imports NumPy, so that `featavg --help` answers at once.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import Field, field, fields
@@ -51,6 +52,7 @@ def about(
     return field(default=default, metadata=known | {"remedy": remedy, "unset": unset, "file": file})
 
 
+@functools.cache
 def kinds_of(one: Field[Any]) -> list[str]:
     """The types that a field takes, as its annotation spells them."""
     return [kind.strip() for kind in str(one.type).split(" | ")]

@@ -27,17 +27,3 @@ def one_or_list(argument: str, text: str) -> float | list[float]:
     """One number as a number, several as a list."""
     values = listed(argument, text)
     return values[0] if len(values) == 1 else values
-
-
-def int_or_list(argument: str, text: str) -> int | list[int]:
-    """One whole number as a number, several (or one before a comma) as a list.
-
-    >>> int_or_list("positive", "3"), int_or_list("positive", "0,2"), int_or_list("positive", "4,")
-    (3, [0, 2], [4])
-    """
-    try:
-        values = [int(part) for part in text.split(",") if part.strip()]
-        return values if "," in text else values[0]
-    except (ValueError, IndexError):
-        remedy = "give how many clusters, or their indices with commas: 0,2"
-        raise InputError(argument, f"is {text!r}", remedy) from None

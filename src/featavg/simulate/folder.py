@@ -63,9 +63,9 @@ def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
 
 
 def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
-    """Whether a result is of this setting; fields that are newer than the result do not count."""
+    """Whether a result is of this setting; fields that only one of them states do not count."""
     said = setting.to_json()
-    return all(said.get(name) == value for name, value in stored["setting"].items())
+    return all(said[name] == value for name, value in stored["setting"].items() if name in said)
 
 
 def described(

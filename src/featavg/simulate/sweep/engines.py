@@ -15,7 +15,7 @@ import featavg
 from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.simulate.sweep.store import Row
-from featavg.simulate.sweep.work import Job, failed_rows, work, work_on
+from featavg.simulate.sweep.work import Job, failed_rows, work
 from featavg.storage.places import install_command
 
 # Seconds of work that are sent at once: long against sending them, short against a kill.
@@ -102,7 +102,7 @@ class Processes:
 
 
 def _numbered(number: int, jobs: list[Job]) -> tuple[int, list[list[Row]]]:
-    return number, work_on(jobs)
+    return number, [work(job) for job in jobs]
 
 
 class Dask:
