@@ -1,4 +1,4 @@
-"""`featavg simulate`: any setting by flags or TOML, a summary, a result folder."""
+"""`featavg simulate`: any setting by flags or TOML, a summary, a result folder; `featavg presets`."""
 
 import sys
 from functools import partial
@@ -9,11 +9,10 @@ import typer
 
 from featavg.cli.checked import MOST_SEEDS
 from featavg.cli.flags import given, with_fields
-from featavg.cli.interrupted import Interrupted
-from featavg.cli.machine import JSON_HELP, write_json
+from featavg.cli.output import JSON_HELP, Interrupted, write_json
 from featavg.errors import InputError
 from featavg.fields import in_words
-from featavg.simulate.presets import PRESETS, compose
+from featavg.simulate.presets import PRESETS, compose, preset_values
 from featavg.simulate.setting import SECTIONS, Setting
 from featavg.storage.places import results_folder
 
@@ -26,8 +25,9 @@ _result = partial(typer.Option, rich_help_panel=SECTIONS[-1])
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("simulate")(_simulate)
+    app.command("presets")(_presets)
 
 
 @with_fields(sections=True)
@@ -112,7 +112,7 @@ def _show(done: "Simulation") -> None:
     """Print the table, and where the rest is."""
     from rich.markup import escape
 
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
 
     shown = table("", *(f"{labels} labels" for labels in done.setting.each_labels))
     for name, cells in done.rows():
@@ -136,3 +136,33 @@ def _short(folder: Path) -> str:
         return str(folder.relative_to(Path.cwd()))
     except ValueError:
         return str(folder)
+
+
+@with_fields("k", "d")
+def _presets(
+    show: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Print it as TOML for `simulate --config`.")
+    ] = None,
+    **fields: Any,
+) -> None:
+    """List the presets and their values, or print one as TOML: talk follows d, theorem follows k."""
+    chosen = given(fields)
+    if show is not None:
+        typer.echo(compose(show, **chosen).to_toml(), nl=False)
+        return
+    from featavg.cli.output import console, table
+
+    compose(**chosen)  # refuses an impossible k or d
+    columns = {name: preset_values(name, chosen) | chosen for name in PRESETS}
+    shown = table("", *columns)
+    for key in dict.fromkeys(key for values in columns.values() for key in values):
+        shown.add_row(key, *(_cell(values.get(key)) for values in columns.values()))
+    terminal = console()
+    terminal.print(shown)
+    for name, preset in PRESETS.items():
+        terminal.print(f"{name}: {preset.summary}.")
+    terminal.print("`featavg simulate --preset NAME` runs one.")
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
