@@ -76,7 +76,7 @@ def all_claims() -> tuple[Claim, ...]:
     """Every claim, in the order of the report.
 
     >>> import featavg as fa
-    >>> [claim.id for claim in fa.all_claims() if claim.id.startswith("theorem-1")][:2]
+    >>> [claim.id for claim in fa.paper.all_claims() if claim.id.startswith("theorem-1")][:2]
     ['theorem-1-averaging', 'theorem-1-coefficients']
     """
     claims = tuple(claim for module in MODULES for claim in claims_in(f"featavg.paper.{module}"))

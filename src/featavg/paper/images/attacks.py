@@ -71,6 +71,7 @@ class Attacked:
     "under APGD with as many at each of three radii; on small networks for digits and MNIST, on "
     "the networks of the table of labels (first seed, all trainings; without its ResNet-18 on "
     "MNIST), and on those of Figure 3 and the public ResNet-20 where they are at hand",
+    statements=("itcs-examples", "csml-examples",),
 )  # fmt: skip
 def attacks(run: Context, images: int = IMAGES, budget: int = BUDGET) -> Evidence:
     """With as many gradients, the attack `Strongest` is never weaker than the best of foolbox's DDN,

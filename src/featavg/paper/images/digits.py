@@ -40,6 +40,7 @@ DECISIONS: dict[str, tuple[str, str, Role, Style]] = {
     source="Paper, section 5 and Figure 3, on scikit-learn's digits (our choice of data)",
     measured="median exact l2 radius over seeds and test digits, averaging index of the first layer; as a "
     "control, finer labels of the same sizes dealt out at random",
+    statements=("itcs-final-remarks", "summary-break-3", "summary-open-3", "abstract-supervision",),
 )  # fmt: skip
 def digits(run: Context, steps: int = 500, rate: float = 2.0, points: int = 30) -> Evidence:
     """Trained on handwritten digits, a two-layer network that is told the digit is more robust in

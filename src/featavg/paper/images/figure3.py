@@ -79,6 +79,10 @@ class LabelPair:
     theme="Real data", tier="full", minutes=50, needs=("torch", "mnist"), seeds=3,
     statement=STATEMENT.format("MNIST", "even against odd"),
     source="Paper, Figure 3 (middle)", measured=MEASURED,
+    statements=(
+        "notes-figure-3-middle", "itcs-examples", "itcs-figure-2", "csml-examples", "csml-figure-2",
+        "summary-key-results", "summary-confidence",
+    ),
 )  # fmt: skip
 def mnist(run: Context, preset: str = "mnist", images: int = 1000, budget: int = 60) -> Evidence:
     """Runs pairs of networks on MNIST."""
@@ -90,6 +94,10 @@ def mnist(run: Context, preset: str = "mnist", images: int = 1000, budget: int =
     theme="Real data", tier="full", minutes=270, needs=("torch", "cifar10"), seeds=3,
     statement=STATEMENT.format("CIFAR-10", "first five classes against last five"),
     source="Paper, Figure 3 (right)", measured=MEASURED,
+    statements=(
+        "notes-figure-3-right", "itcs-examples", "itcs-figure-2", "csml-examples", "csml-figure-2",
+        "summary-key-results", "summary-experiment-2", "summary-confidence",
+    ),
 )  # fmt: skip
 def cifar10(
     run: Context, preset: str = "cifar10", images: int = 1000, budget: int = 30

@@ -48,6 +48,7 @@ class Gain:
     source="Ours: the prediction of `featavg audit`",
     measured="median exact radius of fine over coarse heads, on Gaussian samples and on the features "
     "themselves: digits, six networks on digits, two public ResNets on CIFAR-10",
+    statements=("summary-open-3",),
 )  # fmt: skip
 def predicted_gain(run: Context) -> Evidence:
     """Means and covariance of the sub-classes' features predict how much farther away finer labels

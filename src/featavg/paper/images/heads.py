@@ -140,6 +140,7 @@ def our_features(run: Context, images: int = HEAD_IMAGES) -> FeatureSet:
     theme="Real data", tier="full", minutes=6, needs=("torch", "cifar10", "weights"),
     source="Paper, Figure 2 (c) and (d)",
     measured="cosines of class means with equivalent weights; averaging index with its null",
+    statements=("notes-figure-2cd", "itcs-figure-1", "csml-figure-1", "summary-experiment-2",),
 )  # fmt: skip
 def figure2(run: Context, features: str = "", images: int = HEAD_IMAGES) -> Evidence:
     """On frozen penultimate features of CIFAR-10, a binary head (15 + 15 neurons) learns averages of
@@ -153,6 +154,7 @@ def figure2(run: Context, features: str = "", images: int = HEAD_IMAGES) -> Evid
     theme="Real data", tier="full", minutes=20, needs=("torch", "cifar10"),
     source="Paper, Figure 2 (c) and (d), whose network is a ResNet-18 of full width",
     measured="cosines of class means with equivalent weights; averaging index with its null",
+    statements=("notes-figure-2cd",),
 )  # fmt: skip
 def figure2_resnet18(run: Context, images: int = HEAD_IMAGES) -> Evidence:
     """On the penultimate features of a ResNet-18 of width 16 that was trained on the ten classes of
@@ -232,6 +234,7 @@ def _matrices(tables: dict[str, xr.Dataset], network: str) -> Figure:
     source="Lecture on arXiv 2410.10322, Theorems 3 and 5 (averaged features: not robust; decoupled: "
     "robust), carried over to feature space by us",
     measured="median exact l2 radius of 100 test images, three seeds, three read-outs",
+    statements=("notes-figure-2cd",),
 )  # fmt: skip
 def feature_radii(
     run: Context, features: str = "", images: int = HEAD_IMAGES, points: int = 100

@@ -56,6 +56,7 @@ FIELDS = (
     source="Ours: the discovery of `featavg audit`; the task and the baseline of Sohoni et al. 2020",
     measured="U-MNIST (digits below 5 against the rest, digit 8 kept at 5%), 12,000 training images, four "
     "epochs, small CNN, three seeds: accuracy and median radius of the worst digit",
+    statements=("summary-tradeoffs", "summary-open-3",),
 )  # fmt: skip
 def hidden(run: Context) -> Evidence:
     """Labels discovered by clustering the features of a network with coarse labels raise the

@@ -82,6 +82,10 @@ def _described() -> str:
     measured="median l2 radius and robust accuracy under the strongest attack with 60 gradients per image, "
     "shared gradient, collapse and gradient noise, over data, network, training and labels, same "
     f"budget for both labels; five seeds on digits, three elsewhere. {_described()}",
+    statements=(
+        "itcs-averaging-slide", "csml-averaging-slide", "summary-open-3", "summary-confidence",
+        "abstract-principal",
+    ),
 )  # fmt: skip
 def border(
     run: Context, data: tuple[str, ...] = tuple(PROTOCOLS), recorded: bool = False

@@ -82,6 +82,7 @@ ROWS = tuple((protocol, unit) for protocol in PROTOCOLS for unit in protocol.uni
     measured=f"robust accuracy of the coarse decision of one pair of narrow ResNet-18s ({PRESET}) on {IMAGES} "
     "test images under l2 PGD: three units, 10 and 40 steps, short steps, random start, and the "
     "coarse label for the ten-class network",
+    statements=("notes-figure-3-right",),
 )  # fmt: skip
 def protocols(run: Context, preset: str = PRESET, images: int = IMAGES) -> Evidence:
     """The published robust accuracies on CIFAR-10 agree with PGD whose radius is measured in

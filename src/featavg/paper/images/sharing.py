@@ -61,6 +61,7 @@ class Sharing:
     source="Ours: the statistic of `featavg audit`; arXiv 2410.10322, Theorems 1 and 4",
     measured=f"shared gradient at the input of the simulator's networks, k = {K}, d = {D}, three seeds, "
     "three read-outs, features at cosine 0, 0.3 and 0.7, with its permutation null",
+    statements=("summary-failure-signatures",),
 )  # fmt: skip
 def simulator(run: Context, k: int = K, d: int = D, n: int = 500) -> Evidence:
     """The share of mean sensitivity that the sub-classes of a class have in common is near 1 in
@@ -126,6 +127,9 @@ def network_sharing(
     measured="shared gradient at the reported layer, on 400 test images, of the networks of "
     "`finer-labels-border` that were trained with cross-entropy alone; five seeds on digits, three "
     "on MNIST and CIFAR-10",
+    statements=(
+        "itcs-averaging-slide", "csml-averaging-slide", "summary-open-3", "abstract-principal",
+    ),
 )  # fmt: skip
 def images(run: Context, recorded: bool = False) -> Evidence:
     """It separates networks trained with coarse labels from networks with fine ones on images."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     theme="Real data", tier="full", minutes=8, needs=("torch", "cifar100", "efficientnet_lite_pytorch"), seeds=2,
     source="New: the paper's statement on CIFAR-100's own two levels of labels",
     measured="averaging index over superclasses; attacked l2 radii of the superclass decision",
+    statements=("itcs-final-remarks", "summary-open-3",),
 )  # fmt: skip
 def superclasses(run: Context, h: int = 1, points: int = 500, budget: int = 60) -> Evidence:
     """Heads on image embeddings average the five classes of a superclass if told superclasses only,

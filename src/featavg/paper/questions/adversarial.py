@@ -54,7 +54,11 @@ SHARES, SHARE = (0.0, 0.25, 0.5, 0.75, 0.9), 0.75
     "adversarial training?",
     measured="averaging index, exact l2 radii and seconds after adversarial training at five radii, "
     "against plain training on cluster labels; k = 10, d = 1000",
-    tier="full", minutes=3, statements=("summary-mechanism-3", "csml-remark-supervision"),
+    tier="full", minutes=3,
+    statements=(
+        "summary-mechanism-3", "csml-remark-supervision", "itcs-final-remarks",
+        "csml-final-remarks",
+    ),
 )  # fmt: skip
 def adversarial(
     run: Context,

@@ -50,7 +50,11 @@ COSINES = (-1 / 9, -0.05, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
     "question-angle-equal", "The angle between features costs both networks alike", theme="Open questions",
     source="Summary of arXiv 2410.10322, open question 1 and next check 1; the formulas are ours",
     measured="median exact l2 radii of the clusters' centres, k = 10, c from −1/9 to 0.95", tier="full",
-    minutes=1, statements=("summary-open-1", "summary-check-1"),
+    minutes=1,
+    statements=(
+        "summary-open-1", "summary-check-1", "notes-assumption-1", "itcs-model", "csml-model",
+        "summary-break-1", "summary-question-orthogonal",
+    ),
 )  # fmt: skip
 def equal(
     run: Context,

@@ -46,7 +46,6 @@ COMMON: Mapping[str, Any] = {
     "source": "Asked by this project: where does the averaging of arXiv 2410.10322 end?",
     "tier": "full",
     "minutes": 4,
-    "statements": ("summary-mechanism-1",),
 }
 CELLS = ", 400 cells of 5 seeds, by `featavg sweep`'s own runs"
 LABELS = {
@@ -77,6 +76,7 @@ RATES, STARTS = _log(2e-3, 1.0), _log(1e-4, 1.0)
 @claim(
     "question-border-noise", "Averaging ends where noise outweighs the samples of a cluster",
     measured="index and exact gain over σ from 0.1 to 10 and k from 4 to 23" + CELLS, **COMMON,
+    statements=("summary-mechanism-1", "itcs-model", "csml-model", "summary-limitations",),
 )  # fmt: skip
 def noise(
     run: Context, k: tuple[int, ...] = CLUSTERS, sigma: tuple[float, ...] = NOISES
@@ -109,6 +109,7 @@ def noise(
 @claim(
     "question-border-samples", "Averaging needs samples, not dimensions",
     measured="index and exact gain over n from 10 to 400 and d from 30 to 10⁶" + CELLS, **COMMON,
+    statements=("summary-mechanism-1", "notes-assumption-3-discussion", "summary-limitations",),
 )  # fmt: skip
 def samples(
     run: Context, d: tuple[int, ...] = DIMENSIONS, n: tuple[int, ...] = SAMPLES
@@ -145,6 +146,11 @@ def samples(
     measured="index and exact gain over σ<sub>w</sub> from 10⁻⁴ to 1 and rates from 0.002 to 1 at "
     "equal time" + CELLS,
     **COMMON,
+    statements=(
+        "summary-mechanism-1",
+        "notes-assumption-3-discussion",
+        "summary-limitations",
+    ),
 )
 def initialisation(
     run: Context, lr: tuple[float, ...] = RATES, sigma_w: tuple[float, ...] = STARTS
@@ -180,6 +186,7 @@ def initialisation(
 @claim(
     "question-border-neurons", "More neurons neither cause averaging nor cure it",
     measured="index and exact gain over 1 to 20 neurons per class and k from 4 to 23" + CELLS, **COMMON,
+    statements=("summary-mechanism-1", "notes-assumption-3-discussion",),
 )  # fmt: skip
 def neurons(run: Context, k: tuple[int, ...] = CLUSTERS, m: tuple[int, ...] = NEURONS) -> Evidence:
     """The averaging index and the gain of cluster labels depend on k and not on the number of

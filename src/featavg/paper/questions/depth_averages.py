@@ -60,6 +60,7 @@ OPEN = "the interval is what the budget of 100 programs for each point left open
     measured="the averaging index of the mean gradient over each cluster, first or all layers trained, "
     "several starts and widths; k = 10, d = 3072",
     minutes=3, **COMMON,
+    statements=("summary-open-2", "summary-check-2", "summary-tradeoffs", "summary-limitations",),
 )  # fmt: skip
 def averages(run: Context, points: int = POINTS) -> Evidence:
     """Trained on class labels, networks of 3, 4 and 6 layers, plain and residual, look in every
@@ -99,6 +100,7 @@ def averages(run: Context, points: int = POINTS) -> Evidence:
     measured="cosine of each output's mean gradient with its own feature, averaging index, and exact "
     "l2 radii (read-out max) against those with class labels",
     minutes=4, **COMMON,
+    statements=("summary-open-2", "summary-check-2", "summary-break-3", "summary-tradeoffs",),
 )  # fmt: skip
 def fine(run: Context, points: int = POINTS) -> Evidence:
     """Trained on cluster labels, every output of a deeper network looks for its own feature only,

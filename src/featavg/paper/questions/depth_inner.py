@@ -52,7 +52,7 @@ CHANCE = 2 / K  # one over the clusters of a class
     "question-depth-inner", "No inner layer knows the clusters", source=SOURCE,
     measured="linear probes of every hidden layer for the cluster, the class being known, and evenness "
     "of the neurons' mean activations",
-    minutes=1, **COMMON,
+    minutes=1, statements=("summary-open-2", "summary-check-2"), **COMMON,
 )  # fmt: skip
 def inner(run: Context) -> Evidence:
     """A deep network trained on class labels tells the clusters of a class apart in none of its

@@ -59,7 +59,7 @@ STAGES = (-2.0, -10.0, -40.0)
     "question-depth-margin", "The margin does not save deeper networks",
     source=SOURCE + "; margin half: Theorem 4.2 of the talk at iTCS 2024 for two layers",
     measured="exact l2 radii of fresh points and KKT residuals at a loss of e⁻⁴⁰ for 2, 3 and 4 layers",
-    minutes=2, **COMMON,
+    minutes=2, statements=("summary-open-2", "summary-check-2"), **COMMON,
 )  # fmt: skip
 def margin(run: Context) -> Evidence:
     """Deep homogeneous networks trained on class labels towards the largest margin keep a radius of

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 COMMON: Mapping[str, Any] = {
     "theme": "Open questions",
     "tier": "full",
-    "statements": ("summary-open-2", "summary-check-2"),
 }
 SOURCE = (
     "Open question 2 and next check 2 of the summary of arXiv 2410.10322: deeper networks, three "

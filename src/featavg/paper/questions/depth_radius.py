@@ -35,6 +35,7 @@ CLUSTERS_D = 100_000
     measured="exact l2 radii of fresh points, networks of 2 to 4 layers, d from 10³ to 10⁶ and k "
     "from 4 to 16",
     minutes=3, **COMMON,
+    statements=("summary-open-2", "summary-check-2", "abstract-principal",),
 )  # fmt: skip
 def radius(
     run: Context,

@@ -64,7 +64,11 @@ GEOMETRIES = {
     measured="exact l2 radii of the weakest centre and weights of the features: random cosines, "
     "features nearer to their own class, nearer to the other, unequal norms, unequal clusters, "
     "unbalanced classes; k = 10",
-    tier="full", minutes=0.5, statements=("summary-open-1", "summary-check-1"),
+    tier="full", minutes=0.5,
+    statements=(
+        "summary-open-1", "summary-check-1", "notes-assumption-1", "itcs-model", "csml-model",
+        "summary-break-1", "summary-question-orthogonal",
+    ),
 )  # fmt: skip
 def geometries(
     run: Context, n: int = 200, sigma: float = 0.2, target_loss: float = 1e-6
