@@ -44,8 +44,8 @@ def slopes(run: Context, clusters: tuple[int, ...], points: int) -> xr.Dataset:
             "one_neuron": float(np.mean(alone)),  # points that activate only their own neuron
         }
 
-    networks, missing = tuple(NETWORKS), ("one_neuron",)
-    return tabulate(measure, run.seeds, run.progress, missing=missing, k=clusters, network=networks)
+    names, missing = tuple(NETWORKS), ("one_neuron",)
+    return tabulate(measure, run.seeds, run.progress, missing=missing, k=clusters, network=names)
 
 
 def figure(table: xr.Dataset) -> Figure:

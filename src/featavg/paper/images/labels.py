@@ -104,7 +104,8 @@ def border(
     controlled = table.isel(row=(small & training.isin(("gradient penalty", "adversarial"))).values)
     why, shapes = explanations(table), contrasts(table)
     return Evidence(
-        Check("gain of small CNNs under cross-entropy, smallest", plain["gain"].min(skipna=False), ">=", 1.0, role="main",
+        Check("gain of small CNNs under cross-entropy, smallest",
+              plain["gain"].min(skipna=False), ">=", 1.0, role="main",
               note="median radius with fine labels over that with coarse ones, mean over seeds"),
         Check("the same cells: smallest radius with fine labels minus largest with coarse ones",
               plain["gap"].min(skipna=False), ">=", 0.0, note="no overlap between seeds"),
