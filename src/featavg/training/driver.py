@@ -17,10 +17,10 @@ from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers import Controller
+from featavg.training.controllers._controller import Controller
 from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
-from featavg.training.steppers import Proposal, Stepper
+from featavg.training.steppers._stepper import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory
 
 _log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from featavg.fields import about, fit_fields
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
 
 if TYPE_CHECKING:
-    from featavg.nets.activations import Activation
-    from featavg.training.controllers import Controller
-    from featavg.training.losses import Loss
-    from featavg.training.steppers import Stepper
+    from featavg.nets.activations._activation import Activation
+    from featavg.training.controllers._controller import Controller
+    from featavg.training.losses._loss import Loss
+    from featavg.training.steppers._stepper import Stepper
 
 LABELS = ("coarse", "fine")
 # "both" says "all" of two layers.

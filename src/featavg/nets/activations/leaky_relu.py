@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import finite
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers._controller import Controller, Judgement
 from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers import Proposal
+from featavg.training.steppers._stepper import Proposal
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Schedule, warmed_up
+from featavg.training.controllers._controller import Schedule, warmed_up
 
 
 @dataclass(frozen=True)

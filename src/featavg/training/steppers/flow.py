@@ -11,8 +11,8 @@ from numpy import ndarray
 from featavg.errors import finite
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper
 from featavg.training.steppers._bogacki_shampine import size, step
+from featavg.training.steppers._stepper import Proposal, Stepper
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError, finite, whole
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Minibatches, Objective, Params
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)
