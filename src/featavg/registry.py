@@ -37,11 +37,11 @@ class Registry(Generic[P]):
         folder: their folder, relative to the package; every module in it is a part.
 
     >>> import featavg as fa
-    >>> "momentum" in fa.STEPPERS
+    >>> "momentum" in STEPPERS
     True
-    >>> fa.STEPPERS.build("momentum:beta=0.5")
+    >>> STEPPERS.build("momentum:beta=0.5")
     Momentum(beta=0.5)
-    >>> fa.STEPPERS.build("momentun")
+    >>> STEPPERS.build("momentun")
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: stepper is 'momentun': choose one of ...

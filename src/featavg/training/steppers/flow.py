@@ -28,7 +28,7 @@ class GradientFlow(Stepper):
             tolerance only takes more steps.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.GradientFlow(), time=1.0, steps=500)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.GradientFlow(), time=1.0, steps=500)
     >>> run.outcome
     <Outcome.TIME_REACHED: 'the end of the time span was reached'>
     """

@@ -26,7 +26,7 @@ class WeightDecay(Stepper):
         stepper: the name of the other one.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.WeightDecay(decay=0.1), steps=20)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.WeightDecay(decay=0.1), steps=20)
     >>> bool(run.log_loss[-1] < 0)
     True
     """
