@@ -13,7 +13,7 @@ from featavg.paper.images.foolbox_comparison import compare_attacks
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
-from featavg.robustness.linf import linf_radii
+from featavg.robustness.radii import radii
 from featavg.robustness.models.torch_model import TorchModel, torch_model
 
 IMAGES, RADII, STEPS = 200, 20, 40
@@ -171,7 +171,7 @@ def _against_marabou() -> list[Row]:
         x = draw.normal(size=(count, d))
         y = np.where(net(x)[:, 0] > 0, 1, -1)
         start = process_time()
-        exact = linf_radii(net, x, y)
+        exact = radii(net, x, y, norm="linf", jobs=1)
         ours = process_time() - start
         start = process_time()
         agree = sum(

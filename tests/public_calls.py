@@ -127,9 +127,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     },
     # robustness
     "radii": lambda: {"net": run("fine").net, "points": points()},
-    "linf_radii": lambda: {"net": run("fine"), "points": points()},
-    "deep_radii": lambda: {"net": deep(), "x": points().x, "y": np.arange(6) % 3},
-    "certify": lambda: {"net": deep(), "x": points().x, "y": np.arange(6) % 3, "radius": 0.1},
+    "certify": lambda: {"net": deep(), "points": points().x, "y": np.arange(6) % 3, "radius": 0.1},
     "Budget": dict,
     "network_model": lambda: {"net": run("fine").net, "positive": [0, 1]},
     "torch_model": lambda: {"module": module()},

@@ -57,7 +57,7 @@ ODD: dict[str, Callable[[np.ndarray], Any]] = {
     "long double": lambda array: array.astype(np.longdouble) if array.dtype.kind == "f" else array,
 }
 NAMES = (
-    "averaging_index_of", "collapse", "max_margin", "kkt", "deep_radii", "certify", "attack_suite",
+    "averaging_index_of", "collapse", "max_margin", "kkt", "certify", "attack_suite",
     "margins",
 )  # fmt: skip
 
@@ -75,11 +75,12 @@ def test_odd_arrays_are_answered_as_plain_ones(name: str, odd: str) -> None:
 
 def test_single_precision_is_computed_in_double() -> None:
     """A certificate from points in float32 is one of their exact values."""
-    given = CALLS["deep_radii"]()
-    single = given["x"].astype(np.float32)
-    exact = fa.deep_radii(**(given | {"x": single.astype(float)}))
-    assert np.array_equal(fa.deep_radii(**(given | {"x": single})).certified, exact.certified)
-    half = fa.deep_radii(**(given | {"x": given["x"].astype(np.float16)}))
+    given = CALLS["certify"]()
+    net, x, y = given["net"], given["points"], given["y"]
+    single = x.astype(np.float32)
+    exact = fa.radii(net, single.astype(float), y)
+    assert np.array_equal(fa.radii(net, single, y).certified, exact.certified)
+    half = fa.radii(net, x.astype(np.float16), y)
     assert half.certified.dtype == np.float64
 
 

@@ -120,8 +120,6 @@ from featavg.paper.connections.block_shuffle import shuffled_auc as shuffled_auc
 from featavg.robustness.radii import radii as radii
 from featavg.robustness.exact.result import Radii as Radii
 from featavg.robustness.exact.budget import Budget as Budget
-from featavg.robustness.linf import linf_radii as linf_radii
-from featavg.robustness.deep_radii import deep_radii as deep_radii
 from featavg.robustness.certify import Certificate as Certificate
 from featavg.robustness.certify import Certificates as Certificates
 from featavg.robustness.certify import certify as certify

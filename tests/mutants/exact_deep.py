@@ -49,7 +49,7 @@ MUTANTS = [
         (
             "-(traced.constants + constants),",
             "-traced.constants,",
-            "the constants of the goal and the splits are lost",
+            "the constants of the condition and the splits are lost",
             DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
         ),
         (
@@ -339,13 +339,16 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/goals.py",
+        "robustness/exact/deep/flip_conditions.py",
         (
             "return np.max(outputs @ self.rows.T + self.shifts, axis=-1)",
             "return np.min(outputs @ self.rows.T + self.shifts, axis=-1)",
             "one inequality of several suffices",
-            DEEP_TIGHT("test_a_linear_goal_is_reached_where_every_row_is"),
+            DEEP_TIGHT("test_a_linear_condition_is_reached_where_every_row_is"),
         ),
+    ),
+    *mutants_of(
+        "robustness/exact/probability.py",
         (
             "constant = entropy - (np.log(total) + top)",
             "constant = -(np.log(total) + top)",
@@ -380,19 +383,7 @@ MUTANTS = [
             "return row[None], np.array([constant + self.margin])",
             "return row[None], np.array([constant])",
             "the search for a clear flip looks for any flip",
-            DEEP_WITNESS("test_a_goal_that_is_clearly_reached_is_reached_by_the_margin"),
-        ),
-        (
-            "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(classes) if j != label",
-            "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(label)",
-            "rivals behind the own class are forgotten",
-            DEEP_TIGHT("test_goals_name_every_rival"),
-        ),
-        (
-            "own = positive if y > 0 else ~positive",
-            "own = positive",
-            "negative points have the wrong goal",
-            DEEP_TIGHT("test_goals_name_every_rival"),
+            DEEP_WITNESS("test_a_condition_that_is_clearly_reached_is_reached_by_the_margin"),
         ),
     ),
     *mutants_of(
@@ -536,8 +527,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/local_search.py",
         (
-            "flips = self.excess(goal, factors[:, None] * step) <= 0",
-            "flips = self.excess(goal, factors[:, None] * step) <= 1e-3",
+            "flips = self.excess(condition, factors[:, None] * step) <= 0",
+            "flips = self.excess(condition, factors[:, None] * step) <= 1e-3",
             "steps that do not flip are kept",
             DEEP_TIGHT("test_a_local_search_keeps_flips_only"),
         ),
@@ -553,8 +544,8 @@ MUTANTS = [
         (
             "self.result.certified = min(proven, self._wanted())",
             "self.result.certified = proven",
-            "a proof for a larger, older ball is claimed beyond the last goal",
-            DEEP_TIGHT("test_nothing_beyond_the_goal_is_certified"),
+            "a proof for a larger, older ball is claimed beyond the last condition",
+            DEEP_TIGHT("test_nothing_beyond_the_condition_is_certified"),
         ),
         (
             "                return min(settled, part.bound), False",
@@ -593,7 +584,7 @@ MUTANTS = [
             DEEP_TIGHT("test_without_a_candidate_the_search_goes_on_outwards"),
         ),
         (
-            "if self.local.excess(goal, answer.u[None])[0] <= SATISFIED * self.size:",
+            "if self.local.excess(condition, answer.u[None])[0] <= SATISFIED * self.size:",
             "if True:",
             "solutions of the relaxation count as flips",
             DEEP_TIGHT("test_a_spent_budget_certifies_no_more_than_the_open_parts"),
@@ -606,10 +597,10 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/deep_radii.py",
+        "robustness/exact/deep/solver.py",
         (
-            "goals = [goal.clear(margin) for goal in search.goals]",
-            "goals = list(search.goals)",
+            "clearly = [one.clear(margin) for one in search.conditions]",
+            "clearly = list(search.conditions)",
             "the tip of a thin cone has no witness",
             DEEP_WITNESS("test_the_tip_of_a_thin_cone_has_a_witness"),
         ),

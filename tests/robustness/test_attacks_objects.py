@@ -38,12 +38,12 @@ class Leftwards(Attack):
 
     name: ClassVar[str] = "leftwards"
     norms: ClassVar[tuple[str, ...]] = ("l2",)
-    goal: float = -2.0
+    condition: float = -2.0
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """What is claimed is claimed for all; the suite checks it."""
         point = problem.x.copy()
-        point[:, 0] = self.goal
+        point[:, 0] = self.condition
         return AttackEnd(point, np.ones(len(point), dtype=bool))
 
 
@@ -55,7 +55,7 @@ def test_an_attack_of_ones_own_is_shortened_and_checked(bounds: tuple[float, flo
     assert result.attacks == ("leftwards",)
     assert result.attack == ["leftwards", "leftwards"]
     # What it claims and what is not so is not believed.
-    false = attack_suite(model, X, [1, 1], attacks=[Leftwards(goal=2.5)])
+    false = attack_suite(model, X, [1, 1], attacks=[Leftwards(condition=2.5)])
     assert np.all(np.isinf(false.radii))
     assert false.attack == ["not found", "not found"]
 

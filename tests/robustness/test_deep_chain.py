@@ -288,8 +288,10 @@ def test_two_layers_that_share_one_ball(signs):
     eye = np.eye(64)
     net = Deep((signs * eye, eye, -np.ones((1, 64))), (np.zeros(64), np.zeros(64), np.array([9.0])))
     x, y = np.zeros((1, 64)), np.array([1])
-    assert certify(net, x, y, 1.12, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
-    assert certify(net, x, y, 1.13).status == (Certificate.FLIPPED,)
+    assert certify(net, x, y, radius=1.12, budget=Budget(nodes=1)).status == (
+        Certificate.CERTIFIED,
+    )
+    assert certify(net, x, y, radius=1.13).status == (Certificate.FLIPPED,)
 
 
 def test_halves_decide_what_one_bound_leaves_open():
@@ -300,7 +302,7 @@ def test_halves_decide_what_one_bound_leaves_open():
     net = Deep(tuple(weights), tuple(0.3 * rng.normal(size=b) for b in sizes[1:]))
     x = rng.normal(size=(6, 6))
     y = net(x).argmax(axis=1)
-    found = certify(net, x, y, 0.4, budget=Budget(nodes=2000))
+    found = certify(net, x, y, radius=0.4, budget=Budget(nodes=2000))
     assert not found.mask(Certificate.OPEN).any()
     assert found.mask(Certificate.CERTIFIED).any()
     flipped = found.mask(Certificate.FLIPPED)

@@ -147,7 +147,9 @@ def _certified(
         return None  # its bounds are for networks whose outputs are sums of ReLUs
     flat = x.reshape(len(x), -1).astype(float)
     y = np.where(coarse == 1, 1, -1)
-    return exact_radii(net, flat, y, readout, positive, Budget(nodes=NODES), jobs=1).certified
+    budget = Budget(nodes=NODES)
+    exact = exact_radii(net, flat, y, readout=readout, positive=positive, budget=budget, jobs=1)
+    return exact.certified
 
 
 def _plain(value: float | None) -> float | None:

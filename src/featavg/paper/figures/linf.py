@@ -29,7 +29,7 @@ from featavg.figures.result import Result
 from featavg.measures.power_law import power_law_exponent
 from featavg.progress import Progress, silent
 from featavg.robustness.exact.result import Radii
-from featavg.robustness.linf import linf_radii
+from featavg.robustness.radii import radii
 from featavg.training.train import train
 
 LINF_CLUSTERS, LINF_DIMENSIONS, TRAINING, POINTS = 10, (200, 400, 800), 200, 6
@@ -151,4 +151,4 @@ def _radii(orientation: str, network: str, d: int, seed: int) -> Radii:
     run = train(
         task, labels=labels, n=TRAINING, seed=seed, lr=1e-3 * 3072 / d, coordinates="ambient"
     )
-    return linf_radii(run, task.sample(POINTS, seed=seed), readout=readout)
+    return radii(run, task.sample(POINTS, seed=seed), norm="linf", readout=readout, jobs=1)

@@ -17,10 +17,10 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.nets.ideal import feature_averaging
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.theorems.radius_runs import RADIUS_SAMPLES, K, RadiusCase, fresh, networks
 from featavg.progress import Progress, silent
-from featavg.robustness.exact.witness import decision_margins
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import Recipe, train
 
@@ -64,12 +64,11 @@ def fooled(
     direction = task.cluster_labels @ task.features_in(net.dimension)
     direction *= math.sqrt(task.d / task.k) / np.linalg.norm(direction)
     mask = task.positive_clusters if net.outputs > 1 else None
-    right = decision_margins(net, x, test.y, mask, "probability") > 0
+    right = test.y * score(net(x), mask, "probability") > 0
     x, y = x[right], test.y[right]
     moved = [x - length * y[:, None] * direction for length in lengths]
-    return np.array(
-        [np.mean(decision_margins(net, one, y, mask, "probability") <= 0) for one in moved]
-    )
+    flipped = [y * score(net(one), mask, "probability") <= 0 for one in moved]
+    return np.mean(flipped, axis=1)
 
 
 def shortest(

@@ -157,7 +157,14 @@ def _radii(result: HeadStudy, features: FeatureSet, readout: str) -> tuple[np.nd
     for net in result.nets:
         positive = features.groups == 1 if net.outputs > 1 else None
         exact = radii(
-            net, features.test[:POINTS], y, readout, positive, Budget(nodes=NODES), GAP, jobs=1
+            net,
+            features.test[:POINTS],
+            y,
+            readout=readout,
+            positive=positive,
+            budget=Budget(nodes=NODES),
+            gap=GAP,
+            jobs=1,
         )
         low.append(exact.certified)
         high.append(exact.attack)

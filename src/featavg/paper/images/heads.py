@@ -266,7 +266,16 @@ def head_radii(
     y = np.where(features.groups[features.test_classes[rows]] == 1, 1, -1)
     positive = features.groups == 1 if net.outputs > 1 else None
     budget, x = Budget(nodes=nodes), features.test[rows]
-    exact = radii(net, x, y, readout, positive, budget, jobs=1, progress=progress)
+    exact = radii(
+        net,
+        x,
+        y,
+        readout=readout,
+        positive=positive,
+        budget=budget,
+        jobs=1,
+        progress=progress,
+    )
     return HeadRadii(readout, features.source, features.length, exact)
 
 

@@ -34,9 +34,9 @@ from featavg.measures.power_law import power_law_exponent
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
+from featavg.robustness.radii import radii
 from featavg.simulate.measurements import net_of, seed_index
 from featavg.simulate.points import SimulationPoints
-from featavg.simulate.radius import network_radii
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.work import trained
 from featavg.storage.cache import kept_values
@@ -52,9 +52,8 @@ def centre_radii(
     """Exact l2 radii of the centres alpha mu_j of the clusters; zero where one is misclassified."""
     task = points.task
     centres = task.alpha * points.features
-    exact = network_radii(
-        net, centres, task.cluster_labels, readout, task.positive_clusters, jobs=1
-    )
+    positive = task.positive_clusters
+    exact = radii(net, centres, task.cluster_labels, readout=readout, positive=positive, jobs=1)
     return exact.attack
 
 

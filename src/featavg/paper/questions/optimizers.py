@@ -20,8 +20,8 @@ from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
 from featavg.figures.result import Result
 from featavg.progress import Progress, silent
+from featavg.robustness.radii import radii
 from featavg.simulate.measurements import net_of, seed_index
-from featavg.simulate.radius import network_radii
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.work import trained
 
@@ -195,11 +195,13 @@ def _measured(
         fresh = task.sample(TEST_POINTS, seed)
         x, positive = fresh.coordinates(D), task.positive_clusters
         nets = net_of(coarse["coarse"], index), net_of(fine["fine"], index)
-        radii = [network_radii(n, x, fresh.y, "max", positive, jobs=1).median[1] for n in nets]
+        exact = [radii(n, x, fresh.y, readout="max", positive=positive, jobs=1) for n in nets]
         spread = seed_index(points, nets[0], index)
         losses = [
             float(np.atleast_1d(run.log_loss[-1])[index]) / math.log(10)
             for run in (coarse["coarse"], fine["fine"])
         ]
-        rows.append([float(spread.value), float(spread.share), *radii, *losses])
+        rows.append(
+            [float(spread.value), float(spread.share), *(one.median[1] for one in exact), *losses]
+        )
     return rows

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from featavg.data.partition import positive_mask
-from featavg.errors import InputError
-from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.exact.subspace import Subspace
 
 # A pre-activation below this share of the distances at hand is at its kink.
@@ -55,24 +51,6 @@ def kinks(
     slopes = (up * ((z > 0) & ~flat) - down) @ rows
     steep = np.linalg.norm(slopes, axis=1) > AT_ZERO
     return np.concatenate([rows[flat], slopes[steep]])
-
-
-def output_mask(
-    outputs: int, positive: Sequence[int] | Sequence[bool] | ndarray | None
-) -> Bool[ndarray, " c"]:
-    """The mask of J+ over the outputs; a network with one output is its own score and needs none."""
-    if outputs == 1:
-        return np.ones(1, dtype=bool)
-    if positive is None:
-        raise InputError("positive", "is missing", f"say which of {outputs} outputs are positive")
-    return positive_mask(positive, outputs, "outputs")
-
-
-def output_pieces(y: int, readout: ReadOut, positive: Bool[ndarray, " c"]) -> list[ndarray] | None:
-    """{y * score <= 0} as a union of {rows @ outputs <= 0}; None for a curved read-out."""
-    if len(positive) == 1:
-        return [np.array([[float(y)]])]
-    return readout.pieces(positive if y > 0 else ~positive)
 
 
 def flipped(space: Subspace, pieces: list[ndarray], slack: float = 0.0) -> list[Family]:

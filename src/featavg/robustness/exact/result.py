@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,58 @@ _SENTENCES = {
     RadiusStatus.NEVER: "No point anywhere is on the other side, which is proven in rational "
     "arithmetic: the radius is infinite.",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a search knows of one point.
+
+    Attributes:
+        certified: no flipped point is nearer.
+        attack: the distance of the witness, or infinite.
+        witness: a flipped point, re-checked; NaN where there is none.
+        nodes: programs solved.
+        finished: False if a budget ended the search.
+        rounding: by how much the attack may be beyond the radius for rounding alone.
+        never: whether it is proven that nothing flips.
+        seconds: how long it took.
+    """
+
+    certified: float
+    attack: float
+    witness: Float[ndarray, " N"]
+    nodes: int
+    finished: bool = True
+    rounding: float = 0.0
+    never: bool = False
+    seconds: float = 0.0
+
+    @classmethod
+    def wrong(cls, x: Float[ndarray, " N"]) -> Answer:
+        """For a point that is on the wrong side as it is, and so its own witness."""
+        return cls(0.0, 0.0, x, 0)
+
+    @classmethod
+    def proven_never(cls, x: Float[ndarray, " N"], nodes: int) -> Answer:
+        """For a network that decides the same way everywhere."""
+        return cls(math.inf, math.inf, np.full_like(x, np.nan), nodes, never=True)
+
+    def after(self, seconds: float) -> Answer:
+        """The same, with how long it took."""
+        return replace(self, seconds=seconds)
+
+    def status(self, gap: float) -> RadiusStatus:
+        """How the search ended, where ends within `gap` of each other were asked for."""
+        if self.never:
+            return RadiusStatus.NEVER
+        if self.attack == 0.0:
+            return RadiusStatus.MISCLASSIFIED
+        attack = self.attack - self.rounding
+        if attack < math.inf and self.certified >= attack * (1.0 - EXACT_WITHIN):
+            return RadiusStatus.EXACT
+        if attack < math.inf and self.certified >= attack * (1.0 - gap):
+            return RadiusStatus.BRACKET
+        return RadiusStatus.OPEN if self.finished else RadiusStatus.BUDGET
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,17 +185,13 @@ class Radii:
         return float(np.median(self.certified)), float(np.median(self.attack))
 
     @classmethod
-    def blank(cls, points: Float[ndarray, "n N"], norm: str = "l2") -> Radii:
-        """Radii to be filled in, one for each point; a point is its own witness until then."""
-        n = len(points)
-        whole = np.zeros(n, dtype=int)
-        return cls(np.zeros(n), np.zeros(n), points.copy(), whole, whole.copy(), norm)
-
-    def put(self, where: slice | Int[ndarray, " q"], part: Radii) -> None:
-        """Write the radii of some points into their places."""
-        for column in fields(self):
-            if column.name != "norm":
-                getattr(self, column.name)[where] = getattr(part, column.name)
+    def of(cls, answers: Sequence[Answer], points: ndarray, gap: float, norm: str) -> Radii:
+        """The answers of a search, one for each point, as columns."""
+        numbers = [(one.certified, one.attack, one.nodes) for one in answers]
+        certified, attack, nodes = np.array(numbers, dtype=float).reshape(-1, 3).T
+        witness = np.array([one.witness for one in answers]).reshape(points.shape)
+        status = np.array([one.status(gap).code for one in answers], dtype=int)
+        return cls(certified.copy(), attack.copy(), witness, nodes.astype(int), status, norm)
 
     @classmethod
     def joined(cls, parts: Sequence[Radii]) -> Radii:

@@ -1,17 +1,15 @@
-"""From a step in the coordinates of the search to a point that flips the network itself."""
+"""From a step in the coordinates of a search to a point that flips the network itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import score
-from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Candidate, Search
+from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.subspace import Subspace
 
 # A candidate lies on the boundary, where the sign of a rounded score is a toss. It is pushed
@@ -20,35 +18,23 @@ from featavg.robustness.exact.subspace import Subspace
 NUDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
-def decision_margins(
-    net: TwoLayer,
-    x: Float[ndarray, "n N"],
-    y: ndarray,
-    positive: ndarray | None,
-    readout: str | ReadOut,
-) -> Float[ndarray, " n"]:
-    """y * score: not positive where the decision is flipped."""
-    return np.asarray(y * score(net(x), positive, readout))
-
-
 def checked_witness(
-    net: TwoLayer,
-    space: Subspace,
-    x: Float[ndarray, " N"],
-    y: int,
-    positive: Bool[ndarray, " c"],
-    readout: ReadOut,
-    found: Search,
+    x: Float[ndarray, " N"], found: Search, shown: Callable[[Candidate], ndarray | None]
 ) -> tuple[float, Float[ndarray, " N"]]:
-    """The shortest candidate that flips `net` in plain float64 evaluation, and its distance.
+    """The shortest candidate that flips the network in plain float64 evaluation, and its distance.
 
     Infinity and NaN if none does: then the search found nothing that can be shown.
+
+    Args:
+        x: the point.
+        found: what the search found.
+        shown: a flipped point at the candidate, or None.
     """
     best, where = np.inf, np.full_like(x, np.nan)
     for candidate in sorted(found.candidates, key=lambda one: one.length):
         if candidate.length >= best:
             break
-        point = _flipped(net, space, x, y, positive, readout, candidate)
+        point = shown(candidate)
         if point is not None:
             distance = float(np.linalg.norm(point - x))
             if distance < best:
@@ -56,27 +42,25 @@ def checked_witness(
     return best, where
 
 
-def _flipped(
-    net: TwoLayer,
-    space: Subspace,
-    x: ndarray,
-    y: int,
-    positive: ndarray,
-    readout: ReadOut,
-    candidate: Candidate,
-) -> ndarray | None:
+def nudged_flip(
+    decision: Decision, space: Subspace, x: Float[ndarray, " N"], label: int, candidate: Candidate
+) -> Float[ndarray, " N"] | None:
     """The candidate, nudged until it is flipped however the sums in the network are rounded."""
     weak = None
-    label = np.array([y, y])
     for half, full in _nudged(candidate, float(np.linalg.norm(x))):
         points = x + np.stack([full, half]) @ space.basis.T
-        alone = decision_margins(net, points[:1], label[:1], positive, readout)[0] <= 0
+        alone = decision.margins(points[:1], label)[0] <= 0
         # Flipped half-way through the nudge as well, and in other company: rounding does not decide.
-        if alone and np.all(decision_margins(net, points, label, positive, readout) <= 0):
+        if alone and np.all(decision.margins(points, label) <= 0):
             return np.asarray(points[0])
         if alone and weak is None:
             weak = np.asarray(points[0])
-    return weak if weak is not None else _snapped(net, space, x, y, positive, readout, candidate)
+    if weak is not None:
+        return weak
+    # A network may reach zero at a corner and turn back: try the corner itself, as at x = 0.
+    point = x + space.basis @ candidate.u
+    point[np.abs(point) <= 1e-12 * np.abs(x).max()] = 0.0
+    return np.asarray(point) if decision.margins(point[None], label)[0] <= 0 else None
 
 
 def _nudged(candidate: Candidate, reach: float) -> Iterator[tuple[ndarray, ndarray]]:
@@ -92,19 +76,3 @@ def _nudged(candidate: Candidate, reach: float) -> Iterator[tuple[ndarray, ndarr
     for nudge in NUDGES:
         for way in ways:
             yield candidate.u + (0.5 * nudge) * way, candidate.u + nudge * way
-
-
-def _snapped(
-    net: TwoLayer,
-    space: Subspace,
-    x: ndarray,
-    y: int,
-    positive: ndarray,
-    readout: ReadOut,
-    candidate: Candidate,
-) -> ndarray | None:
-    """A network may reach zero at a corner and turn back: try the corner itself, as at x = 0."""
-    point = x + space.basis @ candidate.u
-    point[np.abs(point) <= 1e-12 * np.abs(x).max()] = 0.0
-    flips = decision_margins(net, point[None], np.array([y]), positive, readout)[0] <= 0
-    return np.asarray(point) if flips else None
