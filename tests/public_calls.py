@@ -141,7 +141,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "Directions": dict,
     "RandomStarts": dict,
     "Polish": dict,
-    "Strongest": dict,
+    "MultiStartDDN": dict,
     # experiments
     "embed": lambda: {"source": "pixels", "task": pictures()},
     "study_heads": lambda: {

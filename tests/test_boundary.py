@@ -227,7 +227,7 @@ def test_arrays_go_through():
 
 NEEDED = {"Adversarial": {"radius": 1.0}, "Cosine": {"rate": 0.1}}
 WITH_STEPS = [
-    *("APGD", "DDN", "DeepFool", "Directions", "FMN", "PGD", "RandomStarts", "Strongest"),
+    *("APGD", "DDN", "DeepFool", "Directions", "FMN", "PGD", "RandomStarts", "MultiStartDDN"),
     *("Adversarial", "Cosine", "HeadRecipe", "Recipe", "Setting", "Stop", "slab_reliance"),
     "paired_pictures",
 ]

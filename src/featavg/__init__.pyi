@@ -131,7 +131,7 @@ from featavg.robustness.attacks.result import AttackResult as AttackResult
 from featavg.robustness.attacks.attack import Attack as Attack
 from featavg.robustness.attacks.attack import AttackProblem as AttackProblem
 from featavg.robustness.attacks.attack import FeatureDirections as FeatureDirections
-from featavg.robustness.attacks.strongest import Strongest as Strongest
+from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN as MultiStartDDN
 from featavg.robustness.attacks.targeted_ddn import DDN as DDN
 from featavg.robustness.attacks.deepfool import DeepFool as DeepFool
 from featavg.robustness.attacks.directions import Directions as Directions

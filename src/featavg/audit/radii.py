@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from featavg.audit.classifier import Classifier
 from featavg.progress import Progress
-from featavg.robustness.attacks.strongest import minimal_radii
+from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 from featavg.robustness.curve import Curve, curve_of
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.decision import Decision

@@ -152,7 +152,7 @@ def _compared(network: Attacked, norm: str) -> tuple[AttackComparison, AttackCom
     Kept beside the network, so that a killed claim goes on; other weights are compared anew. What
     foolbox finds does not depend on our attack: it is kept apart, and stays when ours changes.
     """
-    from featavg.paper.images.curves import ATTACK, attacked_images, coarse_model
+    from featavg.paper.images.curves import ATTACK, ATTACK_KEY, attacked_images, coarse_model
     from featavg.robustness.attacks.suite import attack_suite
     from featavg.storage.cache import kept_values
     from featavg.training.checkpoint import fingerprint
@@ -163,7 +163,7 @@ def _compared(network: Attacked, norm: str) -> tuple[AttackComparison, AttackCom
     pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
     model = coarse_model(network.net, task, network.labels, "probability")
     about = (list(arrays_of(network.net).values()), IMAGES, BUDGET, norm)
-    with_ours = fingerprint(*about, repr(ATTACK), ATTACK.version)
+    with_ours = fingerprint(*about, ATTACK_KEY, ATTACK.version)
 
     def kept(part: str, key: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         return kept_values(folder.with_name(f"{folder.name}-{part}-{norm}.json"), key, compute)

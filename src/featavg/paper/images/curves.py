@@ -19,8 +19,8 @@ from featavg.nets.readouts.registry import READOUTS
 from featavg.paper.images.curve_result import ImageCurves
 from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
 from featavg.progress import Progress
+from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN, minimal_radii
 from featavg.robustness.attacks.pgd import pgd
-from featavg.robustness.attacks.strongest import Strongest, minimal_radii
 from featavg.robustness.curve import curve_of, pgd_curve
 from featavg.robustness.models.torch_model import TorchModel, torch_model
 from featavg.storage.cache import kept_values
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from featavg.training.torch.image_network import ImageNetwork
 
 # What the decision is attacked with.
-ATTACK = Strongest()
+ATTACK = MultiStartDDN()
+# In the keys of what is kept on disk: an older name of the same attack, so that it stays valid.
+ATTACK_KEY = "Strongest()"
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]
 
@@ -120,7 +122,7 @@ def adaptive(
     Sharing the steps out among the rivals of a fine decision, as suits two-layer networks, leaves
     each too few on a deep one: with 60 gradients per image on MNIST, radii came out 9% longer than
     plain DDN's for fine labels and not for class labels, and that alone would have looked like
-    robustness. `Strongest` therefore aims at rivals only where the margin has kinks.
+    robustness. `MultiStartDDN` therefore aims at rivals only where the margin has kinks.
     """
     rows = attacked_images(task, settings.images, settings.seed)
     pixels = task.test.unit[rows]
@@ -261,7 +263,7 @@ def run_part(
 
     protocol, labels, readout, norm = job
     call = adaptive if protocol == ADAPTIVE else own_loss_pgd
-    attack = repr(ATTACK) if protocol == ADAPTIVE else "pgd"
+    attack = ATTACK_KEY if protocol == ADAPTIVE else "pgd"
     key = fingerprint(list(arrays_of(net).values()), asdict(settings), job, attack)
     file = f"{protocol.replace(' ', '-')}-{labels}-{readout}-{norm}.json"
     path = None if folder is None else folder / file

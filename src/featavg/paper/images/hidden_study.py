@@ -237,7 +237,7 @@ def _examined(
     from sklearn.metrics import adjusted_rand_score
 
     from featavg.paper.images.curves import coarse_model
-    from featavg.robustness.attacks.strongest import minimal_radii
+    from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 
     outputs = task if clusters is None else clusters
     model = coarse_model(net, outputs, labels, "probability")

@@ -111,10 +111,10 @@ def label_cell(
 
 def cell_key(cell: LabelCell, task: ImageTask) -> str:
     """A fingerprint of all that a cell depends on."""
-    from featavg.paper.images.curves import ATTACK
+    from featavg.paper.images.curves import ATTACK_KEY
 
     network = KINDS[cell.network]
-    words = [asdict(cell), asdict(cell.protocol), network, repr(ATTACK), BUDGET, VERSION]
+    words = [asdict(cell), asdict(cell.protocol), network, ATTACK_KEY, BUDGET, VERSION]
     if cell.preset is not None:
         words.append(asdict(cell.recipe))
     return fingerprint([task.train.fine, task.test.fine, task.groups], *words)
@@ -167,7 +167,7 @@ def _measured(
     cell: LabelCell, task: ImageTask, folder: Path | None, progress: Progress | None
 ) -> CellResult:
     from featavg.paper.images.curves import attacked_images, coarse_model
-    from featavg.robustness.attacks.strongest import minimal_radii
+    from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 
     protocol = cell.protocol
     net, trained = trained_cell(cell, task, folder, progress)

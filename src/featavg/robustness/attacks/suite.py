@@ -37,7 +37,7 @@ from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
 
 MODULES = (
-    "featavg.robustness.attacks.strongest",
+    "featavg.robustness.attacks.multi_start_ddn",
     "featavg.robustness.attacks.targeted_ddn",
     "featavg.robustness.attacks.deepfool",
     "featavg.robustness.attacks.directions",
@@ -186,7 +186,7 @@ def known_attacks() -> dict[str, Attack]:
     """Every registered attack with its usual settings, by name.
 
     >>> ", ".join(known_attacks())
-    'strongest, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
+    'multi-start-ddn, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
     """
     return {attack.name: attack for module in MODULES for attack in _attacks_of(module)}
 

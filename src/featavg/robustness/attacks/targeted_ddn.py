@@ -41,7 +41,7 @@ class DDN(Attack):
             positive_whole("steps", self.steps)
 
     def usual_for(self, model: Model) -> bool:
-        """On deep networks several short descents find more (see `Strongest`)."""
+        """On deep networks several short descents find more (see `MultiStartDDN`)."""
         return isinstance(model, TwoLayerModel)
 
     def expected_gradients(self, budget: int) -> float:
