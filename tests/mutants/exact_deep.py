@@ -60,7 +60,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/parabolas.py",
+        "robustness/exact/deep/shallow_sdp_form.py",
         (
             "0.5 * (c_right + c_left + root),",
             "0.5 * (c_right + c_left),",
@@ -69,7 +69,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ball_form.py",
+        "robustness/exact/deep/shallow_sdp_form.py",
         (
             "direct[split.neuron] += split.side * price",
             "direct[split.neuron] += price",
@@ -78,7 +78,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ball_bound.py",
+        "robustness/exact/deep/shallow_sdp_bound.py",
         (
             "constant -= float(made.weight @ z**2) + multiplier * radius**2",
             "constant -= float(made.weight @ z**2)",
@@ -117,7 +117,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/activation_forms.py",
+        "robustness/exact/deep/deep_sdp_chain.py",
         (
             "exact = np.maximum(np.maximum(value_left, value_right), 0.0)",
             "exact = np.maximum(value_left, value_right)",
@@ -144,7 +144,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain.py",
+        "robustness/exact/deep/deep_sdp_chain.py",
         (
             "slope = np.where(lo[number] >= 0, 1.0, net.leak)",
             "slope = np.where(lo[number] >= 0, 1.0, 0.0)",
@@ -157,21 +157,9 @@ MUTANTS = [
             "skips are left out",
             DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
         ),
-        (
-            "ends = hi if split.side > 0 else lo",
-            "ends = lo if split.side > 0 else hi",
-            "the wrong sign is imposed",
-            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
-        ),
-        (
-            "ends[split.layer][split.neuron] = 0.0",
-            "pass",
-            "an imposed sign decides nothing",
-            DEEP_BALL("test_a_child_begins_where_its_parent_was"),
-        ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain_form.py",
+        "robustness/exact/deep/deep_sdp_form.py",
         (
             "tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
             "tops((k, e), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
@@ -198,7 +186,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain_bound.py",
+        "robustness/exact/deep/deep_sdp_bound.py",
         (
             "slope = self.ball.net.leak if split.side > 0 else 1.0",
             "slope = 1.0 if split.side > 0 else self.ball.net.leak",
@@ -225,7 +213,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain_proof.py",
+        "robustness/exact/deep/deep_sdp_form.py",
         (
             "    if failed:\n        return -math.inf\n",
             "",
@@ -276,7 +264,19 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ascent.py",
+        "robustness/exact/deep/sdp.py",
+        (
+            "ends = hi if split.side > 0 else lo",
+            "ends = lo if split.side > 0 else hi",
+            "the wrong sign is imposed",
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
+        ),
+        (
+            "ends[split.layer][split.neuron] = 0.0",
+            "pass",
+            "an imposed sign decides nothing",
+            DEEP_BALL("test_a_child_begins_where_its_parent_was"),
+        ),
         (
             "while share > SHORTEST and not clock.late:",
             "while share > SHORTEST:",
@@ -305,7 +305,7 @@ MUTANTS = [
             DEEP_BALL("test_a_part_that_loses_nothing_is_given_up"),
         ),
         (
-            "relaxation = ChainBound(ball, rows, shifts)",
+            "kind = ShallowBound if self.net.hidden == 1 else DeepBound",
             "return False",
             "several layers are never decided by the ball",
             DEEP_CHAIN("test_a_chain_is_what_several_layers_use"),

@@ -15,16 +15,16 @@ from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact import budget
 from featavg.robustness.exact.budget import Budget, Clock
 from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep import ball_bound, ball_search
-from featavg.robustness.exact.deep.ascent import ascend
-from featavg.robustness.exact.deep.ball_bound import BallBound, Value
+from featavg.robustness.exact.deep import ball_search, shallow_sdp_bound
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts, Split
 from featavg.robustness.exact.deep.flip_conditions import LinearCondition
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.deep.parabolas import parabolas
+from featavg.robustness.exact.deep.sdp import ascend
 from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound, ShallowValue
+from featavg.robustness.exact.deep.shallow_sdp_form import parabolas
 from featavg.robustness.exact.deep.solver import layered_of
 from featavg.robustness.exact.probability import ProbabilityCondition
 
@@ -104,22 +104,22 @@ def test_what_is_not_convex_proves_nothing():
 def test_convexity_is_asked_with_a_margin(monkeypatch):
     bound, theta, _ = relaxed("one-hidden", 3, splits=False)
     asked = []
-    plain = ball_bound._factor
+    plain = shallow_sdp_bound._factor
 
     def spy(multiplier, scaled):
         asked.append(multiplier)
         return plain(multiplier, scaled) if len(asked) < 2 else None
 
-    monkeypatch.setattr(ball_bound, "_factor", spy)
+    monkeypatch.setattr(shallow_sdp_bound, "_factor", spy)
     assert bound.proven(theta) == -math.inf
-    assert asked[1] <= asked[0] * (1 - 0.9 * ball_bound.CONVEX)
+    assert asked[1] <= asked[0] * (1 - 0.9 * shallow_sdp_bound.CONVEX)
 
 
 def test_a_point_that_is_not_the_least_proves_less(monkeypatch):
     bound, theta, rng = relaxed("one-hidden", 3, splits=False)
     exact, value = bound.proven(theta), bound.value(theta)
     moved = replace(value, steps=value.steps + 0.01 * rng.standard_normal(len(value.steps)))
-    monkeypatch.setattr(BallBound, "value", lambda *_: moved)
+    monkeypatch.setattr(ShallowBound, "value", lambda *_: moved)
     assert bound.proven(theta) < exact
 
 
@@ -146,7 +146,7 @@ def test_rounding_errors_are_charged(monkeypatch):
     z, slopes = ball.z, ball.net.lengths
     assert np.all(ball.errors[0] >= ball.net.error * (np.abs(z) + (ball.radius + 10.0) * slopes))
     before = bound.proven(theta)
-    monkeypatch.setattr(BallBound, "_rounding", lambda *_: 1.0)
+    monkeypatch.setattr(ShallowBound, "_rounding", lambda *_: 1.0)
     assert bound.proven(theta) == pytest.approx(before - 1.0, abs=1e-9)
 
 
@@ -175,7 +175,7 @@ def test_an_ascent_stops_at_its_target_and_never_falls():
 
 
 def _value(bound, gradient):
-    return Value(bound, gradient, np.zeros(0), 0.0, [], np.zeros(0))
+    return ShallowValue(bound, bound, gradient, [], np.zeros(0), 0.0, np.zeros(0))
 
 
 def test_kinks_by_hand():
@@ -246,7 +246,7 @@ def test_a_long_ascent_ends_with_its_time(monkeypatch):
     rng = np.random.default_rng(0)
     net = Deep((rng.normal(size=(80, 12)), rng.normal(size=(10, 80))))
     x = rng.normal(size=(1, 12))
-    clock = _Ticks(monkeypatch, BallBound, "value")
+    clock = _Ticks(monkeypatch, ShallowBound, "value")
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
     found = certify(net, x, net(x).argmax(axis=1), radius=1.0, budget=Budget(seconds=20))
@@ -269,7 +269,7 @@ def test_the_rounds_of_a_part_end_with_their_time(monkeypatch, seed):
 
 def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
     search, z = _unattacked(monkeypatch)
-    monkeypatch.setattr(BallBound, "proven", lambda *_: 0.0)
+    monkeypatch.setattr(ShallowBound, "proven", lambda *_: 0.0)
     found = search.at(z, 5.0, 20.0, Clock(20, math.inf))
     assert not found.finished
     assert found.certified == 0.0

@@ -109,7 +109,7 @@ def certify(
 
     Easier than the radius itself, and therefore possible for wide networks: most neurons keep their
     sign in a small ball, and the others cannot all be at their worst at once (see
-    `exact/deep/ball_bound`, and `exact/deep/chain_form` for several layers). An answer "certified" is a
+    `exact/deep/shallow_sdp_bound`, and `deep_sdp_form` for several layers). An answer "certified" is a
     proof, "flipped" has a witness that was evaluated; "open" means that the budget was spent.
 
     Args:

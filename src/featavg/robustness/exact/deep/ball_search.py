@@ -12,15 +12,14 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
-from featavg.robustness.exact.deep.ascent import ascend
-from featavg.robustness.exact.deep.ball import Ball, Relaxation, Relaxed
-from featavg.robustness.exact.deep.ball_bound import BallBound
-from featavg.robustness.exact.deep.chain_bound import ChainBound
 from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
 from featavg.robustness.exact.deep.flip_conditions import Condition
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, tightened, trace
 from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.sdp import Ball, SdpBound, SdpValue, ascend
+from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
 
 # Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
 FIRST, LATER = (150, 150), (40, 60)
@@ -34,16 +33,16 @@ class _Part:
     bound: float
     number: int
     condition: Condition = field(compare=False)
-    relaxation: Relaxation = field(compare=False)
+    relaxation: SdpBound = field(compare=False)
     theta: ndarray = field(compare=False)
-    value: Relaxed = field(compare=False)
+    value: SdpValue = field(compare=False)
 
 
 class BallSearch:
     """Whether one of the conditions is reached within a radius of a point.
 
-    Goals that lines already exclude are done at once. For the others there are `BallBound` (one hidden
-    layer, any width) and `ChainBound` (several); what is left open is split at the neuron whose
+    Goals that lines already exclude are done at once. For the others there are `ShallowBound` (one hidden
+    layer, any width) and `DeepBound` (several); what is left open is split at the neuron whose
     relaxation loses most. A local search starts from the solutions of the parts. Where few signs are
     undecided, nothing of this is done, and the result is unfinished.
 
@@ -126,12 +125,8 @@ class BallSearch:
             if clock.spent(self.result.nodes):
                 return False
             rows, shifts = condition.functionals(None, None, np.zeros(len(ball.lo[-1])))
-            relaxation: Relaxation
-            relaxation = (
-                BallBound(ball, rows, shifts)
-                if self.net.hidden == 1
-                else ChainBound(ball, rows, shifts)
-            )
+            kind = ShallowBound if self.net.hidden == 1 else DeepBound
+            relaxation: SdpBound = kind(ball, rows, shifts)
             heap += self._bounded(condition, relaxation, relaxation.start(), FIRST)
         heapq.heapify(heap)
         while heap and not self._flipped:
@@ -145,7 +140,7 @@ class BallSearch:
     def _bounded(
         self,
         condition: Condition,
-        relaxation: Relaxation,
+        relaxation: SdpBound,
         theta: Float[ndarray, " n"],
         steps: tuple[int, int],
     ) -> list[_Part]:
@@ -167,10 +162,10 @@ class BallSearch:
         return [_Part(value.bound, next(self.number), condition, relaxation, theta, value)]
 
     def _climbed(
-        self, relaxation: Relaxation, theta: Float[ndarray, " n"], steps: int
-    ) -> tuple[Float[ndarray, " n"], Relaxed | None]:
+        self, relaxation: SdpBound, theta: Float[ndarray, " n"], steps: int
+    ) -> tuple[Float[ndarray, " n"], SdpValue | None]:
         """Parameters at the end of an ascent, level by level, until a bound is above zero."""
-        value: Relaxed | None = None
+        value: SdpValue | None = None
         for level in relaxation.levels():
             theta, value = ascend(level, theta, steps, self.clear, self.clock)
             if value is None or value.bound > self.clear or self.clock.late:
