@@ -132,7 +132,7 @@ from featavg.robustness.attacks.attack import Attack as Attack
 from featavg.robustness.attacks.attack import AttackProblem as AttackProblem
 from featavg.robustness.attacks.attack import FeatureDirections as FeatureDirections
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN as MultiStartDDN
-from featavg.robustness.attacks.targeted_ddn import DDN as DDN
+from featavg.robustness.attacks.ddn import DDN as DDN
 from featavg.robustness.attacks.deepfool import DeepFool as DeepFool
 from featavg.robustness.attacks.directions import Directions as Directions
 from featavg.robustness.attacks.fmn import FMN as FMN

@@ -126,7 +126,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/bound_tightening.py",
+        "robustness/exact/cutting_planes.py",
         (
             "    spread += problem.error * (problem.reach + limit)\n",
             "",
@@ -276,7 +276,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/relu_relaxation.py",
+        "robustness/exact/flipped_set.py",
         (
             "self.family.down @ offset, self.shares)",
             "self.family.down @ (0.5 * offset), self.shares)",

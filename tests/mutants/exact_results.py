@@ -207,6 +207,12 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/budget.py",
         (
+            "for candidate in sorted(found.candidates, key=lambda one: one.length):",
+            "for candidate in found.candidates:",
+            "the first candidate is taken for the nearest",
+            EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
+        ),
+        (
             "return nodes >= self.nodes or self.late",
             "return nodes > self.nodes or self.late",
             "a budget is overdrawn",
@@ -226,17 +232,11 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/witness.py",
+        "robustness/exact/two_layer.py",
         (
             "alone = decision.margins(points[:1], label)[0] <= 0",
             "alone = True",
             "a step that does not flip is a witness",
-            EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
-        ),
-        (
-            "for candidate in sorted(found.candidates, key=lambda one: one.length):",
-            "for candidate in found.candidates:",
-            "the first candidate is taken for the nearest",
             EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
         ),
         (

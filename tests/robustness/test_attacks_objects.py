@@ -15,6 +15,7 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks import suite
 from featavg.robustness.attacks.attack import Attack, AttackProblem
+from featavg.robustness.attacks.ddn import DDN
 from featavg.robustness.attacks.deepfool import DeepFool
 from featavg.robustness.attacks.directions import Directions
 from featavg.robustness.attacks.foolbox_bridge import Foolbox
@@ -23,7 +24,6 @@ from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.attacks.polish import Polish
 from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.attacks.suite import attack_suite, known_attacks
-from featavg.robustness.attacks.targeted_ddn import DDN
 from featavg.robustness.curve import pgd_curve
 from featavg.robustness.models.model import network_model
 

@@ -12,8 +12,8 @@ import pytest
 
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact import qp
-from featavg.robustness.exact.bound_tightening import Problem, cap, shrink
 from featavg.robustness.exact.budget import Clock
+from featavg.robustness.exact.cutting_planes import Problem, cap, shrink
 from featavg.robustness.exact.domination import _holds
 from featavg.robustness.exact.farkas import _empty, _Exact, _null_vector, never_flips
 from featavg.robustness.exact.flipped_set import flipped

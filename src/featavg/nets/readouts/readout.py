@@ -30,7 +30,7 @@ class ReadOut(ABC):
 
     Exact radii need one thing more: `pieces`, for a score that is piecewise linear, or `hard`, for
     one that stays near such a score, with `exact`, the module that bounds it (its functions are
-    those of `featavg.robustness.exact.curved`). Without either there are attacks only.
+    those of `Curved` in `robustness/exact/relaxation`). Without either there are attacks only.
 
     >>> import numpy as np
     >>> import featavg as fa

@@ -38,7 +38,7 @@ from featavg.robustness.models.torch_model import TorchModel
 
 MODULES = (
     "featavg.robustness.attacks.multi_start_ddn",
-    "featavg.robustness.attacks.targeted_ddn",
+    "featavg.robustness.attacks.ddn",
     "featavg.robustness.attacks.deepfool",
     "featavg.robustness.attacks.directions",
     "featavg.robustness.attacks.fmn",

@@ -12,13 +12,12 @@ from featavg.errors import InputError, one_of
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.exact.budget import SAME_WITHIN, Clock
+from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.flipped_set import flipped
 from featavg.robustness.exact.linf_tree import Program, linf_search
 from featavg.robustness.exact.result import Answer
 from featavg.robustness.exact.subspace import reduce
-from featavg.robustness.exact.witness import NUDGES
 from featavg.robustness.models.model import network_model
 
 # How often the search starts again a thousand times further out when nothing has flipped.

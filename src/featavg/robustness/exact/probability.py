@@ -1,4 +1,4 @@
-"""What exact searches have to know of the read-out `probability`; see `exact.curved`."""
+"""What exact searches have to know of the read-out `probability`; see `relaxation.Curved`."""
 
 from __future__ import annotations
 

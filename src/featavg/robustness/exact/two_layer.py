@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -15,16 +15,14 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.branch_and_bound import TreeSearch
-from featavg.robustness.exact.budget import SAME_WITHIN, Clock
-from featavg.robustness.exact.curved import curved_of
+from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Candidate, Clock, checked_witness
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.farkas import never_flips
-from featavg.robustness.exact.flipped_set import Family, flipped
+from featavg.robustness.exact.flipped_set import Family, ReluRelaxation, flipped
 from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
-from featavg.robustness.exact.relu_relaxation import ReluRelaxation
+from featavg.robustness.exact.relaxation import curved_of
 from featavg.robustness.exact.result import Answer
 from featavg.robustness.exact.subspace import Subspace, reduce
-from featavg.robustness.exact.witness import checked_witness, nudged_flip
 from featavg.robustness.models.model import network_model
 
 # Listing all pieces is faster than a tree up to about this many.
@@ -164,3 +162,39 @@ class TwoLayerSolver:
         except InputError:  # no gradient anywhere
             return math.inf, np.full_like(x, np.nan)
         return float(result.radii[0]), np.asarray(result.witness[0])
+
+
+def nudged_flip(
+    decision: Decision, space: Subspace, x: Float[ndarray, " N"], label: int, candidate: Candidate
+) -> Float[ndarray, " N"] | None:
+    """The candidate, nudged until it is flipped however the sums in the network are rounded."""
+    weak = None
+    for half, full in _nudged(candidate, float(np.linalg.norm(x))):
+        points = x + np.stack([full, half]) @ space.basis.T
+        alone = decision.margins(points[:1], label)[0] <= 0
+        # Flipped half-way through the nudge as well, and in other company: rounding does not decide.
+        if alone and np.all(decision.margins(points, label) <= 0):
+            return np.asarray(points[0])
+        if alone and weak is None:
+            weak = np.asarray(points[0])
+    if weak is not None:
+        return weak
+    # A network may reach zero at a corner and turn back: try the corner itself, as at x = 0.
+    point = x + space.basis @ candidate.u
+    point[np.abs(point) <= 1e-12 * np.abs(x).max()] = 0.0
+    return np.asarray(point) if decision.margins(point[None], label)[0] <= 0 else None
+
+
+def _nudged(candidate: Candidate, reach: float) -> Iterator[tuple[ndarray, ndarray]]:
+    """Ever larger nudges: along the step, and away from all constraints that hold it."""
+    # Steps as short as rounding errors need a nudge that is not.
+    scale = max(candidate.length, 1e-4 * reach)
+    ways = [candidate.u * (scale / candidate.length)] if candidate.length > 0 else []
+    if len(candidate.rows) > 1 or not ways:
+        ways.append(scale * candidate.inwards())
+    off = candidate.off()
+    if off is not None:
+        ways.append(scale * off)
+    for nudge in NUDGES:
+        for way in ways:
+            yield candidate.u + (0.5 * nudge) * way, candidate.u + nudge * way

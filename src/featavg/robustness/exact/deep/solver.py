@@ -13,15 +13,21 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
-from featavg.robustness.exact.curved import curved_of
+from featavg.robustness.exact.budget import (
+    NUDGES,
+    SAME_WITHIN,
+    Candidate,
+    Clock,
+    Search,
+    checked_witness,
+)
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.flip_conditions import Condition, LinearCondition
 from featavg.robustness.exact.deep.layered_network import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.relaxation import curved_of
 from featavg.robustness.exact.result import EXACT_WITHIN, Answer
-from featavg.robustness.exact.witness import NUDGES, checked_witness
 
 # Of the outputs: what flips by this much flips however its sums are rounded, and the search's own
 # tolerance (`search.SATISFIED`) is half of it.
