@@ -7,6 +7,11 @@ DEEP_WITNESS = tests_in("robustness/test_deep_witness.py")
 DEEP_BALL = tests_in("robustness/test_deep_ball.py")
 DEEP_CHAIN = tests_in("robustness/test_deep_chain.py")
 
+NEVER = tests_in("robustness/test_deep_radii.py")(
+    "test_what_never_flips_is_proven_in_both_norms",
+    "test_nothing_is_called_never_that_fractions_do_not_prove",
+)
+
 MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/cuts.py",
@@ -384,6 +389,29 @@ MUTANTS = [
             "return row[None], np.array([constant])",
             "the search for a clear flip looks for any flip",
             DEEP_WITNESS("test_a_condition_that_is_clearly_reached_is_reached_by_the_margin"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/everywhere.py",
+        (
+            "if empty([(list(row), c) for row, c in zip(rows, constants, strict=True)]):",
+            "if True:",
+            "what float64 takes for empty is called proven",
+            NEVER,
+        ),
+        (
+            "for sign in (1, -1):",
+            "for sign in (1,):",
+            "half of every split is not searched",
+            tests_in("robustness/test_deep_radii.py")(
+                "test_a_flip_that_only_one_half_holds_is_found"
+            ),
+        ),
+        (
+            "if condition.excess(plain.forward(z)[-1]) <= 0:",
+            "if True:",
+            "a point that does not flip ends the search",
+            NEVER,
         ),
     ),
     *mutants_of(

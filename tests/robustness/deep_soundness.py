@@ -98,7 +98,7 @@ def labels_of(net, x):
 def check_regions(count, seed):
     """Random networks against the list of all regions."""
     rng = np.random.default_rng(seed)
-    told = dict.fromkeys(("networks", "infinite", "flipped already", "left open"), 0)
+    told = dict.fromkeys(("networks", "infinite", "proven", "flipped already", "left open"), 0)
     told |= {"ties": 0, "worst": 0.0}
     for _ in range(count):
         net = random_deep(rng)
@@ -116,6 +116,7 @@ def check_regions(count, seed):
         if truth > FAR:
             assert math.isinf(found.attack[0])
             told["infinite"] += 1
+            told["proven"] += found.outcomes[0] is RadiusStatus.NEVER
             continue
         # A point on the boundary itself has a radius of the size of rounding errors.
         within = SAME * truth + 1e-11

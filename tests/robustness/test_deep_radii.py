@@ -23,6 +23,8 @@ from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import cuts as cuts_module
+from featavg.robustness.exact.deep import everywhere
+from featavg.robustness.exact.deep.everywhere import anywhere
 from featavg.robustness.exact.deep.flip_conditions import LinearCondition
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.search import DeepSearch
@@ -307,10 +309,57 @@ def test_a_read_out_without_an_exact_radius_is_refused(readout, words) -> None:
         radii(IDENTITY, POINT, np.array([1]), readout=readout, positive=OWN)
 
 
+FLAT = Deep((np.array([[1.0]]), np.array([[1.0]]), np.array([[-1e-8]])), (None, None, np.ones(1)))
+
+
+def test_a_flip_farther_than_balls_are_searched_is_found():
+    found = radii(FLAT, np.array([[1.0], [3.0]]), np.array([1, 1]))
+    assert set(found.outcomes) == {RadiusStatus.EXACT}
+    np.testing.assert_allclose(found.attack, [1e8 - 1, 1e8 - 3], rtol=1e-7)
+
+
+def test_what_never_flips_is_proven_in_both_norms():
+    # |x| + 1 in two layers and in four; the third is zero at the origin alone.
+    both = np.array([[1.0], [-1.0]])
+    deep = Deep((both, np.eye(2), np.eye(2), np.ones((1, 2))), (None, None, None, np.ones(1)))
+    x, y = np.array([[1.0], [-2.0]]), np.array([1, 1])
+    for net, norm in ((deep, "l2"), (TwoLayer(both, np.ones(2), np.ones((1, 2))), "linf")):
+        found = radii(net, x, y, norm=norm)
+        assert set(found.outcomes) == {RadiusStatus.NEVER}
+        assert np.all(np.isinf(found.certified) & np.isnan(found.witness[:, 0]))
+    tie = Deep((both, np.eye(2), np.eye(2), np.ones((1, 2))))
+    np.testing.assert_allclose(radii(tie, x, y).attack, [1.0, 2.0], rtol=1e-7)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_flip_that_only_one_half_holds_is_found(sign):
+    """f = 1 - relu(s x - 1e7) + relu(-s x): flips on one side, farther out than balls are searched."""
+    rows = np.array([[sign], [-sign]])
+    net = layered([rows, np.array([[-1.0, 1.0]])], [np.array([-1e7, 0.0]), np.ones(1)])
+    found = anywhere(net, [LinearCondition(np.eye(1), np.zeros(1))], Budget(100).start())
+    assert not found.never
+    assert net.forward(found.flip)[-1][0] <= 0
+
+
+def test_nothing_is_called_never_that_fractions_do_not_prove(monkeypatch):
+    """A condition that touches zero, and one that float64 takes for empty."""
+    free = Budget(100).start()
+    one = layered([np.array([[1.0]]), np.array([[1.0]])])
+    touching = LinearCondition(np.array([[1.0]]), np.zeros(1))
+    assert not anywhere(one, [touching], free).never
+    nearly = layered([np.array([[1.0]]), np.array([[-1e-12]])], [None, np.ones(1)])
+    assert not anywhere(nearly, [touching], free).never
+    positive = layered([np.array([[1.0]]), np.array([[1.0]])], [None, np.ones(1)])
+    assert anywhere(positive, [touching], free).never
+    monkeypatch.setattr(everywhere, "empty", lambda inequalities: False)
+    assert not anywhere(positive, [touching], free).never
+
+
 def test_a_seeded_part_of_the_long_comparisons():
     told = check_regions(10, seed=3)
     assert told["networks"] == 10
     assert told["left open"] <= 1
+    assert told["proven"] == told["infinite"] > 0
     assert check_two_layers(15, seed=3)["left open"] == 0
     assert check_classes(5, seed=3)["left open"] <= 1
     attacked = check_attacks(20, seed=3)

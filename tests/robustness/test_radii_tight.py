@@ -11,6 +11,7 @@ from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.exact import linf, two_layer
 from featavg.robustness.exact.budget import Budget, Candidate, Search
 from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.everywhere import Everywhere, Somewhere
 from featavg.robustness.exact.linf import LinfSolver
 from featavg.robustness.exact.linf_tree import TreeResult
 from featavg.robustness.exact.piece_search import PieceSearch
@@ -97,6 +98,7 @@ def _linf(monkeypatch, result, start=None, probed=()):
         return result(guess)
 
     monkeypatch.setattr(linf, "linf_search", search)
+    monkeypatch.setattr(Everywhere, "at", lambda self, *arguments: Somewhere(False, None))
     start = None if start is None else np.array(start)
     solver = LinfSolver(Decision(NET, Sum(), np.ones(1, bool)))
     return solver.at(X[0], 1, Budget().start(), start), lengths

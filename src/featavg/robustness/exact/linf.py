@@ -14,6 +14,8 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
 from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.everywhere import Everywhere
+from featavg.robustness.exact.deep.solver import conditions_of, layered_of
 from featavg.robustness.exact.flipped_set import flipped
 from featavg.robustness.exact.linf_tree import Program, linf_search
 from featavg.robustness.exact.result import Answer
@@ -32,6 +34,7 @@ class LinfSolver:
     def __init__(self, decision: Decision) -> None:
         assert isinstance(decision.net, TwoLayer)
         self.decision, self.net, self.space = decision, decision.net, reduce(decision.net)
+        self.whole = Everywhere(layered_of(decision.net))
         own = decision.own(1)
         if decision.pieces(1) is None:
             straight = [name for name in READOUTS if READOUTS[name].pieces(own) is not None]
@@ -105,6 +108,15 @@ class LinfSolver:
                 break
             guess *= 1e3
             tree = linf_search(programs, guess, probe, clock)
+        if radius is None and not math.isfinite(reach):
+            whole = self.whole.at(label, conditions_of(self.decision, label), clock)
+            if whole.never:
+                return Answer.proven_never(x, tree.nodes)
+            if whole.flip is not None:
+                here = self.net.preactivations(x[None])[0]
+                guess = probe(np.linalg.lstsq(self.net.weights, whole.flip - here)[0])
+                if math.isfinite(guess):
+                    tree = linf_search(programs, guess, probe, clock)
         # Nothing flips within `guess`; beyond it the lines of the search say nothing.
         certified = min(tree.certified, reach, guess)
         return Answer(certified, reach, witness, tree.nodes, tree.finished)

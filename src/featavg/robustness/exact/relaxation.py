@@ -159,6 +159,7 @@ def chord(
     return slope, np.where(mixed, -lo * slope, 0.0)
 
 
+@runtime_checkable
 class Curved(Protocol):
     """What exact searches have to know of a curved read-out: the functions of `ReadOut.exact`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -29,6 +29,7 @@ TRIAL = 8  # points
 PARTS = 10
 
 
+@runtime_checkable
 class Solver(Protocol):
     """Answers for the points of one network."""
 

@@ -33,9 +33,13 @@ class LocalSearch:
         outputs = self.net.forward(self.z + steps @ self.net.rows.T)[-1]
         return np.asarray(condition.excess(outputs))
 
-    def start(self, condition: Condition) -> None:
-        """First candidates: from zero, and from random flips, the nearest first."""
+    def start(self, condition: Condition, far: Float[ndarray, " r"] | None = None) -> None:
+        """First candidates: from zero, and from random flips, the nearest first; or from a far one."""
         r = self.net.rows.shape[1]
+        if far is not None:
+            if self.excess(condition, far[None])[0] <= 0:
+                self._line(condition, far / 1.5, math.sqrt(far @ far) / 1.5)
+            return
         self.project(condition, np.zeros(r))
         # Where gradients are dead or point elsewhere, a random flip is a start.
         draws = np.random.default_rng(0).standard_normal((len(RANGES) * STARTS, r))

@@ -49,7 +49,12 @@ class DeepSearch:
         self.curved = any(condition.curved for condition in conditions)
 
     def at(
-        self, z: Float[ndarray, " m"], reach: float, clock: Clock, radius: float | None = None
+        self,
+        z: Float[ndarray, " m"],
+        reach: float,
+        clock: Clock,
+        radius: float | None = None,
+        far: Float[ndarray, " r"] | None = None,
     ) -> Search:
         """Search from the first layer's pre-activations `z`.
 
@@ -58,6 +63,7 @@ class DeepSearch:
             reach: a bound on |x| plus the offsets, which sets the scale.
             clock: the running budget.
             radius: only flipped points within it are of interest (a decision, not a distance).
+            far: a step to a flipped point, where a search without it found none.
         """
         self.z, self.reach, self.result = z, reach, Search()
         self.outputs = self.net.forward(z)
@@ -68,7 +74,7 @@ class DeepSearch:
         self.local = LocalSearch(self.net, z, reach, self.result)
         for condition in self.conditions:
             if not clock.late:
-                self.local.start(condition)
+                self.local.start(condition, far)
         limit = min(self._wanted(), self.radius)
         limit, proven = reach if limit == math.inf else limit, 0.0
         while True:
@@ -81,7 +87,8 @@ class DeepSearch:
             decided = self.result.attack <= self.radius < math.inf
             # A candidate found on the way may be beyond this ball: then the search goes on to it.
             target = min(self._wanted(), self.radius)
-            if decided or not finished or limit >= min(target, FARTHEST * reach):
+            end = target if target < math.inf else FARTHEST * reach
+            if decided or not finished or limit >= end:
                 return self.result
             limit = min(8.0 * limit, target)
 

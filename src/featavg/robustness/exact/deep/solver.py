@@ -23,6 +23,7 @@ from featavg.robustness.exact.budget import (
 )
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.ball_search import BallSearch
+from featavg.robustness.exact.deep.everywhere import Everywhere
 from featavg.robustness.exact.deep.flip_conditions import Condition, LinearCondition
 from featavg.robustness.exact.deep.layered_network import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
@@ -67,6 +68,7 @@ class DeepSolver:
         self.decision, self.layered = decision, layered_of(decision.net)
         self.searches: dict[int, DeepSearch] = {}
         self.balls: dict[int, BallSearch] = {}
+        self.whole = Everywhere(self.layered)
         for label in labels:
             flips = conditions_of(decision, label)
             curved = any(one.curved for one in flips)
@@ -122,7 +124,20 @@ class DeepSolver:
     ) -> Answer:
         """What the search finds, and its shortest witness, re-checked."""
         search = self.searches[label]
+        if self.whole.never(label):
+            return Answer.proven_never(x, 0)
         found = search.at(z, reach, clock, radius)
+        if radius is None and not found.candidates:
+            # Nothing flips as far as balls were searched: does anything, anywhere?
+            whole = self.whole.at(label, search.conditions, clock)
+            if whole.never:
+                return Answer.proven_never(x, found.nodes)
+            if whole.flip is not None:
+                far = np.linalg.lstsq(self.layered.rows, whole.flip - z)[0]
+                rest = replace(clock, nodes=clock.nodes - found.nodes)
+                first, found = found, search.at(z, reach, rest, None, far)
+                found.nodes += first.nodes
+                found.certified = max(found.certified, first.certified)
         attack, witness = self._witness(x, label, found)
         if attack <= found.attack * (1.0 + EXACT_WITHIN):
             return _answer(found, attack, witness, reach)
