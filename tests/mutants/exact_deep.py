@@ -394,8 +394,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/everywhere.py",
         (
-            "if empty([(list(row), c) for row, c in zip(rows, constants, strict=True)]):",
-            "if True:",
+            "return empty([(list(row), c) for row, c in zip(rows, constants, strict=True)])",
+            "return True",
             "what float64 takes for empty is called proven",
             NEVER,
         ),
@@ -408,10 +408,10 @@ MUTANTS = [
             ),
         ),
         (
-            "if condition.excess(plain.forward(z)[-1]) <= 0:",
-            "if True:",
+            "return z if condition.excess(net.forward(z)[-1]) <= 0 else None",
+            "return z",
             "a point that does not flip ends the search",
-            NEVER,
+            tests_in("robustness/test_deep_radii.py")("test_a_seeded_part_of_the_long_comparisons"),
         ),
     ),
     *mutants_of(
@@ -606,8 +606,8 @@ MUTANTS = [
             DEEP_BALL("test_the_rounds_of_a_part_end_with_their_time"),
         ),
         (
-            "limit >= min(target, FARTHEST * reach)",
-            "limit >= 0.0",
+            "if decided or not finished or limit >= end:",
+            "if decided or not finished or limit >= 0.0:",
             "flips beyond |x| are never looked for",
             DEEP_TIGHT("test_without_a_candidate_the_search_goes_on_outwards"),
         ),

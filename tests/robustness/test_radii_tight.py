@@ -109,6 +109,8 @@ def test_linf_claims_no_more_than_its_witness_and_its_ball(monkeypatch):
     found, _ = _linf(monkeypatch, far, start=[1.0, 3.0])
     assert (found.certified, found.attack) == (2.0, 2.0)
     assert found.status(0.01) is RadiusStatus.EXACT
+    found, _ = _linf(monkeypatch, far, probed=([-1.5, 1.5],))
+    assert found.certified == found.attack == pytest.approx(1.5)
     found, _ = _linf(monkeypatch, far)
     assert found.attack == math.inf
     assert np.isnan(found.witness).all()

@@ -17,7 +17,7 @@ from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Net, Positive, decision_of
 from featavg.robustness.exact.linf import PROGRAMS
-from featavg.robustness.exact.result import Answer
+from featavg.robustness.exact.result import Answer, RadiusStatus
 from featavg.robustness.exact.solve import Task, solve
 
 
@@ -147,7 +147,7 @@ def certify(
 
 
 def _status(answer: Answer, radius: float) -> Certificate:
-    if answer.attack == 0.0:
+    if answer.known is RadiusStatus.MISCLASSIFIED:
         return Certificate.MISCLASSIFIED
     if answer.attack <= radius:
         return Certificate.FLIPPED

@@ -68,7 +68,7 @@ class Answer:
         nodes: programs solved.
         finished: False if a budget ended the search.
         rounding: by how much the attack may be beyond the radius for rounding alone.
-        never: whether it is proven that nothing flips.
+        known: how it ended, where no search was needed to say so.
         seconds: how long it took.
     """
 
@@ -78,18 +78,19 @@ class Answer:
     nodes: int
     finished: bool = True
     rounding: float = 0.0
-    never: bool = False
+    known: RadiusStatus | None = None
     seconds: float = 0.0
 
     @classmethod
     def wrong(cls, x: Float[ndarray, " N"]) -> Answer:
         """For a point that is on the wrong side as it is, and so its own witness."""
-        return cls(0.0, 0.0, x, 0)
+        return cls(0.0, 0.0, x, 0, known=RadiusStatus.MISCLASSIFIED)
 
     @classmethod
     def proven_never(cls, x: Float[ndarray, " N"], nodes: int) -> Answer:
         """For a network that decides the same way everywhere."""
-        return cls(math.inf, math.inf, np.full_like(x, np.nan), nodes, never=True)
+        nowhere = np.full_like(x, np.nan)
+        return cls(math.inf, math.inf, nowhere, nodes, known=RadiusStatus.NEVER)
 
     def after(self, seconds: float) -> Answer:
         """The same, with how long it took."""
@@ -97,10 +98,8 @@ class Answer:
 
     def status(self, gap: float) -> RadiusStatus:
         """How the search ended, where ends within `gap` of each other were asked for."""
-        if self.never:
-            return RadiusStatus.NEVER
-        if self.attack == 0.0:
-            return RadiusStatus.MISCLASSIFIED
+        if self.known is not None:
+            return self.known
         attack = self.attack - self.rounding
         if attack < math.inf and self.certified >= attack * (1.0 - EXACT_WITHIN):
             return RadiusStatus.EXACT

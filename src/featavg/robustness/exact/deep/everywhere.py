@@ -30,6 +30,7 @@ from featavg.robustness.exact.farkas import empty
 
 MOST = 500  # parts: what takes more is left open
 INPUTS = 64  # up to which pre-activations that depend on one another are not taken to be free
+BEYOND = (1e-12, 1e-9, 1e-6)  # of the largest constant
 EMPTY = 1e-9  # of a residual: below it fractions are asked
 
 
@@ -88,21 +89,39 @@ def anywhere(net: Layered, conditions: Sequence[Condition], clock: Clock) -> Som
                 return Somewhere(False, None)
             signs = parts.pop()
             nodes += 1
-            v, support = _solution(*_inequalities(plain, signs, condition))
+            rows, constants = _inequalities(plain, signs, condition)
+            v, support = _solution(rows, constants)
             if v is None:
                 exact = exact or _in_fractions(plain)
-                rows, constants = map(_fractions, _inequalities(exact, signs, condition, support))
-                if empty([(list(row), c) for row, c in zip(rows, constants, strict=True)]):
+                if _proven_empty(exact, signs, condition, support):
                     continue
-            else:
-                z = plain.first @ v[: plain.first.shape[1]] + plain.offset
-                if condition.excess(plain.forward(z)[-1]) <= 0:
-                    return Somewhere(False, z)
+            elif (z := _flip(plain, condition, v)) is not None:
+                return Somewhere(False, z)
             halves = _halves(plain, signs, v)
             if halves is None:
-                return Somewhere(False, None)
+                # On the boundary rounding decides: a flipped point is a little beyond it.
+                size = float(np.abs(constants).max())
+                clear = (condition.clear(margin * size) for margin in BEYOND)
+                beyond = (_solution(*_inequalities(plain, signs, one))[0] for one in clear)
+                found = (_flip(plain, condition, v) for v in beyond if v is not None)
+                return Somewhere(False, next((z for z in found if z is not None), None))
             parts += halves
     return Somewhere(True, None)
+
+
+def _flip(
+    net: Layered, condition: LinearCondition, v: Float[ndarray, " v"]
+) -> Float[ndarray, " m"] | None:
+    """The first pre-activations at this input, if the network itself is flipped there."""
+    z = net.first @ v[: net.first.shape[1]] + net.offset
+    return z if condition.excess(net.forward(z)[-1]) <= 0 else None
+
+
+def _proven_empty(
+    net: _Exact, signs: list[ndarray], condition: LinearCondition, support: ndarray
+) -> bool:
+    rows, constants = map(_fractions, _inequalities(net, signs, condition, support))
+    return empty([(list(row), c) for row, c in zip(rows, constants, strict=True)])
 
 
 def _plain(net: Layered) -> Layered:
