@@ -14,7 +14,7 @@ from numpy import ndarray
 from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.progress import Progress
+from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget, Clock
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.solver import DeepSolver
@@ -113,12 +113,12 @@ def _all(
     begun = perf_counter()
     answers: list[Answer] = []
     for i, point in enumerate(points):
-        if i == first:
-            expected = (perf_counter() - begun) / max(i, 1) * (len(points) - i)
-            most = cores() if jobs is None else jobs
-            workers = min(most, len(points) - i)
-            if workers > 1 and (jobs is not None or expected >= WORTH_A_POOL):
-                return answers + _pooled(task, points[i:], workers, progress)
+        expected = (perf_counter() - begun) / max(i, 1) * (len(points) - i)
+        if i == first and (jobs is not None or expected >= WORTH_A_POOL):
+            workers = min(cores() if jobs is None else jobs, len(points) - i)
+            if workers > 1:
+                rest = None if progress is None else part(progress, i / len(points), 1.0)
+                return answers + _pooled(task, points[i:], workers, rest)
         if progress is not None:
             progress(i / len(points), f"point {i} of {len(points)}")
         answers.append(_one(task, solver, point))
@@ -136,9 +136,9 @@ def _pooled(
     # One BLAS thread each: the matrices are tiny, and two threads on them would fight.
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=workers, return_as="generator")
-        parts = pool(delayed(_several)(task, points[i::count]) for i in range(count))
-        for i, part in enumerate(parts):
-            answers |= zip(range(i, len(points), count), part, strict=True)
+        solved = pool(delayed(_several)(task, points[i::count]) for i in range(count))
+        for i, some in enumerate(solved):
+            answers |= zip(range(i, len(points), count), some, strict=True)
             if progress is not None:
                 progress((i + 1) / count, f"{len(points)} points")
     return [answers[i] for i in range(len(points))]
