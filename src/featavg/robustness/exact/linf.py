@@ -18,7 +18,7 @@ from featavg.robustness.exact.deep.everywhere import Everywhere
 from featavg.robustness.exact.deep.solver import conditions_of, layered_of
 from featavg.robustness.exact.flipped_set import flipped
 from featavg.robustness.exact.linf_tree import Program, linf_search
-from featavg.robustness.exact.result import Answer
+from featavg.robustness.exact.result import Answer, Solver
 from featavg.robustness.exact.subspace import reduce
 from featavg.robustness.models.model import network_model
 
@@ -28,7 +28,7 @@ FURTHER = 3
 PROGRAMS = 2000
 
 
-class LinfSolver:
+class LinfSolver(Solver):
     """Branch and bound over linear programs, for read-outs that are piecewise linear."""
 
     def __init__(self, decision: Decision) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,6 +18,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.measures.accuracy import robust_share
 from featavg.notebook import sparkline, table
+from featavg.robustness.exact.budget import Clock
 from featavg.storage.folders import read_folder, write_folder
 
 # The two ends of an exact radius differ by rounding and by the outward nudge of the witness.
@@ -108,6 +110,27 @@ class Answer:
         return RadiusStatus.OPEN if self.finished else RadiusStatus.BUDGET
 
 
+class Solver(ABC):
+    """Answers for the points of one network."""
+
+    def hints(
+        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
+    ) -> list[Any]:
+        """What is found out for the points in these places at once, one hint each."""
+        return [None] * len(where)
+
+    @abstractmethod
+    def at(
+        self,
+        x: Float[ndarray, " N"],
+        label: int,
+        clock: Clock,
+        hint: Any = None,
+        radius: float | None = None,
+    ) -> Answer:
+        """The radius of one correctly classified point, or what is within `radius`."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Radii:
     """Robust radii of n points, each between `certified` and `attack`.
@@ -140,8 +163,8 @@ class Radii:
         return len(self.certified)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {value}" for name, value in self._facts().items())
-        return f"Radii({told})"
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Radii({facts})"
 
     def _repr_html_(self) -> str:
         drawing = sparkline(

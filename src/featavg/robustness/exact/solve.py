@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,11 +15,11 @@ from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
-from featavg.robustness.exact.budget import Budget, Clock
+from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.solver import DeepSolver
 from featavg.robustness.exact.linf import LinfSolver
-from featavg.robustness.exact.result import Answer
+from featavg.robustness.exact.result import Answer, Solver
 from featavg.robustness.exact.two_layer import TwoLayerSolver
 
 # Starting processes costs a second or two; work that takes less stays in this one.
@@ -27,23 +27,6 @@ WORTH_A_POOL = 4.0
 TRIAL = 8  # points
 # Parts per process where a caller watches: enough for a bar that moves.
 PARTS = 10
-
-
-@runtime_checkable
-class Solver(Protocol):
-    """Answers for the points of one network."""
-
-    def hints(
-        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
-    ) -> list[Any]:
-        """What is found out for the points in these places at once, one hint each."""
-        ...
-
-    def at(
-        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: Any, radius: float | None
-    ) -> Answer:
-        """The radius of one correctly classified point, or what is within `radius`."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

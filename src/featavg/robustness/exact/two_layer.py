@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -21,7 +22,7 @@ from featavg.robustness.exact.farkas import never_flips
 from featavg.robustness.exact.flipped_set import Family, ReluRelaxation, flipped
 from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
 from featavg.robustness.exact.relaxation import curved_of
-from featavg.robustness.exact.result import Answer
+from featavg.robustness.exact.result import Answer, Solver
 from featavg.robustness.exact.subspace import Subspace, reduce
 from featavg.robustness.models.model import network_model
 
@@ -61,7 +62,7 @@ class Searches:
         return never_flips(self.net, self.pieces, self.search)
 
 
-class TwoLayerSolver:
+class TwoLayerSolver(Solver):
     """The searches for one network, one for each label, made once and used for all points."""
 
     def __init__(self, decision: Decision, labels: Iterable[int], gap: float) -> None:
@@ -112,7 +113,7 @@ class TwoLayerSolver:
         x: Float[ndarray, " N"],
         label: int,
         clock: Clock,
-        hint: Float[ndarray, " M"],
+        hint: Any = None,
         radius: float | None = None,
     ) -> Answer:
         """The radius of one correctly classified point."""
@@ -120,7 +121,7 @@ class TwoLayerSolver:
         search, floor = about.search, about.floor
         if search is None and floor is None:
             return Answer.proven_never(x, 0)
-        z = hint
+        z: Float[ndarray, " M"] = hint
         reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
         before = None if floor is None else floor.at(z, reach, clock)
         attacked = None  # what the attacks reach; asked once

@@ -29,6 +29,7 @@ from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.farkas import empty
 
 MOST = 500  # parts: what takes more is left open
+WORK = 5e6  # cubes of sizes of systems that fractions solve, about ten seconds: the same
 INPUTS = 64  # up to which pre-activations that depend on one another are not taken to be free
 BEYOND = (1e-12, 1e-9, 1e-6)  # of the largest constant
 EMPTY = 1e-9  # of a residual: below it fractions are asked
@@ -78,14 +79,14 @@ def anywhere(net: Layered, conditions: Sequence[Condition], clock: Clock) -> Som
     True
     """
     linear = [one for one in conditions if isinstance(one, LinearCondition)]
-    if len(linear) < len(conditions):
+    if len(linear) < len(conditions) or sum(len(w.T) for w in net.weights) ** 3 > WORK:
         return Somewhere(False, None)
     plain, exact = _plain(net), None
-    nodes = 0
+    nodes, work = 0, 0
     for condition in linear:
         parts = [[np.zeros(len(bias), dtype=int) for bias in (plain.offset, *plain.biases[:-1])]]
         while parts:
-            if clock.spent(nodes):
+            if clock.spent(nodes) or work > WORK:
                 return Somewhere(False, None)
             signs = parts.pop()
             nodes += 1
@@ -93,6 +94,7 @@ def anywhere(net: Layered, conditions: Sequence[Condition], clock: Clock) -> Som
             v, support = _solution(rows, constants)
             if v is None:
                 exact = exact or _in_fractions(plain)
+                work += len(support) ** 3
                 if _proven_empty(exact, signs, condition, support):
                     continue
             elif (z := _flip(plain, condition, v)) is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
@@ -28,7 +28,7 @@ from featavg.robustness.exact.deep.flip_conditions import Condition, LinearCondi
 from featavg.robustness.exact.deep.layered_network import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.relaxation import curved_of
-from featavg.robustness.exact.result import EXACT_WITHIN, Answer
+from featavg.robustness.exact.result import EXACT_WITHIN, Answer, Solver
 
 # Of the outputs: what flips by this much flips however its sums are rounded, and the search's own
 # tolerance (`search.SATISFIED`) is half of it.
@@ -61,7 +61,7 @@ def conditions_of(decision: Decision, label: int) -> list[Condition]:
     return [curved.condition(decision.own(label))]
 
 
-class DeepSolver:
+class DeepSolver(Solver):
     """The searches for one network, one for each label, made once and used for all points."""
 
     def __init__(self, decision: Decision, labels: Iterable[int], gap: float) -> None:
@@ -81,12 +81,6 @@ class DeepSolver:
         self.kinks = float(
             np.max(np.abs(self.layered.offset[lengths > 0]) / lengths[lengths > 0], initial=0.0)
         )
-
-    def hints(
-        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
-    ) -> list[None]:
-        """None: the search finds everything itself."""
-        return [None] * len(where)
 
     def at(
         self,
