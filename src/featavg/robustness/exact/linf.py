@@ -1,0 +1,129 @@
+"""l_inf radii of two-layer networks written in the coordinates of R^d."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.errors import InputError, one_of
+from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.everywhere import Everywhere
+from featavg.robustness.exact.deep.solver import conditions_of, layered_of
+from featavg.robustness.exact.flipped_set import flipped
+from featavg.robustness.exact.linf_tree import Program, linf_search
+from featavg.robustness.exact.result import Answer, Solver
+from featavg.robustness.geometry.subspace import reduce
+from featavg.robustness.models.model import network_model
+
+# How often the search starts again a thousand times further out when nothing has flipped.
+FURTHER = 3
+# Linear programs a point, unless a budget is given: each costs far more than a program in l2.
+PROGRAMS = 2000
+
+
+class LinfSolver(Solver):
+    """Branch and bound over linear programs, for read-outs that are piecewise linear."""
+
+    def __init__(self, decision: Decision) -> None:
+        assert isinstance(decision.net, TwoLayer)
+        self.decision, self.net, self.space = decision, decision.net, reduce(decision.net)
+        self.whole = Everywhere(layered_of(decision.net))
+        own = decision.own(1)
+        if decision.pieces(1) is None:
+            straight = [name for name in READOUTS if READOUTS[name].pieces(own) is not None]
+            one_of("readout", decision.readout.name, straight)
+
+    def hints(
+        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
+    ) -> list[ndarray | None]:
+        """A flipped point for each, to bound the search from above; None where no attack finds one."""
+        x, y = x[where], y[where]
+        found: list[ndarray | None] = [None] * len(x)
+        if self.decision.positive is not None:
+            self._attacked(found, self.decision.positive, x, y, np.arange(len(x)))
+            return found
+        for label in set(y.tolist()):
+            rows = np.flatnonzero(y == label)
+            self._attacked(found, self.decision.own(label), x, np.ones(len(x), int), rows)
+        return found
+
+    def _attacked(
+        self, found: list[ndarray | None], positive: ndarray, x: ndarray, y: ndarray, rows: ndarray
+    ) -> None:
+        if len(rows) == 0:
+            return
+        model = network_model(self.net, positive, self.decision.readout)
+        try:
+            result = attack_suite(model, x[rows], y[rows], "linf", budget=60)
+        except InputError:
+            # No gradient anywhere: the search will have to prove that nothing flips.
+            return
+        for row, witness, radius in zip(rows, result.witness, result.radii, strict=True):
+            found[row] = witness if math.isfinite(radius) else None
+
+    def at(
+        self,
+        x: Float[ndarray, " N"],
+        label: int,
+        clock: Clock,
+        hint: Float[ndarray, " N"] | None = None,
+        radius: float | None = None,
+    ) -> Answer:
+        """The radius of one correctly classified point, or what is within `radius`."""
+        witness = np.full_like(x, np.nan) if hint is None else hint
+        reach = math.inf if hint is None else float(np.abs(hint - x).max())
+
+        def probe(step: Float[ndarray, " N"]) -> float:
+            nonlocal witness, reach
+            for nudge in NUDGES[:6]:
+                point = x + step * (1 + nudge)
+                if self.decision.margins(point[None], label)[0] <= 0:
+                    length = float(np.abs(point - x).max())
+                    if length < reach:
+                        witness, reach = point, length
+                    return length
+            return math.inf
+
+        if radius is not None and reach <= radius:
+            return Answer(0.0, reach, witness, 0)
+        pieces = self.decision.pieces(label)
+        assert pieces is not None
+        at_x = self.space.preactivations(x[None])[0]
+        families = flipped(self.space, pieces)
+        programs = [Program(family, self.space.normals, at_x) for family in families]
+        guess = reach if math.isfinite(reach) else self._far(at_x, x)
+        if radius is not None:
+            # A little beyond: the search closes what is within SAME_WITHIN of its end.
+            guess = min(guess, radius * (1.0 + 4.0 * SAME_WITHIN))
+        tree = linf_search(programs, guess, probe, clock)
+        for _ in range(FURTHER):
+            if math.isfinite(reach) or not tree.finished or radius is not None:
+                break
+            guess *= 1e3
+            tree = linf_search(programs, guess, probe, clock)
+        if radius is None and not math.isfinite(reach):
+            whole = self.whole.at(label, conditions_of(self.decision, label), clock)
+            if whole.never:
+                return Answer.proven_never(x, tree.nodes)
+            if whole.flip is not None:
+                here = self.net.preactivations(x[None])[0]
+                guess = probe(np.linalg.lstsq(self.net.weights, whole.flip - here)[0])
+                if math.isfinite(guess):
+                    tree = linf_search(programs, guess, probe, clock)
+        # Nothing flips within `guess`; beyond it the lines of the search say nothing.
+        certified = min(tree.certified, reach, guess)
+        return Answer(certified, reach, witness, tree.nodes, tree.finished)
+
+    def _far(self, at_x: Float[ndarray, " M"], x: Float[ndarray, " N"]) -> float:
+        """A radius that is far: more than it takes to move every neuron through zero."""
+        sizes = np.abs(self.space.normals).sum(axis=1)
+        reach = np.abs(at_x) / np.where(sizes > 0, sizes, 1.0)
+        far = max(float(np.max(reach, initial=0.0)), float(np.abs(x).max(initial=0.0)), 1e-300)
+        return 10 * far
