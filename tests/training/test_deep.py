@@ -23,7 +23,8 @@ from featavg.simulate.run import load_simulation, simulate
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
 from featavg.training.objectives.deep import DeepObjective
-from featavg.training.train import Recipe, initial_net, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import initial_net, train
 from featavg.training.trajectory import load_trajectory
 
 RNG = np.random.default_rng(5)

@@ -18,8 +18,9 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.paper.figures.networks import SAMPLES, K, flow_case, fresh, networks
+from featavg.training.recipe import Recipe
 from featavg.training.steppers.flow import GradientFlow
-from featavg.training.train import Recipe, train
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -30,7 +30,8 @@ from featavg.progress import Progress, silent
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.radii import radii
 from featavg.storage.cache import kept_values
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr
