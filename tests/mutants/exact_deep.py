@@ -344,7 +344,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/flip_conditions.py",
+        "robustness/exact/flip_conditions.py",
         (
             "return np.max(outputs @ self.rows.T + self.shifts, axis=-1)",
             "return np.min(outputs @ self.rows.T + self.shifts, axis=-1)",

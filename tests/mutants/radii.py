@@ -252,7 +252,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/linf.py",
+        "robustness/linf.py",
         (
             "certified = min(tree.certified, reach, guess)",
             "certified = min(tree.certified, guess)",

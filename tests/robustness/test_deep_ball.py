@@ -18,7 +18,6 @@ from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import ball_search, shallow_sdp_bound
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts, Split
-from featavg.robustness.exact.deep.flip_conditions import LinearCondition
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.sdp import ascend
@@ -26,6 +25,7 @@ from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound, ShallowValue
 from featavg.robustness.exact.deep.shallow_sdp_form import parabolas
 from featavg.robustness.exact.deep.solver import layered_of
+from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.probability import ProbabilityCondition
 
 

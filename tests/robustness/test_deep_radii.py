@@ -25,9 +25,9 @@ from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import cuts as cuts_module
 from featavg.robustness.exact.deep import everywhere
 from featavg.robustness.exact.deep.everywhere import anywhere
-from featavg.robustness.exact.deep.flip_conditions import LinearCondition
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii
 

@@ -9,8 +9,8 @@ from featavg.nets.readouts.max import Max
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep.flip_conditions import LinearCondition
 from featavg.robustness.exact.deep.solver import CLEARLY, conditions_of, layered_of
+from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.probability import ProbabilityCondition
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii

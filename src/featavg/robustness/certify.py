@@ -18,9 +18,9 @@ from featavg.nets.readouts.readout import ReadOut
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Net, Positive, decision_of
-from featavg.robustness.exact.linf import PROGRAMS
 from featavg.robustness.exact.result import Answer, RadiusStatus
-from featavg.robustness.exact.solve import Task, solve
+from featavg.robustness.linf import PROGRAMS
+from featavg.robustness.solve import Task, solve
 
 
 class Certificate(Enum):

@@ -15,9 +15,9 @@ from featavg.nets.readouts.readout import ReadOut
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Net, Positive, decision_of
-from featavg.robustness.exact.linf import PROGRAMS
 from featavg.robustness.exact.result import Radii
-from featavg.robustness.exact.solve import Task, solve
+from featavg.robustness.linf import PROGRAMS
+from featavg.robustness.solve import Task, solve
 
 # Hidden neurons beyond which most searches spend any budget: 6 layers of 20 trained neurons do.
 MOST_NEURONS = 100

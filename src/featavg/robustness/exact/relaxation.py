@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.deep.flip_conditions import Condition
+from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.geometry.subspace import Subspace
 
 

@@ -14,12 +14,12 @@ from numpy import ndarray
 from featavg.robustness.exact.budget import Clock, Search
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
-from featavg.robustness.exact.deep.flip_conditions import Condition
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, tightened, trace
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.sdp import Ball, SdpBound, SdpValue, ascend
 from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
+from featavg.robustness.exact.flip_conditions import Condition
 
 # Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
 FIRST, LATER = (150, 150), (40, 60)

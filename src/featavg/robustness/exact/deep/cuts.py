@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.flip_conditions import Condition
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import Lines, Traced, lines_of, trace
+from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.geometry.qp import Nearest, nearest
 
 

@@ -24,9 +24,9 @@ from numpy import ndarray
 from scipy.optimize import nnls
 
 from featavg.robustness.exact.budget import Clock
-from featavg.robustness.exact.deep.flip_conditions import Condition, LinearCondition
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.farkas import empty
+from featavg.robustness.exact.flip_conditions import Condition, LinearCondition
 
 MOST = 500  # parts: what takes more is left open
 WORK = 5e6  # cubes of sizes of systems that fractions solve, about ten seconds: the same

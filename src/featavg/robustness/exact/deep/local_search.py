@@ -9,8 +9,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Search
-from featavg.robustness.exact.deep.flip_conditions import Condition
 from featavg.robustness.exact.deep.layered_network import Layered
+from featavg.robustness.exact.flip_conditions import Condition
 
 # Random starts: at these multiples of |x|, so many each, and how many of those that flip are
 # followed.

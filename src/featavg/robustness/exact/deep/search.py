@@ -13,10 +13,10 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Relaxed, Split, half_spaces
-from featavg.robustness.exact.deep.flip_conditions import Condition
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, tightened
 from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.geometry.qp import Nearest
 
 ROUNDS = 6  # quadratic programs per part, at most

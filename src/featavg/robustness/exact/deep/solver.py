@@ -24,9 +24,9 @@ from featavg.robustness.exact.budget import (
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.everywhere import Everywhere
-from featavg.robustness.exact.deep.flip_conditions import Condition, LinearCondition
 from featavg.robustness.exact.deep.layered_network import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.flip_conditions import Condition, LinearCondition
 from featavg.robustness.exact.relaxation import curved_of
 from featavg.robustness.exact.result import EXACT_WITHIN, Answer, Solver
 

@@ -18,9 +18,9 @@ from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.solver import DeepSolver
-from featavg.robustness.exact.linf import LinfSolver
 from featavg.robustness.exact.result import Answer, Solver
 from featavg.robustness.exact.two_layer import TwoLayerSolver
+from featavg.robustness.linf import LinfSolver
 
 # Starting processes costs a second or two; work that takes less stays in this one.
 WORTH_A_POOL = 4.0
