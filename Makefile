@@ -9,17 +9,23 @@ ARGS   ?=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lint format bench mutants site docs package test-all test-lowest clean distclean venv-core venv-docs venv-dev python
+.PHONY: help reproduce test test-full lint format bench mutants site docs package test-all test-lowest clean distclean venv-core venv-docs venv-dev python
 
 help: ## Show the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
-	  awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	  awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 reproduce: venv-core ## Install the core, run the quick claims, write featavg-results/report (more: ARGS="--full")
 	@$(BIN)/featavg reproduce --out "$(OUT)" $(ARGS)
 
 test: lint ## Install the tests' tools, then check format, lint, types, tests and doctests
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m "not full" $(ARGS)
+
+test-full: lint ## What the gate leaves out too: long tests, shape checks, mutants, every Python, notebooks
 	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --jaxtyping-packages=featavg,beartype.beartype \
+	  tests/data tests/nets tests/training tests/measures tests/robustness
+	@$(MAKE) mutants docs test-all
 
 lint: venv-dev ## The part of the gate that runs nothing: format, lint, types
 	@$(BIN)/ruff format --check .

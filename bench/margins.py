@@ -61,9 +61,9 @@ def _our_step() -> Callable[[], None]:
     import torch
 
     from featavg.paper.margins.network.epoch import scaled_loss
-    from featavg.paper.margins.network.margin_cnn import MarginCNN
-    from featavg.paper.margins.network.network_pass import descend, forward, rows_of, that_matter
+    from featavg.paper.margins.network.passes import descend, forward, rows_of, that_matter
     from featavg.paper.margins.network.run import tensors
+    from featavg.paper.margins.network.settings import MarginCNN
 
     params = tensors(MarginCNN().initial(0))
     x = torch.rand(100, 28, 28, 1).permute(0, 3, 1, 2)
@@ -109,7 +109,7 @@ def _plain_step() -> Callable[[], None]:
 
 def deep_loss() -> Row:
     """Depths 1 to 4, five seeds each, by gradient flow in log time."""
-    from featavg.paper.margins.homogeneous_nets import NETWORK_DEPTHS, homogeneous_flow
+    from featavg.paper.margins.homogeneous import NETWORK_DEPTHS, homogeneous_flow
 
     start = time.perf_counter()
     worst = max(
@@ -131,7 +131,8 @@ def theory_loss() -> Row:
     """The paper's network on the paper's data with the loss-based rate."""
     from featavg.data.clusters import MultiCluster
     from featavg.training.controllers.loss_based import LossBased
-    from featavg.training.train import Recipe, train
+    from featavg.training.recipe import Recipe
+    from featavg.training.train import train
 
     goal = -881.51 * math.log(10)
     recipe = Recipe(steps=20_000, target_log_loss=goal, controller=LossBased())

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forks")
-@pytest.mark.parametrize("name", ["simulate", "margins train"])
+@pytest.mark.parametrize("name", ["simulate", "margin network"])
 def test_a_killed_run_ends_in_the_same_bits(name):
     command = [sys.executable, "-m", "tests.kills", "3", "--only", name]
     done = subprocess.run(

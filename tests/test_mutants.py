@@ -41,17 +41,11 @@ def test_every_mutant_names_one_place_and_tests_that_exist(name):
     assert len(set(LISTS[name])) == len(LISTS[name])
 
 
-def test_there_are_enough_and_everywhere():
-    mutants = [mutant for members in LISTS.values() for mutant in members]
-    assert len(mutants) >= 150
-    stages = {mutant.file.partition("/")[0] for mutant in mutants}
-    assert stages >= {"data", "nets", "training", "measures", "robustness", "storage", "claims"}
-
-
+@pytest.mark.full
 def test_a_few_of_them_are_killed():
-    """One line tells a mutant that survives: the sample is small, and none may."""
-    lists_without_torch = [name for name in LISTS if name not in ("attacks", "radii", "margins")]
-    command = [sys.executable, "tools/mutants.py", *lists_without_torch, "--sample", "8"]
+    """The sample is small, and none may survive."""
+    without_torch = [name for name in LISTS if name != "radii"]
+    command = [sys.executable, "tools/mutants.py", *without_torch, "--sample", "8"]
     command += ["--fresh", "--workers", "1"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
@@ -76,6 +70,7 @@ for mutant, report in mutants._run([Mutant(*m) for m in (same, elsewhere, missin
 """
 
 
+@pytest.mark.full
 def test_the_runner_tells_what_survives_from_what_says_nothing():
     done = subprocess.run(
         [sys.executable, "-c", VERDICTS], cwd=ROOT, capture_output=True, text=True, check=False

@@ -117,6 +117,8 @@ def write_pages(source: Path, shown: dict[Path, Future[object]]) -> None:
     for script in notebooks.scripts():
         made = shown[script].result() if script in shown else notebooks.unexecuted(script)
         page = notebooks.page(made, source / "notebooks", script.stem)
+        notebook = source / "notebooks" / f"{script.stem}.ipynb"
+        notebook.write_text(notebooks.text_of(script), encoding="utf-8")
         (source / "notebooks" / f"{script.stem}.md").write_text(page, encoding="utf-8")
 
 

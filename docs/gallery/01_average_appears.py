@@ -4,7 +4,7 @@ With class labels every neuron points at all features of its class.
 """
 
 import featavg as fa
-from featavg.figures.figure import Figure, Heatmap
+from featavg.figures import Figure, Heatmap
 
 task = fa.MultiCluster(k=10, d=3072)
 coarse = fa.train(task, labels="coarse", n=500, seed=0)

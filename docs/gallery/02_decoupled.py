@@ -4,7 +4,7 @@ With cluster labels every neuron points at one feature.
 """
 
 import featavg as fa
-from featavg.figures.figure import Figure, Heatmap
+from featavg.figures import Figure, Heatmap
 
 task = fa.MultiCluster(k=10, d=3072)
 fine = fa.train(task, labels="fine", n=500, seed=0)

@@ -6,7 +6,7 @@ The share of points that no perturbation of a given length flips, without any at
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures import Axis, Figure, Lines, Rule, Series
 
 task = fa.MultiCluster(k=10, d=3072)
 test = task.sample(60, seed=1)

@@ -6,7 +6,7 @@ The same outputs, read by `max` and by `sum`: the sum gives a third of the radiu
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Bar, Bars, Figure
+from featavg.figures import Axis, Bar, Bars, Figure
 
 task = fa.MultiCluster(k=10, d=3072)
 test = task.sample(40, seed=1)

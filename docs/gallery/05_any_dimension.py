@@ -6,7 +6,7 @@ Exact compression makes a trillion dimensions as cheap as a thousand.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures import Axis, Figure, Lines, Rule, Series
 
 dimensions = [10**3, 10**6, 10**9, 10**12]
 values = []

@@ -6,7 +6,7 @@ Both networks fit; what they have learnt differs.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures import Axis, Figure, Lines, Series
 
 task = fa.MultiCluster(k=4, d=1000)
 series = []

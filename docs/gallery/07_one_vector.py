@@ -7,7 +7,7 @@ same vector does nothing.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures import Axis, Figure, Lines, Rule, Series
 
 task = fa.MultiCluster(k=10, d=3072)
 test = task.sample(200, seed=1)

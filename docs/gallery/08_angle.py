@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures import Axis, Figure, Lines, Series
 
 k, d, cosines = 6, 2000, [0.0, 0.15, 0.3, 0.45, 0.6]
 varied, folder = {"cosine": cosines}, tempfile.mkdtemp()

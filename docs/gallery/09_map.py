@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Figure, Heatmap
+from featavg.figures import Figure, Heatmap
 
 sigmas, cosines = [0.25, 0.5, 1.0, 1.5, 2.0], [0.0, 0.2, 0.4, 0.6, 0.8]
 table = fa.sweep(

@@ -6,7 +6,7 @@ Certified, flipped, or open: easier than the radius itself.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures import Axis, Figure, Lines, Series
 
 rng = np.random.default_rng(0)
 net = fa.Deep((rng.standard_normal((30, 8)), rng.standard_normal((3, 30))))
@@ -14,7 +14,7 @@ x = rng.standard_normal((30, 8))
 y = net(x).argmax(axis=1)
 radii = [0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8]
 errors = np.array(
-    [fa.certify(net, x, y, r, budget=fa.Budget(nodes=200)).robust_error for r in radii]
+    [fa.certify(net, x, y, radius=r, budget=fa.Budget(nodes=200)).robust_error for r in radii]
 )
 figure = Figure(
     "certify",

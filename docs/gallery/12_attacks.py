@@ -6,7 +6,7 @@ The attack suite beside exact radii.
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures import Axis, Figure, Lines, Series
 
 rng = np.random.default_rng(0)
 net = fa.binary(rng.standard_normal((8, 20)))

@@ -6,7 +6,7 @@ From large initial weights the network stays near where it began, and no average
 import numpy as np
 
 import featavg as fa
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures import Axis, Figure, Lines, Rule, Series
 
 task = fa.MultiCluster(k=10, d=3072)
 starts = np.logspace(-6, -2, 9)

@@ -4,7 +4,7 @@ Two clusters share a class, one four times as large: the average leans towards i
 """
 
 import featavg as fa
-from featavg.figures.figure import Axis, Bar, Bars, Figure
+from featavg.figures import Axis, Bar, Bars, Figure
 
 shares = (0.4, 0.1, 0.25, 0.25)
 task = fa.MultiCluster(k=4, d=2000, probabilities=shares)

@@ -38,13 +38,13 @@ fine
 # of its class at once, each at a cosine of about $1/\sqrt5 = 0.447$: an **average**.
 
 # %%
-fa.cosine_matrices("coarse", seeds=(0,))
+fa.cosines(coarse, task).round(2)
 
 # %% [markdown]
 # With cluster labels each group of neurons has one feature: they are **decoupled**.
 
 # %%
-fa.cosine_matrices("fine", seeds=(0,))
+fa.cosines(fine, task).round(2)
 
 # %% [markdown]
 # The *averaging index* says it in one number: 1 for an equal sum of all features of the class, 0
@@ -131,4 +131,4 @@ print(f"averaging index {index:.3f}, radius {radius:.3f} sqrt(d/k)")
 #
 # Change `k`, `labels`, `stepper="adam"`, or the angle between features (`cosine=0.5`), and look
 # again. What the theory's statements come out as, all of them, is on the page of verdicts;
-# `fa.reproduce(only="theorem-1")` runs some here.
+# `fa.paper.reproduce(only="theorem-1")` runs some here.

@@ -149,7 +149,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
     >>> import featavg as fa
     >>> with fa.ProgressBar(quiet=True) as bar:
-    ...     study = fa.linear_limits(progress=bar)
+    ...     bar(0.5, "half of it")
     """
 
     def __init__(

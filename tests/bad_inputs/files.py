@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import zipfile
@@ -129,15 +128,6 @@ def world(folder: Path) -> None:
         "result",
         ("numbers.json", "settings.toml", "coarse/meta.json", "coarse/arrays.safetensors"),
     )
-    (folder / "margins").mkdir()
-    (folder / "margins" / "about.json").write_text(json.dumps({"data": "digits"}))
-    try:
-        _margins(folder / "margins")
-    except ImportError:
-        return
-    _damaged(
-        folder, "margins", ("about.json", "checkpoint/meta.json", "checkpoint/arrays.safetensors")
-    )
 
 
 def _stores(folder: Path) -> None:
@@ -153,18 +143,6 @@ def _stores(folder: Path) -> None:
     _damaged(folder, "sweep", ("runs.sqlite",))
 
 
-def _margins(folder: Path) -> None:
-    from featavg.data.image_sets.loading import load
-    from featavg.paper.margins.network.fit import CHECKPOINT, begin
-    from featavg.paper.margins.network.margin_cnn import MarginCNN
-    from featavg.paper.margins.network.run import digest_of, images_of, write_run
-    from featavg.paper.margins.network.settings import MarginSettings
-
-    settings = MarginSettings(network=MarginCNN(size=8, channels=(2, 2), hidden=4))
-    data = images_of(load("digits").train)
-    write_run(folder / CHECKPOINT, begin(settings), digest_of(data))
-
-
 def _damaged(folder: Path, name: str, files: tuple[str, ...]) -> None:
     import shutil
 
@@ -178,9 +156,8 @@ def _damaged(folder: Path, name: str, files: tuple[str, ...]) -> None:
 # What each path is: a table to read, arrays, pictures, a folder of featavg's, or a place to write.
 READS = {
     "simulate --config": ("toml",), "simulate --data": ("npz",), "simulate --gram": ("json", "npy", "csv"),
-    "sweep --config": ("toml",), "margins linear data": ("npz",), "images train data": ("npz",),
-    "images heads data": ("npz",), "images curve data": ("npz",), "audit --data": ("npz",),
-    "images heads --features": ("safetensors", "pt"), "audit --embedding": ("npy",),
+    "sweep --config": ("toml",), "images train data": ("npz",),
+    "audit --data": ("npz",), "audit --embedding": ("npy",),
     "audit --weights": ("safetensors", "pt"), "audit --twin-weights": ("safetensors", "pt"),
     "audit model": ("safetensors", "pt"),
 }  # fmt: skip
@@ -189,9 +166,6 @@ BESIDE = {"audit --embedding": ["--no-fine"], "audit --twin-weights": ["--twin=t
 FOLDERS = {
     "radius result": "result",
     "report folder": "claims",
-    "images curve --runs": "none",
-    "margins resume out": "margins",
-    "margins show out": "margins",
     "sweep --out": "sweep",
 }
 PYTHON_READS = {
@@ -203,13 +177,10 @@ PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_t
 # A new sweep may begin in an empty folder, in one that is not there, and in an empty database.
 NEW_SWEEPS = {"missing", "folder.dat", "sweep-runs-sqlite-empty", "sweep-runs-sqlite-gone"}
 OVERRULED = [("sweep --config", [field]) for field in ("n", "steps", "cosine")]
-PICTURE_READS = {"images train data", "images heads data", "images curve data"}
+PICTURE_READS = {"images train data"}
 # Commands that read MNIST from a folder of data sets, and what they need for it.
 WITH_DATA = {
     "images train": ["mnist", "coarse", "--epochs=1"],
-    "images heads": ["mnist", "--seeds=1", "--points=2"],
-    "images table": ["mnist", "--seeds=1"],
-    "margins train": ["mnist", "--passes=1", "--workers=1"],
     "audit": ["tiny_model:net", "--data=mnist", "--images=20"],
 }
 WRITES = {"--out", "--json", "--checkpoint"}
@@ -294,7 +265,6 @@ def _folder_names(kind: str) -> Iterator[str]:
             "coarse/meta.json",
             "coarse/arrays.safetensors",
         ),
-        "margins": ("checkpoint/meta.json", "checkpoint/arrays.safetensors"),
         "claims": ("outcomes/lemma-12-epsilon.json",),
         "sweep": ("runs.sqlite",),
         "none": (),

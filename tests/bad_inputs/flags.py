@@ -14,31 +14,25 @@ NEEDED: dict[str, list[str]] = {
     "reproduce": ["--only=lemma-1"],
     "audit": ["tiny_model:net", "--data=digits", "--images=20", "--radii=2", "--gradients=2"],
     "images train": ["digits", "coarse", "--epochs=1"],
-    "images heads": ["digits", "--seeds=1", "--points=2"],
-    "images curve": ["digits"],
-    "margins train": ["digits", "--passes=1", "--workers=1"],
-    "margins resume": ["margins", "--passes=1", "--workers=1"],
-    "margins linear": ["points.npz"],
     "presets": [],
 }
 # Zero means something here: none, off, the default, or a number like any other.
 ZERO_IS_GOOD = {
     "--seed", "--sigma", "--sigma-w", "--sigma-b", "--steps", "--cosine", "--beta", "--threads",
-    "--checkpoint-every", "--samples", "--pgd-steps", "--hint", "--noise", "--until", "--momentum",
+    "--checkpoint-every", "--samples", "--hint", "--noise", "--until", "--momentum",
     "--n-test", "--inner-scale", "--mean", "--leak", "--alpha", "--target-loss",
 }  # fmt: skip
 ONE_IS_BAD = {"--cosine", "--beta", "--momentum", "--k", "--r"}
 # Minus one means something: a loss of 0.1, an angle, a cosine that is possible for two features.
 NEGATIVE_IS_GOOD = {"--until", "--angle", "--leak", "--cosine"}
-NOT_ZERO_THREADS = {"margins train"}  # torch's own choice would make the bits depend on the machine
 HUGE_IS_GOOD = {"--seed", "--passes"}
 # What the sentence may call a flag beside its own name.
 ALSO = {
-    "--show": "preset", "--features": "source", "--workers": "engine",
+    "--show": "preset", "--workers": "engine",
     "--checkpoint-every": "checkpoint_seconds", "--vary": "cosine is", "--set": "n is",
 }  # fmt: skip
 # Any length of these is as good as another: they are cut, or bound nothing that costs.
-BOUNDLESS = {"--images", "--points", "--pgd-steps", "--budget", "--gradients", "--radii", "--every",
+BOUNDLESS = {"--images", "--points", "--gradients", "--radii", "--every",
              "--steps", "--epochs", "--d", "--samples", "--save-every", "--clusters"}  # fmt: skip
 
 
@@ -50,7 +44,7 @@ def cases() -> Iterator[Case]:
                 yield _case(each, flag, value)
         yield command([*each.words, "--no-such-flag"], "--no-such-flag")
         yield command([*each.words, *NEEDED.get(each.name, []), *["much"] * 6], "much")
-    for line in ([], ["connections"], ["images"], ["margins"]):
+    for line in ([], ["images"]):
         yield command([*line, "no-such-command"], "no-such-command")
 
 
@@ -128,9 +122,7 @@ BAD_WORDS = {
 def _bad_numbers(each: Command, flag: Flag) -> Iterator[str]:
     if flag.name not in NEGATIVE_IS_GOOD:
         yield "-1"
-    if flag.name not in ZERO_IS_GOOD or (
-        flag.name == "--threads" and each.name in NOT_ZERO_THREADS
-    ):
+    if flag.name not in ZERO_IS_GOOD:
         yield "0"
     if flag.name in ONE_IS_BAD:
         yield "1"

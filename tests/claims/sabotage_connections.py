@@ -3,42 +3,36 @@
 from dataclasses import replace
 
 import numpy as np
+import xarray as xr
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.paper.connections import bayes_radius as optimal_radius_experiment
-from featavg.paper.connections import boundary, dimpled_manifold, feature_usefulness, slab_shuffling
-from featavg.paper.connections import claim_descent as descent
-from featavg.paper.connections import claim_margin as margin
-from featavg.paper.connections import claim_min_vidal as min_vidal
-from featavg.paper.connections import claim_min_vidal_radius as min_vidal_radius
-from featavg.paper.connections import claim_optimal_radius as optimal_radius
-from featavg.paper.connections import claim_prelu_mnist as prelu_mnist
-from featavg.paper.connections import claim_published as published
-from featavg.paper.connections import claim_simplicity as simplicity
-from featavg.paper.connections import implicit_biases as implicit_bias_experiment
-from featavg.paper.connections.half_margin import hinted_margin
-from featavg.paper.connections.lattice import Lattice
-from featavg.paper.connections.mnist_cifar import PairedPictures
-from featavg.paper.connections.power_descent import power_relu_descent
-from featavg.paper.connections.power_relu_runs import power_relu_run
-from featavg.paper.connections.prelu_images import PUBLISHED_POWERS, PowerReluImages
+from featavg.paper.connections import (
+    dimpled_manifold,
+    hinted_margin,
+    implicit_bias,
+    min_vidal,
+    min_vidal_descent,
+    min_vidal_mnist,
+    mnist_cifar,
+    optimal_radius,
+    picture,
+    robust_features,
+    simplicity,
+)
+from featavg.paper.connections.expressivity import Lattice
+from featavg.paper.connections.min_vidal import power_relu_run
+from featavg.paper.connections.min_vidal_descent import power_relu_descent
 from featavg.training.train import train
 
 
-def small_powers(module, swapped=False):
+def small_powers(swapped=False):
     """Few points and neurons; if `swapped`, networks with p = 1 and p = 3 trade places."""
 
     def run(p, noise, seed, k=10, **sizes):
         small = {"n": 10 * k, "width": 8 * k, "test": 8}
         return replace(power_relu_run(4.0 - p if swapped else p, 0.01, seed, k, **small), p=p)
 
-    def patch(monkeypatch):
-        monkeypatch.setattr(module, "power_relu_run", run)
-        if hasattr(module, "COUNTS"):
-            monkeypatch.setattr(module, "COUNTS", (4, 10))
-            monkeypatch.setattr(module, "POWERS", (1.0,))
-
-    return patch
+    return setting(min_vidal, power_relu_run=run, COUNTS=(4, 10), POWERS=(1.0,))
 
 
 def small_descent(starts):
@@ -52,49 +46,41 @@ def small_descent(starts):
         made = power_relu_descent(p, starts.get(start, start), seed=seed, scale=1e-3, **sizes)
         return replace(made, start=start)
 
-    return lambda patch: patch.setattr(descent, "power_relu_descent", run)
+    return lambda patch: patch.setattr(min_vidal_descent, "power_relu_descent", run)
 
 
 def random_labels(monkeypatch):
     """Labels that no coordinate gives away."""
-    honest = slab_shuffling.slab_task
+    honest = simplicity._one
 
-    def shuffled(name, d):
-        task = honest(name, 5)
-        sample = type(task).sample
+    class Shuffled(simplicity.Slabs):
+        def sample(self, n, seed, purpose="train"):
+            x, y = super().sample(n, seed, purpose)
+            return x, np.random.default_rng(seed).permutation(y)
 
-        class Shuffled(type(task)):
-            def sample(self, n, seed, purpose="train"):
-                x, y = sample(self, n, seed, purpose)
-                return x, np.random.default_rng(seed).permutation(y)
+    def short(task, seed, n, recipe):
+        shuffled = Shuffled(task.blocks[:5], task.margin, task.noise)
+        return honest(shuffled, seed, 500, simplicity.Minibatch((8,), 0.1, 0.0, 256, 20))
 
-        return Shuffled(task.blocks, task.margin, task.noise)
-
-    monkeypatch.setattr(slab_shuffling, "slab_task", shuffled)
-    plain = slab_shuffling._one.__wrapped__
-
-    def short(name, seed, d, *_):
-        return plain(name, seed, d, 500, (8,), 20, 0.1, 0.0)
-
-    monkeypatch.setattr(slab_shuffling, "_one", short)
+    monkeypatch.setattr(simplicity, "_one", short)
 
 
 def roles_traded(monkeypatch):
     """What coarse labels learn is called a single feature, and the reverse."""
-    honest = feature_usefulness._learnt
+    honest = robust_features._learnt
 
     def traded(task, seed):
         learnt = honest(task, seed)
         return {"single": learnt["average"], "average": learnt["single"]}
 
-    monkeypatch.setattr(feature_usefulness, "_learnt", traded)
+    monkeypatch.setattr(robust_features, "_learnt", traded)
 
 
 def nothing_off_the_manifold(monkeypatch):
     """Initial weights without a part outside the subspace."""
     honest = dimpled_manifold.dimpled_network
     monkeypatch.setattr(
-        dimpled_manifold, "dimpled_network", lambda labels, size, seed, task: honest(labels, 1e-5, seed, task)
+        dimpled_manifold, "dimpled_network", lambda labels, size, *more: honest(labels, 1e-5, *more)
     )  # fmt: skip
 
 
@@ -106,19 +92,19 @@ def structured_labels(monkeypatch):
 
 def ideal_networks_traded(monkeypatch):
     """f_FA and f_FD under each other's name."""
-    honest = boundary.ideal_nets
+    honest = picture.ideal_nets
 
     def traded(task):
         averaged, decoupled, biased = honest(task)
         return replace(averaged, net=decoupled.net), replace(decoupled, net=averaged.net), biased
 
-    monkeypatch.setattr(boundary, "ideal_nets", traded)
+    monkeypatch.setattr(picture, "ideal_nets", traded)
 
 
 def large_start(monkeypatch):
     """Initial weights that training does not overcome: no linear phase, no low rank."""
     monkeypatch.setattr(
-        implicit_bias_experiment,
+        implicit_bias,
         "train",
         lambda data, **options: train(data, **options | {"sigma_w": 1.0}),
     )
@@ -126,45 +112,48 @@ def large_start(monkeypatch):
 
 def radii_too_long(monkeypatch):
     """Certificates that are 2.5 times too long."""
-    honest = optimal_radius_experiment._radii
-    monkeypatch.setattr(optimal_radius_experiment, "_radii", lambda *a: 2.5 * honest(*a))
+    honest = optimal_radius._radii
+    monkeypatch.setattr(optimal_radius, "_radii", lambda *a: 2.5 * honest(*a))
+
+
+def no_hint(monkeypatch):
+    """The hint is left out."""
+    honest = hinted_margin.hinted_points
+    monkeypatch.setattr(hinted_margin, "hinted_points", lambda angle, hint: honest(angle, 0.0))
 
 
 def areas(*values):
     """AUCs as they are, with the digits shuffled, and with the vehicles shuffled."""
-    made = PairedPictures((0,), np.array([values]), np.ones(1))
-    return lambda patch: patch.setattr(simplicity, "paired_pictures", lambda *_, **__: made)
+    made = xr.Dataset({"auc": (("seed", "area"), [values])})
+    return setting(mnist_cifar, paired_pictures=lambda *_, **__: made)
 
 
 def powers(swapped):
     """Radii that give just the published shares; if `swapped`, p = 1 and p = 4 trade places."""
     radii = {}
-    for norm in ("l2", "linf"):
-        known = {r: pair for (n, r), pair in PUBLISHED_POWERS.items() if n == norm}
+    for norm in min_vidal_mnist.NORMS:
+        known = {r: pair for (n, r), pair in min_vidal_mnist.PUBLISHED.items() if n == norm}
         rows = []
         for i in (1, 0) if swapped else (0, 1):
             lengths = np.zeros(1000)
             for radius in sorted(known):
                 lengths[: round(10 * known[radius][i])] = 1.01 * radius
             rows.append([lengths])
-        radii[norm] = np.array(rows)
-    made = PowerReluImages("mnist", (1.0, 4.0), (0,), np.full((2, 1), 0.98), radii)
-
-    def patch(monkeypatch):
-        monkeypatch.setattr(prelu_mnist, "data_needed", lambda *_: None)
-        monkeypatch.setattr(prelu_mnist, "power_relu_images", lambda *_, **__: made)
-
-    return patch
+        radii[norm] = (("p", "seed", "image"), np.array(rows))
+    made = xr.Dataset({"accuracy": (("p", "seed"), np.full((2, 1), 0.98)), **radii})
+    return setting(
+        min_vidal_mnist, data_needed=lambda *_: None, power_relu_images=lambda *_, **__: made
+    )
 
 
 _BROKEN = {
     "connections-min-vidal-mnist": ("p = 1 and p = 4 are swapped", powers(swapped=True)),
-    "connections-min-vidal-limits": ("p = 1 and p = 3 are swapped", small_powers(min_vidal, True)),
+    "connections-min-vidal-limits": ("p = 1 and p = 3 are swapped", small_powers(True)),
     "connections-min-vidal-radius": (
-        "p = 1 and p = 3 are swapped", small_powers(min_vidal_radius, True)
+        "p = 1 and p = 3 are swapped", small_powers(True)
     ),
     "connections-min-vidal-published": (
-        "p = 1 and p = 3 are swapped", small_powers(published, True)
+        "p = 1 and p = 3 are swapped", small_powers(True)
     ),
     "connections-min-vidal-descent": (
         "the small start is the large one", small_descent({"random": "large"})
@@ -174,10 +163,7 @@ _BROKEN = {
     "connections-simplicity-mnist-cifar": (
         "the network looks at the vehicle", areas(1.0, 0.95, 0.55)
     ),
-    "connections-simplicity-margin": (
-        "there is no hint",
-        lambda m: m.setattr(margin, "hinted_margin", lambda **o: hinted_margin(80.0, 0.0, **o)),
-    ),
+    "connections-simplicity-margin": ("there is no hint", no_hint),
     "connections-robust-features": ("single and average trade places", roles_traded),
     "connections-dimpled-manifold": ("the start has no part off the manifold", nothing_off_the_manifold),
     "connections-expressivity": ("labels are a coordinate", structured_labels),
@@ -186,9 +172,9 @@ _BROKEN = {
     "connections-optimal-radius": ("radii are too long", radii_too_long),
 }  # fmt: skip
 SMALL = {
-    "connections-min-vidal-limits": small_powers(min_vidal),
-    "connections-min-vidal-radius": small_powers(min_vidal_radius),
-    "connections-min-vidal-published": small_powers(published),
+    "connections-min-vidal-limits": small_powers(),
+    "connections-min-vidal-radius": small_powers(),
+    "connections-min-vidal-published": small_powers(),
     "connections-min-vidal-descent": small_descent({}),
     "connections-min-vidal-mnist": powers(swapped=False),
     "connections-optimal-radius": setting(

@@ -7,22 +7,18 @@ import numpy as np
 from tests.claims.sabotage import Sabotage
 
 from featavg.nets.ideal import biased_robust, feature_decoupling
-from featavg.paper.margins import claim_homogeneous as homogeneous
-from featavg.paper.margins import claim_kkt as kkt
-from featavg.paper.margins import claim_rate as rate
-from featavg.paper.margins import claim_table as table
-from featavg.paper.margins import homogeneous_nets, kkt_robustness, kkt_runs, linear_classifiers
-from featavg.paper.margins.mnist_margins import PUBLISHED_MARGINS, MarginRow, MarginTable
+from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, lipschitz, rate, table
+from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 
 @cache
-def _kept(k, seed, layers, start):
-    return kkt_runs.kkt_run(k, seed, layers=layers, start=start)
+def _kept(seed, layers, start):
+    return kkt_flow.kkt_flow(4, seed, layers, start)
 
 
-def kept_run(k, seed, layers="first", start="small"):
-    """A KKT run that is not forgotten: no sabotage here changes the flow itself."""
-    return _kept(k, seed, layers, start)
+def kept_flow(k, seed, layers="first", start="small"):
+    """A flow to a KKT point on four clusters, not forgotten: no sabotage here changes the flow."""
+    return _kept(seed, layers, start)
 
 
 def class_means(x, y, clock):
@@ -30,89 +26,52 @@ def class_means(x, y, clock):
 
 
 def shallow(monkeypatch):
-    """Two layers, and a loss of e^-200."""
-    flow = homogeneous_nets.homogeneous_flow
+    """Two layers, and a loss of 1e-87."""
     monkeypatch.setattr(
-        homogeneous, "homogeneous_flow", lambda depth, seeds: flow(depth, seeds, target=-200.0)
+        homogeneous, "_flows", lambda run, _: [homogeneous.homogeneous_flow(2, run.seeds, -87.0)]
     )
-    monkeypatch.setattr(homogeneous, "NETWORK_DEPTHS", (2,))
-    monkeypatch.setattr(homogeneous, "kkt_run", kept_run)
+    monkeypatch.setattr(homogeneous, "kkt_flow", kept_flow)
 
 
 def four_clusters(monkeypatch):
     """Four clusters, and the network of the theory alone."""
-    plans = {"first layer, small start": ("first", "small")}
-    monkeypatch.setattr(kkt, "K", 4)
-    monkeypatch.setattr(kkt, "PLANS", plans)
-    for module in (kkt, kkt_robustness):
-        monkeypatch.setattr(module, "kkt_run", kept_run)
-    honest = kkt_robustness.kkt_radius
-    monkeypatch.setattr(
-        kkt, "kkt_radius", lambda *plan, **options: honest(*plan, clusters=(4,), **options)
-    )
+    monkeypatch.setattr(kkt, "PLANS", {"first layer, small start": ("first", "small")})
+    for module in (kkt, lipschitz):
+        monkeypatch.setattr(module, "kkt_flow", kept_flow)
 
 
 def wrong_order(monkeypatch):
     """The margin of a network of order L, normalised as if it had order L + 1."""
-    monkeypatch.setattr(
-        homogeneous, "homogeneous_flow", lambda depth, seeds: _of_order(depth, seeds, depth + 1)
-    )
-
-
-def _of_order(depth, seeds, order):
-    flow = homogeneous_nets.homogeneous_flow(depth, seeds, target=-200.0)
-    scale = flow.margins.norm ** (order - depth)
-    margins = replace(
-        flow.margins,
-        normalized=flow.margins.normalized / scale,
-        smoothed=flow.margins.smoothed / scale,
-        slack=flow.margins.slack / scale,
-    )
-    return replace(flow, margins=margins)
+    honest = homogeneous.margins
+    monkeypatch.setattr(homogeneous, "margins", lambda *a: honest(*a[:-1], a[-1] + 1))
 
 
 def one_layer_for_all(monkeypatch):
     """A linear model passed off as deep ones."""
-    flow = homogeneous_nets.homogeneous_flow
+    flow = homogeneous.homogeneous_flow
     monkeypatch.setattr(
         homogeneous,
         "homogeneous_flow",
-        lambda depth, seeds: replace(flow(1, seeds, target=-200.0), depth=depth),
+        lambda depth, seeds, log10_loss: replace(flow(1, seeds, log10_loss), depth=depth),
     )
 
 
-def stopped_early(monkeypatch):
-    """The flow, left long before it is near its limit."""
-    monkeypatch.setattr(kkt, "kkt_run", _stopped)
-
-
-def _stopped(k, seed, **plan):
-    run = kept_run(4, seed, **plan)
-    return replace(run, residuals=(run.residuals[0],) * len(run.residuals))
-
-
-def turning_on(monkeypatch):
-    """A direction that turns on as it did: as much from e^-200 to e^-500 as from e^-50 to e^-200."""
-
-    def run(k, seed, **plan):
-        honest = kept_run(k, seed, **plan)
-        return replace(honest, turns=np.arange(len(honest.turns), dtype=float)[::-1])
-
-    monkeypatch.setattr(homogeneous, "kkt_run", run)
-
-
-def other_networks(module, make):
-    """KKT points replaced by a network that is none."""
+def flows_with(module, change):
+    """Flows to KKT points with something changed."""
 
     def sabotage(monkeypatch):
-        def run(k, seed, **plan):
-            honest = kept_run(4, seed)
-            net = make(honest.task)
-            return replace(honest, nets=(net,) * len(honest.nets))
+        def flow(*plan):
+            honest = kept_flow(*plan)
+            return replace(honest, **change(honest))
 
-        monkeypatch.setattr(module, "kkt_run", run)
+        monkeypatch.setattr(module, "kkt_flow", flow)
 
     return sabotage
+
+
+stopped_early = flows_with(kkt, lambda flow: {"residuals": flow.residuals[:1] * 5})
+# As much from e^-200 to e^-500 as from e^-50 to e^-200.
+turning_on = flows_with(homogeneous, lambda flow: {"turns": np.arange(5.0)[::-1]})
 
 
 def table_of(margins):
@@ -132,6 +91,7 @@ def table_of(margins):
     return patch
 
 
+honest_bound = lipschitz.lipschitz_bound
 MARGINS = [row.normalized_margin for row in PUBLISHED_MARGINS[:3]]
 as_published = table_of(MARGINS)
 falling_table = table_of(MARGINS[::-1])
@@ -141,17 +101,17 @@ def loss_based_falls_by(decades):
     """The constant rate as measured by hand, the other one falling by so much in each pass."""
 
     def patch(monkeypatch):
-        from featavg.paper.margins import rate_comparison
-        from featavg.paper.margins.rate_comparison import RateComparison
-
         passes = np.arange(1, 101)
-        constant = tuple((-np.log10(passes) - 1.0).tolist())
-        grown = tuple((1e-5 * passes).tolist()), tuple((2e-5 * passes).tolist())
-        result = RateComparison(
-            "made up", constant, tuple((-decades * passes - 1.0).tolist()), 110, *grown
-        )
+        made_up = {
+            "data": "made up",
+            "constant": -np.log10(passes) - 1.0,
+            "loss_based": -decades * passes - 1.0,
+            "attempts": 110,
+            "constant_margins": 1e-5 * passes,
+            "loss_based_margins": 2e-5 * passes,
+        }
         monkeypatch.setattr(rate, "data_needed", lambda *_: None)
-        monkeypatch.setattr(rate_comparison, "compare_rates", lambda *_, **__: result)
+        monkeypatch.setattr(rate, "compare_rates", lambda *_, **__: made_up)
 
     return patch
 
@@ -159,11 +119,11 @@ def loss_based_falls_by(decades):
 _BROKEN = {
     "margin-linear-flow": (
         "the flow ends in the difference of the class means",
-        lambda m: m.setattr(linear_classifiers, "linear_flow", class_means),
+        lambda m: m.setattr(linear, "linear_flow", class_means),
     ),
     "margin-linear-path": (
         "so does the minimiser",
-        lambda m: m.setattr(linear_classifiers, "penalty_path", class_means),
+        lambda m: m.setattr(linear, "penalty_path", class_means),
     ),
     "margin-homogeneous-growth": ("the order of homogeneity is wrong by one", wrong_order),
     "margin-direction": ("the order of homogeneity is wrong by one", wrong_order),
@@ -171,17 +131,15 @@ _BROKEN = {
     "margin-kkt-residual": ("the flow is left at a loss of e^-2", stopped_early),
     "margin-kkt-averaging": (
         "the networks are decoupled",
-        other_networks(kkt, lambda task: feature_decoupling(task, 60)),
+        flows_with(kkt, lambda flow: {"nets": (feature_decoupling(flow.task, 60),) * 5}),
     ),
     "margin-kkt-radius": (
         "the networks are the robust ones with biases",
-        other_networks(kkt_robustness, biased_robust),
+        flows_with(kkt, lambda flow: {"nets": (biased_robust(flow.task),) * 5}),
     ),
     "margin-lipschitz": (
         "the Lipschitz constant is half of what it is",
-        lambda m: m.setattr(
-            kkt, "lipschitz_radii", lambda *a: 2 * kkt_robustness.lipschitz_radii(*a)
-        ),
+        lambda m: m.setattr(lipschitz, "lipschitz_bound", lambda net: 0.5 * honest_bound(net)),
     ),
     "margin-table": ("margins fall from row to row", falling_table),
     "margin-table-support": ("margins fall from row to row", falling_table),

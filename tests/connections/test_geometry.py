@@ -11,16 +11,15 @@ from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.connections.best_margin import best_margin, normalized_margin
-from featavg.paper.connections.lattice import Lattice
-from featavg.paper.connections.manifold import OnSubspace
-from featavg.paper.connections.on_manifold import split
+from featavg.paper.connections.expressivity import Lattice
 from featavg.paper.connections.plane_view import Shown, through
 from featavg.paper.connections.power_relu import Shallow
-from featavg.paper.connections.usefulness import (
+from featavg.paper.connections.robust_features import (
     UsefulFeature,
     measured_usefulness,
     robust_usefulness,
 )
+from featavg.paper.connections.subspace import OnSubspace, split
 
 
 @pytest.mark.parametrize(("m", "seed"), [(1, 0), (3, 1), (5, 2), (6, 0)])
@@ -71,8 +70,8 @@ def test_split_is_a_search_over_directions():
             flips = label * net(line)[:, 0] <= 0
             off.append(steps[np.argmax(flips)] if flips.any() else np.inf)
         slow = min(off)
-        assert found.off_radii[i] == pytest.approx(slow, abs=0.003) or found.off_radii[i] > 8
-        assert found.exact.attack[i] <= min(found.on.attack[i], found.off_radii[i]) * (1 + 1e-6)
+        assert found.off[i] == pytest.approx(slow, abs=0.003) or found.off[i] > 8
+        assert found.exact.attack[i] <= min(found.on.attack[i], found.off[i]) * (1 + 1e-6)
     known = ~np.isnan(found.off_share)
     assert np.all((found.off_share[known] >= 0) & (found.off_share[known] <= 1))
 

@@ -7,11 +7,14 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.nets.activations.leaky_relu import LeakyReLU
-from featavg.paper.connections.power_descent import _gradient, _start
-from featavg.paper.connections.power_relu import PowerReLU, Shallow, averaged_limit, decoupled_limit
-from featavg.paper.connections.power_relu_objective import (
+from featavg.paper.connections.min_vidal_descent import _gradient, _start
+from featavg.paper.connections.power_relu import (
+    PowerReLU,
+    Shallow,
     ShallowObjective,
+    averaged_limit,
     balanced_start,
+    decoupled_limit,
     train_shallow,
 )
 from featavg.paper.connections.shallow_radii import (
@@ -59,9 +62,10 @@ def test_input_gradient_is_a_difference_quotient(activation):
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
 def test_flow_keeps_the_layers_balanced(p):
     data = draw(MultiCluster(k=4, d=200, sigma=0.001, norms=1.0), 40, 40, 0)
-    net, run = train_shallow(
+    run = train_shallow(
         ShallowObjective(data.x, data.y, PowerReLU(p)), data.unit_weights, scale=1e-3, time=300.0
     )
+    net = run.net
     assert run.outcome.name == "TIME_REACHED"
     assert np.all(data.y * net(data.x) > 0)
     strong = net.strongest()

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.paper.connections.block_shuffle import auc, shuffled_auc
 from featavg.paper.connections.numpy_sgd import Minibatch, _step, train_minibatch
-from featavg.paper.connections.slabs import Slabs, lms, ms
+from featavg.paper.connections.simplicity import Slabs, auc, shuffled_auc, slab_task
 
 
 def edges(k, margin):
@@ -18,7 +17,7 @@ def edges(k, margin):
 
 @pytest.mark.parametrize(("k", "margin"), [(3, 0.1), (5, 0.1), (5, 0.05), (7, 0.05)])
 def test_slabs_lie_where_they_should_and_alternate(k, margin):
-    z, y = Slabs((1, k), margin, rotate=False).sample(20_000, 0)
+    z, y = Slabs((1, k), margin).sample(20_000, 0)
     slabs = edges(k, margin)
     at = [(z[:, 1] >= low - 1e-12) & (z[:, 1] <= high + 1e-12) for low, high in slabs]
     assert np.all(np.sum(at, axis=0) == 1)
@@ -31,20 +30,20 @@ def test_slabs_lie_where_they_should_and_alternate(k, margin):
 
 
 def test_noise_hides_the_label_in_the_margin():
-    z, _ = lms(7, 3, noise=0.2, margin=0.05).sample(50_000, 1)
+    z, _ = Slabs((1, 7, 7), 0.05, noise=0.2).sample(50_000, 1)
     assert abs(np.mean(np.abs(z[:, 0]) < 0.05) - 0.2) < 0.01
 
 
 def test_a_slab_coordinate_has_no_linear_signal():
-    z, y = ms(5, 7, 2).sample(200_000, 0)
+    z, y = slab_task("ms-5-7", 2).sample(200_000, 0)
     assert np.all(np.abs(np.mean(z * y[:, None], axis=0)) < 0.01)
 
 
 def test_the_rotation_is_one_and_belongs_to_the_seed():
-    task = lms(5, 20)
+    task = slab_task("lms-5", 20)
     turn = task.rotation(3)
     np.testing.assert_allclose(turn @ turn.T, np.eye(20), atol=1e-12)
-    assert np.array_equal(turn, lms(5, 20).rotation(3))
+    assert np.array_equal(turn, slab_task("lms-5", 20).rotation(3))
     assert not np.allclose(turn, task.rotation(4))
 
 
@@ -58,7 +57,7 @@ def test_auc_is_the_share_of_ordered_pairs(seed):
 
 
 def test_shuffling_finds_the_coordinate_that_is_used():
-    task = lms(5, 6)
+    task = slab_task("lms-5", 6)
     z, y = task.sample(5000, 0)
     turn = task.rotation(0)
 
@@ -97,7 +96,7 @@ def test_a_step_is_torchs():
 
 
 def test_same_seed_same_network():
-    task = lms(5, 5)
+    task = slab_task("lms-5", 5)
     z, y = task.sample(600, 0)
     nets = [train_minibatch(z, y, Minibatch((8,), steps=40), 7) for _ in range(2)]
     assert all(np.array_equal(a, b) for a, b in zip(nets[0].weights, nets[1].weights, strict=True))
@@ -106,11 +105,12 @@ def test_same_seed_same_network():
 @pytest.mark.parametrize(
     ("make", "name"),
     [
+        (lambda: slab_task("lms-4", 5), "task"),
         (lambda: Slabs((1, 4)), "blocks"),
         (lambda: Slabs((1,)), "blocks"),
-        (lambda: lms(5, 4, margin=0.3), "margin"),
-        (lambda: lms(5, 4, noise=2.0), "noise"),
-        (lambda: lms(5, 4).sample(0, 0), "n"),
+        (lambda: Slabs((1, 5), margin=0.3), "margin"),
+        (lambda: Slabs((1, 5), noise=2.0), "noise"),
+        (lambda: Slabs((1, 5)).sample(0, 0), "n"),
         (lambda: Minibatch(lr=0.0), "lr"),
         (lambda: Minibatch(momentum=1.0), "momentum"),
     ],

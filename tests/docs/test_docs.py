@@ -98,7 +98,6 @@ def test_a_notebook_runs_as_a_script(script, tmp_path, monkeypatch, capsys):
 
 def test_notebooks_are_made_from_their_scripts():
     for script in notebooks.scripts():
-        assert script.with_suffix(".ipynb").read_text() == notebooks.text_of(script), script.name
         made = notebooks.notebook(script)
         assert [cell["cell_type"] for cell in made["cells"]][:2] == ["markdown", "code"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,8 @@ from featavg.measures.margin import margins, parameter_norm, sample_margins
 from featavg.measures.svm import checked_max_margin
 from featavg.nets.deep import Deep, random_deep, two_sided
 from featavg.nets.two_layer import TwoLayer, binary_head
-from featavg.paper.margins.kkt_robustness import LISTED, lipschitz_bound, lipschitz_radii
+from featavg.paper.margins.homogeneous import homogeneous_flow, turning
+from featavg.paper.margins.lipschitz import LISTED, lipschitz_bound, lipschitz_radii
 from featavg.paper.margins.sliding_flow import SLIDING, SlidingFlow
 from featavg.robustness.radii import radii
 from featavg.training.controllers.error import ErrorControl
@@ -214,3 +217,10 @@ def test_lipschitz_bound_is_below_the_exact_radius(m: int) -> None:
     a, b = draw.standard_normal((2, 500, 50))
     slopes = np.abs(net(a) - net(b))[:, 0] / np.linalg.norm(a - b, axis=1)
     assert slopes.max() <= lipschitz_bound(net) + 1e-9
+
+
+def test_a_turn_without_growth_would_be_noticed() -> None:
+    flow = homogeneous_flow(2, log10_loss=-20.0)
+    assert turning(flow) >= 0.999
+    stuck = replace(flow.margins, smoothed=np.full_like(flow.margins.smoothed, 0.1))
+    assert turning(replace(flow, margins=stuck)) < 0.5

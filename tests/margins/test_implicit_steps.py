@@ -9,18 +9,18 @@ from scipy.optimize import minimize
 torch = pytest.importorskip("torch")
 
 from featavg.data.image_sets.loading import load  # noqa: E402
-from featavg.paper.margins.network import implicit, network_pass, support_steps  # noqa: E402
+from featavg.paper.margins.network import implicit, passes, support_steps  # noqa: E402
 from featavg.paper.margins.network.epoch import ImageTensors, Measured, measure  # noqa: E402
-from featavg.paper.margins.network.implicit import shares_after  # noqa: E402
-from featavg.paper.margins.network.margin_cnn import MarginCNN, outputs  # noqa: E402
-from featavg.paper.margins.network.run import images_of, tensors  # noqa: E402
-from featavg.paper.margins.network.sample_gradients import (  # noqa: E402
+from featavg.paper.margins.network.implicit import (  # noqa: E402
     inner_products,
     joined,
     moved_along,
     sample_gradients,
+    shares_after,
 )
-from featavg.paper.margins.network.settings import SupportRule  # noqa: E402
+from featavg.paper.margins.network.passes import outputs  # noqa: E402
+from featavg.paper.margins.network.run import images_of, tensors  # noqa: E402
+from featavg.paper.margins.network.settings import MarginCNN, SupportRule  # noqa: E402
 from featavg.paper.margins.network.support_steps import SupportSteps, share_outside  # noqa: E402
 from featavg.training.controllers.loss_based import LossBased  # noqa: E402
 
@@ -67,8 +67,8 @@ def test_sample_gradients_against_autograd(biases: str) -> None:
 def test_a_look_is_the_forward_pass(biases: str) -> None:
     params = tensors(MarginCNN(size=8, channels=(3, 4), hidden=12, biases=biases).initial(0))
     x, _ = digits(120).rows(slice(None))
-    kept = network_pass.forward(params, x)
-    assert torch.allclose(network_pass.outputs_of(params, x), kept.outputs, rtol=1e-5, atol=1e-6)
+    kept = passes.forward(params, x)
+    assert torch.allclose(passes.outputs_of(params, x), kept.outputs, rtol=1e-5, atol=1e-6)
 
 
 def test_newtons_direction_solves_its_equation_with_shares_that_are_zero() -> None:

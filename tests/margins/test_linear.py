@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.svm import angle, checked_max_margin, max_margin
 from featavg.nets.deep import Deep
-from featavg.paper.margins.linear_flow import linear_flow
-from featavg.paper.margins.linear_penalties import penalty_path
+from featavg.paper.engine.claim import Context
+from featavg.paper.margins import linear
+from featavg.paper.margins.linear import linear_flow, penalty_path
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import Stop, run
 from featavg.training.losses.logistic import Logistic
@@ -59,23 +59,25 @@ def test_bad_data_is_told_in_a_sentence(name: str) -> None:
         max_margin(x, y)
 
 
-def test_linear_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_points_of_a_file(tmp_path: Path) -> None:
+    """`featavg run margin-linear-flow --set points=FILE`."""
     x, y = points(0, n=10, d=12)
     np.savez(tmp_path / "good.npz", x=x, y=y)
-    assert main(["margins", "linear", str(tmp_path / "good.npz")]) == 0
-    assert "support vectors" in capsys.readouterr().out
-    twice = {"x": np.array([[1.0, 0.0], [1.0, 0.0]]), "y": np.array([1, -1])}
-    np.savez(tmp_path / "twice.npz", **twice)
+    for one in (linear.margin_linear_flow, linear.margin_linear_path):
+        evidence = one.run(Context(), points=str(tmp_path / "good.npz"), until=1e6)
+        assert evidence.checks[0].measured < 1e-5
+        assert evidence.numbers.sizes["data"] == 1
+    np.savez(tmp_path / "twice.npz", x=np.array([[1.0, 0.0], [1.0, 0.0]]), y=np.array([1, -1]))
     np.savez(tmp_path / "mixed.npz", x=np.array([[1.0], [2.0]]), y=np.array([1, -1]))
     for name, words in (("twice", "both labels"), ("mixed", "separable"), ("none", "none.npz")):
-        assert main(["margins", "linear", str(tmp_path / f"{name}.npz")]) == 2
-        assert words in capsys.readouterr().err
+        with pytest.raises(InputError, match=words):
+            linear.margin_linear_flow.run(Context(), points=str(tmp_path / f"{name}.npz"))
 
 
 def test_path_against_a_general_solver() -> None:
     x, y = points(0)
     depths = [1.0, 4.0, 8.0]
-    found = penalty_path(x, y, [-depth for depth in depths])
+    found = penalty_path(x, y, depths)
     for depth, w in zip(depths, found, strict=True):
 
         def loss(w: np.ndarray, depth: float = depth) -> float:
@@ -88,7 +90,7 @@ def test_path_against_a_general_solver() -> None:
 def test_path_and_flow_end_in_the_svm() -> None:
     x, y = points(1, n=12, d=16)
     w = checked_max_margin(x, y).w
-    assert float(angle(penalty_path(x, y, [-1e7])[0], w)) < 1e-5
+    assert float(angle(penalty_path(x, y, [1e7])[0], w)) < 1e-5
     assert float(angle(linear_flow(x, y, [1e6])[0], w)) < 1e-4
 
 
@@ -111,8 +113,8 @@ def test_times_must_rise(times: list[float]) -> None:
     x, y = points(0)
     with pytest.raises(InputError, match="log_times"):
         linear_flow(x, y, times)
-    with pytest.raises(InputError, match="log_penalties"):
-        penalty_path(x, y, [-t for t in times][::-1] if len(times) < 2 else [0.0, 1.0])
+    with pytest.raises(InputError, match="depths"):
+        penalty_path(x, y, times if len(times) < 2 else [1.0, 0.0])
 
 
 def test_clusters_are_separable_in_high_dimension() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +18,21 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.cli.app import main  # noqa: E402
+from tests.bad_inputs.files import DAMAGE  # noqa: E402
+
 from featavg.data.image_sets.loading import load  # noqa: E402
+from featavg.data.images import Images  # noqa: E402
 from featavg.data.streams import stream  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
-from featavg.paper.margins import mnist_margins  # noqa: E402
-from featavg.paper.margins.mnist_margins import attack_radii  # noqa: E402
+from featavg.paper.engine.claim import Context, NotRun  # noqa: E402
+from featavg.paper.margins import table  # noqa: E402
 from featavg.paper.margins.network import epoch as margin_epoch  # noqa: E402
-from featavg.paper.margins.network import network_pass as margin_pass  # noqa: E402
+from featavg.paper.margins.network import passes  # noqa: E402
+from featavg.paper.margins.network.attempts import attempt, next_plan  # noqa: E402
 from featavg.paper.margins.network.epoch import batch_margins, scaled_loss  # noqa: E402
-from featavg.paper.margins.network.fit import (  # noqa: E402
-    CHECKPOINT,
-    advance,
-    begin,
-    fit,
-    settle_round,
-)
-from featavg.paper.margins.network.margin_cnn import MarginCNN, module_of, network_of, outputs  # noqa: E402
+from featavg.paper.margins.network.fit import CHECKPOINT, begin, fit, settle  # noqa: E402
+from featavg.paper.margins.network.passes import module_of, outputs  # noqa: E402
+from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, attack_radii  # noqa: E402
 from featavg.paper.margins.network.run import (  # noqa: E402
     MarginRun,
     images_of,
@@ -42,7 +41,12 @@ from featavg.paper.margins.network.run import (  # noqa: E402
     tensors,
     write_run,
 )
-from featavg.paper.margins.network.settings import MarginSettings, SupportRule  # noqa: E402
+from featavg.paper.margins.network.settings import (  # noqa: E402
+    MarginCNN,
+    MarginSettings,
+    SupportRule,
+    settings_of,
+)
 from featavg.paper.margins.network.support import play_round, support_of  # noqa: E402
 from featavg.training.controllers.constant import Constant  # noqa: E402
 from featavg.training.trajectory import Outcome  # noqa: E402
@@ -65,7 +69,7 @@ def test_published_shape() -> None:
     shapes = MarginCNN().shapes()
     assert shapes["fc1.weight"] == (1024, 7 * 7 * 64)
     assert [name for name in shapes if name.endswith("bias")] == ["conv1.bias"]
-    assert network_of(MarginCNN().settings()) == MarginCNN()
+    assert settings_of(json.loads(json.dumps(SUPPORT.plain()))) == SUPPORT
 
 
 def test_initial_weights_have_he_s_deviation() -> None:
@@ -84,9 +88,9 @@ def test_pass_against_autograd(biases: str) -> None:
     loss = torch.nn.functional.cross_entropy(outputs(slow, x), y)
     gradients = torch.autograd.grad(loss, list(slow.values()))
     fast = tensors(params)
-    kept = margin_pass.forward(fast, x)
+    kept = passes.forward(fast, x)
     assert torch.allclose(kept.outputs, outputs(slow, x), atol=1e-5)
-    margin_pass.descend(fast, kept, scaled_loss(kept.outputs, y, 0.0).slopes / len(y), 0.5)
+    passes.descend(fast, kept, scaled_loss(kept.outputs, y, 0.0).slopes / len(y), 0.5)
     for (name, array), gradient in zip(params.items(), gradients, strict=True):
         assert torch.allclose(fast[name], torch.tensor(array) - 0.5 * gradient, atol=1e-6), name
 
@@ -96,11 +100,6 @@ def test_outputs_are_homogeneous_of_order_four() -> None:
     params["conv1.bias"] += 0.3
     twice = {name: 2.0 * array for name, array in params.items()}
     assert torch.allclose(module_of(twice)(x), 16.0 * module_of(params)(x), rtol=1e-4, atol=1e-5)
-
-
-def test_the_layer_that_breaks_homogeneity_is_named() -> None:
-    with pytest.raises(InputError, match="conv2 has a bias"):
-        MarginCNN(biases="all").homogeneity()
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 2000.0])
@@ -164,7 +163,7 @@ def test_loss_based_rate_accepts_and_takes_back() -> None:
     losses, rates = [run.log_loss], [run.rate]
     for _ in range(25):
         before = {name: array.copy() for name, array in run.params.items()}
-        counted = advance(run, data)
+        counted = settle(run, attempt(next_plan(run), data))
         assert run.rate / rates[-1] == pytest.approx(2 ** (0.2 if counted else -0.1))
         if not counted:
             assert all(np.array_equal(run.params[name], before[name]) for name in before)
@@ -208,22 +207,92 @@ def test_stopped_and_resumed_is_the_same_bits(tmp_path: Path) -> None:
     assert [e["log10_loss"] for e in whole.history] == [e["log10_loss"] for e in parts.history]
 
 
-def test_killed_and_resumed_is_the_same_bits(tmp_path: Path) -> None:
-    words = ["margins", "train", "digits", "--channels", "3,4", "--hidden", "12", "--threads", "1"]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert main([*words, "--out", str(whole), "--passes", "6"]) == 0
-    command = [sys.executable, "-m", "featavg", *words, "--out", str(killed), "--passes", "6"]
-    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+CLAIM = """
+import sys
+from pathlib import Path
+from featavg.paper.engine.claim import Context
+from featavg.paper.margins import table
+table.cores = lambda: int(sys.argv[3])
+if __name__ == "__main__":  # workers import this file
+    run = Context(seeds=(0,), data_dir=Path(sys.argv[1]))
+    table.margin_digits.run(run, passes=int(sys.argv[2]), channels=(3, 4), hidden=12)
+"""
+
+
+def start_claim(folder: Path, workers: int) -> subprocess.Popen[str]:
+    (folder / "claim.py").write_text(CLAIM)
+    return subprocess.Popen(
+        [sys.executable, str(folder / "claim.py"), str(folder), "1000", str(workers)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that a shell put into the background were started deaf to it, and so are their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+
+
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> None:
     until = time.monotonic() + 60
-    while not (killed / CHECKPOINT).exists() and time.monotonic() < until:
+    while not list(folder.glob(f"runs/*/{CHECKPOINT}")) and time.monotonic() < until:
+        assert process.poll() is None
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert main(["margins", "resume", str(killed), "--passes", "6"]) == 0
-    one, other = (read_run(folder / CHECKPOINT) for folder in (whole, killed))
-    assert one.epoch == other.epoch == 6
-    for name, array in one.params.items():
-        assert array.tobytes() == other.params[name].tobytes()
+
+
+def test_a_claim_that_was_killed_continues_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "cores", lambda: 1)
+    process = start_claim(tmp_path, workers=1)
+    wait_for_checkpoint(tmp_path, process)
+    process.kill()
+    process.communicate()
+    (folder,) = (tmp_path / "runs").glob("margin-digits-*")
+    run, seen = Context(seeds=(0,), data_dir=tmp_path), []
+    begun = read_run(folder / CHECKPOINT)
+    passes = begun.epoch + 3
+    run = replace(run, progress=lambda share, note: seen.append(note))
+    with pytest.raises(NotRun, match=f"after {passes} passes; row 1 is at -10.04"):
+        table.margin_digits.run(run, passes=passes, channels=(3, 4), hidden=12)
+    assert seen[0].startswith(f"pass {begun.epoch + 1}, log10 loss")
+    whole = fit(tmp_path / "whole", begun.settings, load("digits").train, epochs=passes)
+    continued = read_run(folder / CHECKPOINT)
+    assert whole.epoch == continued.epoch == passes
+    for name, array in whole.params.items():
+        assert array.tobytes() == continued.params[name].tobytes()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signal masks")
+def test_ctrl_c_with_two_workers_is_one_traceback(tmp_path: Path) -> None:
+    process = start_claim(tmp_path, workers=2)
+    wait_for_checkpoint(tmp_path, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    _, told = process.communicate(timeout=60)
+    assert told.splitlines()[-1] == "KeyboardInterrupt"
+    assert told.count("Traceback") == 1, "a worker heard of it"
+
+
+def test_a_claim_shows_the_rows_that_are_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tiny run whose losses count as those of the table: with no pass left, nothing is trained."""
+    losses = (0.0, -0.2)
+    rows = tuple(
+        row._replace(log10_loss=loss) for row, loss in zip(PUBLISHED_MARGINS, losses, strict=False)
+    )
+    monkeypatch.setattr("featavg.paper.margins.network.rows.PUBLISHED_MARGINS", rows)
+    monkeypatch.setattr(table, "MarginSettings", partial(MarginSettings, save_at=losses))
+    monkeypatch.setattr(table, "cores", lambda: 1)
+    monkeypatch.setattr(table, "ATTACKED_PICTURES", 20)
+    run = Context(seeds=(0,), data_dir=tmp_path)
+    size = {"channels": (8, 16), "hidden": 32}
+    first = table.margin_digits.run(run, until=losses[-1], **size)
+    again = table.margin_digits.run(run, passes=1, **size)
+    assert [row.model for row in again.numbers.rows] == [1, 2]
+    assert len(again.numbers.rows[0].radii) == 20
+    assert [check.measured for check in again.checks] == [check.measured for check in first.checks]
+    (folder,) = (tmp_path / "runs").glob("margin-digits-*")
+    assert (folder / "row-2-radii.json").exists()
 
 
 def test_rows_are_saved_when_the_loss_passes_them(tmp_path: Path) -> None:
@@ -235,34 +304,38 @@ def test_rows_are_saved_when_the_loss_passes_them(tmp_path: Path) -> None:
     assert first.history[-1]["epoch"] == first.epoch
 
 
-def test_show_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fit(tmp_path, SETTINGS, digits(), epochs=2)
-    assert main(["margins", "show", str(tmp_path), "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["history"]) == 2
-    assert main(["margins", "show", str(tmp_path)]) == 0
-
-
-def test_bad_input_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = begin(SETTINGS)
-    write_run(tmp_path / "run" / CHECKPOINT, run, "other data")
+def test_bad_input_writes_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path / CHECKPOINT, begin(SETTINGS), "other data")
     before = sorted(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
-    missing = ["margins", "train", "mnist", "--data-dir", str(tmp_path / "no"), "--out"]
-    cases = {
-        "is not there": [*missing, str(tmp_path / "new")],
-        "was trained on other data": ["margins", "train", "digits", "--out", str(tmp_path / "run")],
-        "other data": ["margins", "resume", str(tmp_path / "run")],
-        "is not a folder": ["margins", "show", str(tmp_path / "none")],
-        "choose one of": ["margins", "train", "digits", "--biases", "some"],
-        "channels": ["margins", "train", "digits", "--channels", "3"],
-    }
-    (tmp_path / "run" / "about.json").write_text('{"data": "digits"}\n')
-    before.append(b'{"data": "digits"}\n')
-    for words, command in cases.items():
-        assert main(command) == 2, words
-        told = capsys.readouterr().err
-        assert words in told
-        assert told.count("\n") == 1
-    assert sorted(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()) == sorted(before)
+    with pytest.raises(InputError, match="was trained on other data"):
+        fit(tmp_path, SETTINGS, digits(), epochs=1)
+    assert sorted(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()) == before
+    with pytest.raises(NotRun, match="is not there"):
+        table.margin_table.run(Context(data_dir=tmp_path / "no"))
+    assert not (tmp_path / "no").exists()
+
+
+IMPOSSIBLE = {
+    "epochs": lambda place: fit(place, SETTINGS, digits(), epochs=0),
+    "workers": lambda place: fit(place, SETTINGS, digits(), epochs=1, workers=0),
+    "until": lambda place: fit(place, SETTINGS, digits(), epochs=1, until=math.nan),
+    "threads": lambda place: MarginSettings(threads=0),
+    "hidden": lambda place: MarginCNN(hidden=0),
+    "channels": lambda place: MarginCNN(channels=(1.5, 2)),
+    "channels are": lambda place: MarginCNN(channels=(3,)),
+    "biases": lambda place: MarginCNN(biases="some"),
+    "for a network of 1 x 28 x 28": lambda place: fit(place, MarginSettings(), digits(), epochs=1),
+    "are 3 x 8 x 8": lambda place: fit(
+        place, SETTINGS, Images(np.zeros((2, 3, 8, 8)), np.arange(2)), epochs=1
+    ),
+}
+
+
+@pytest.mark.parametrize("words", IMPOSSIBLE)
+def test_impossible_runs_are_refused(tmp_path: Path, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        IMPOSSIBLE[words](tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_picture_with_two_labels(tmp_path: Path) -> None:
@@ -283,11 +356,20 @@ def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
         read_run(tmp_path / "run")
 
 
+@pytest.mark.parametrize("file", ["meta.json", "arrays.safetensors"])
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_checkpoint(tmp_path: Path, file: str, how: str) -> None:
+    fit(tmp_path, SETTINGS, digits(20), epochs=1)
+    DAMAGE[how](tmp_path / CHECKPOINT / file)
+    with pytest.raises(InputError):
+        fit(tmp_path, SETTINGS, digits(20), epochs=2)
+
+
 def test_attack_radii_are_in_pixels() -> None:
     run = begin(SETTINGS)
     data = images_of(digits())
     for _ in range(30):
-        advance(run, data)
+        settle(run, attempt(next_plan(run), data))
     radii = attack_radii(run.params, load("digits").test[slice(0, 20)], budget=20)
     assert np.all(radii >= 0)
     assert np.median(radii) < 8.0
@@ -367,7 +449,7 @@ def test_a_round_that_forgets_others_is_undone(support_run) -> None:
     assert result.measured is None
     worse = margin_epoch.measure(tensors(result.params), images_of(digits(100)))
     assert worse.log_loss > run.log_loss
-    assert not settle_round(run, result)
+    assert not settle(run, result)
     assert run.attempt == 1
     assert run.rate < 10.0
     for name, array in support_run.params.items():
@@ -398,68 +480,6 @@ def test_a_folder_is_one_run_at_a_time(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("flags", "word"),
-    [
-        ("--passes 0", "passes"),
-        ("--threads 0", "threads"),
-        ("--hidden 0", "hidden"),
-        ("--channels 1.5,2", "channels"),
-        ("--channels 0,2", "channels"),
-        ("--until nan", "until"),
-    ],
-)
-def test_impossible_runs_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: str, word: str
-) -> None:
-    line = ["margins", "train", "digits", "--out", str(tmp_path / "run"), *flags.split()]
-    assert main(line) == 2
-    told = capsys.readouterr().err
-    assert word in told
-    assert told.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_target_above_a_loss_of_one_is_reached(tmp_path: Path) -> None:
     run = fit(tmp_path, SETTINGS, digits(), epochs=50, until=0.2)
     assert run.outcome is Outcome.TARGET_LOSS
-
-
-def test_the_published_run_takes_the_size_of_its_pictures(tmp_path: Path) -> None:
-    run = mnist_margins.train_margin_network(tmp_path / "run", "digits", until=10.0)
-    assert run.settings == MarginSettings(network=MarginCNN(8))
-    with pytest.raises(InputError, match="settings has a network for 28 pixels a side"):
-        mnist_margins.train_margin_network(tmp_path / "other", "digits", MarginSettings())
-    assert not (tmp_path / "other").exists()
-
-
-def test_pictures_in_colour_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class InColour:
-        shape = (3, 32, 32)
-
-    monkeypatch.setattr(mnist_margins, "load", lambda *given: InColour())
-    with pytest.raises(InputError, match="colour"):
-        mnist_margins.train_margin_network(tmp_path / "run", "cifar10", SETTINGS)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signal masks")
-def test_ctrl_c_with_two_workers_is_one_line(tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "featavg", "margins", "train", "digits", "--workers", "2"]
-    process = subprocess.Popen(
-        [*program, "--out", str(tmp_path / "run"), "--channels", "2,2", "--hidden", "4"],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # Tests that a shell put into the background were started deaf to it, and so are their children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    while not (tmp_path / "run" / "about.json").exists() and process.poll() is None:
-        time.sleep(0.05)
-    time.sleep(0.5)  # the workers are importing torch
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert told.splitlines() == [
-        f"Interrupted: `featavg margins resume {tmp_path / 'run'}` goes on."
-    ]

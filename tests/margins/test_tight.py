@@ -10,13 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.paper.margins.network import attempt as attempts  # noqa: E402
-from featavg.paper.margins.network import epoch, support, support_steps  # noqa: E402
+from featavg.paper.margins.network import attempts, epoch, support, support_steps  # noqa: E402
 from featavg.paper.margins.network.epoch import ImageTensors, Measured  # noqa: E402
-from featavg.paper.margins.network.margin_cnn import MarginCNN  # noqa: E402
-from featavg.paper.margins.network.network_pass import ROUND_OFF, PassActivations  # noqa: E402
+from featavg.paper.margins.network.passes import ROUND_OFF, PassActivations  # noqa: E402
 from featavg.paper.margins.network.run import MarginRun  # noqa: E402
-from featavg.paper.margins.network.settings import MarginSettings, SupportRule  # noqa: E402
+from featavg.paper.margins.network.settings import MarginCNN, MarginSettings, SupportRule  # noqa: E402
 from featavg.paper.margins.network.support import support_of  # noqa: E402
 from featavg.training.controllers.loss_based import LossBased  # noqa: E402
 

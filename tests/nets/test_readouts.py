@@ -74,9 +74,9 @@ def test_a_read_out_can_be_added(monkeypatch):
     y = decisions(net, x, MASK, "sum")
     np.testing.assert_array_equal(decisions(net, x, MASK, Mean()), y)
     np.testing.assert_allclose(2 * score(net(x), MASK, Mean()), score(net(x), MASK, "sum"))
-    for call in (fa.radii, fa.linf_radii):
-        mine = call(net, x, y=y, readout=Mean(), positive=MASK)
-        theirs = call(net, x, y=y, readout="sum", positive=MASK)
+    for norm in ("l2", "linf"):
+        mine = fa.radii(net, x, y=y, norm=norm, readout=Mean(), positive=MASK)
+        theirs = fa.radii(net, x, y=y, norm=norm, readout="sum", positive=MASK)
         np.testing.assert_allclose(mine.certified, theirs.certified, rtol=1e-9)
         assert mine.outcomes == theirs.outcomes
     attacked = fa.attack_suite(fa.network_model(net, MASK, Mean()), x, y)

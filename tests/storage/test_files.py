@@ -5,14 +5,17 @@ import io
 import json
 import os
 import resource
+import stat
 import threading
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import featavg as fa
 from featavg.errors import InputError
-from featavg.storage.files import check_writable, usable_folder, write
+from featavg.storage.files import check_writable, usable_file, usable_folder, write
 from featavg.storage.reading import read_arrays, read_json, read_safetensors, read_text, read_toml
 
 
@@ -25,19 +28,53 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path):
+def test_a_link_in_the_way_is_refused_and_not_followed(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    link = tmp_path / "result.json"
+    link, broken = tmp_path / "result.json", tmp_path / "broken"
     link.symlink_to(precious)
-    # The names that earlier versions used, laid out as traps.
-    for name in (f".result.json.{os.getpid()}.tmp", f".probe.{os.getpid()}.tmp"):
-        (tmp_path / name).symlink_to(precious)
-    write(link, "theirs")
+    broken.symlink_to(tmp_path / "nowhere")
+    for path in (link, broken):
+        with pytest.raises(InputError, match="link"):
+            write(path, "theirs")
+        with pytest.raises(InputError, match="link"):
+            usable_file(path)
     check_writable(tmp_path)
     assert precious.read_text() == "mine"
-    assert link.read_text() == "theirs"
-    assert not link.is_symlink()
+    assert link.is_symlink()
+
+
+def test_devices_and_pipes_are_written_through(tmp_path):
+    pipe, device = tmp_path / "pipe", tmp_path / "device"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    device.symlink_to("/dev/null")
+    for path in (pipe, device, Path("/dev/null")):
+        assert usable_file(path) == path
+        write(path, "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert device.is_symlink()
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_the_umask_is_obeyed(tmp_path):
+    before = os.umask(0o077)
+    try:
+        write(tmp_path / "private", "mine")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_page_of_the_users_is_not_overwritten(tmp_path):
+    page = tmp_path / "mine.html"
+    page.write_text("<title>mine</title>")
+    with pytest.raises(InputError, match="is not a playground"):
+        fa.playground(page)
+    assert page.read_text() == "<title>mine</title>"
+    assert fa.playground(fa.playground(tmp_path)).name == "playground.html"
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):

@@ -13,7 +13,7 @@ MOST = 10**18
 class AtLeast:
     """The least value that an argument may have; `endless` allows infinity and any size."""
 
-    least: float
+    least: int | float
     endless: bool = False
 
 

@@ -11,8 +11,9 @@ numbers in [0, 1] say what became of a neuron of class s:
 PR counts the features that a neuron has with the right sign: |J_s| for their sum, 1 for one of them;
 a negative coefficient does not count and weighs against the others. The share is the part of the
 weight that lies in the span of the features at all. The index is their product: 1 for f_FA and 0 for
-f_FD in every geometry, and near 0 for a weight that has next to nothing to do with the features,
-however even that nothing is.
+f_FD whenever the features are linearly independent, and near 0 for a weight that has next to nothing to
+do with the features, however even that nothing is. Coefficients of dependent features are not unique:
+where a sum of a class does not read 1 then, or a single feature not 0, the index is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.special import stdtrit
+from scipy.special import expit, stdtrit
 
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
@@ -39,6 +40,8 @@ DRAWS = 20_000
 # Features whose singular values differ by more are taken for linearly dependent (a Gram matrix that is
 # singular on paper leaves 1e-8 after its Cholesky factor).
 RANK = 1e-6
+# How far from 0 and 1 log-odds stay, and an index of dependent features may be.
+EDGE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +51,8 @@ class AveragingIndex:
     Attributes:
         value: mean index over the neurons, evenness times share.
         null: mean index of neurons with as large a share in the span, but random directions in it.
-        interval: 95% interval of `value` (Student's t over the networks of a batch; over the neurons
-            of a single network).
+        interval: 95% interval of `value` over the networks of a batch, or over the neurons of a single
+            network.
         null_interval: where 95% of the same mean over as many random neurons would lie.
         evenness: mean over the neurons of how evenly they spread over the features of their class.
         share: mean over the neurons of the share of |w|^2 in the span of the features.
@@ -134,6 +137,7 @@ def averaging_index_of(
     >>> fa.averaging_index_of(net, features, np.array([1, 1, -1, -1])).mean
     1.0
     """
+    _check_dependence(features, labels)
     signs = neuron_signs(net) if net.outputs == 1 else _group_signs(net, labels)
     coefficients = feature_coefficients(net.weights, features)
     shares = span_share(net.weights, coefficients, features)
@@ -171,6 +175,22 @@ def averaging_index_of(
         neuron_evenness=even,
         neuron_share=shares,
     )
+
+
+def _check_dependence(features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]) -> None:
+    """Refuse dependent features where a class's sum does not read 1, or a single feature not 0."""
+    rank = np.linalg.matrix_rank(unit(features), tol=RANK * np.sqrt(len(features)))
+    if rank == len(features):
+        return
+    for sign in (1, -1):
+        own = labels == sign
+        if own.sum() < 2:
+            continue
+        weights = np.concatenate([features[own], features[own].sum(axis=0, keepdims=True)])
+        *single, whole = evenness(feature_coefficients(weights, features)[:, own])
+        if max(single) > EDGE or whole < 1 - EDGE:
+            problem = f"are linearly dependent ({len(features)} of rank {rank})"
+            raise InputError("features", problem, "leave out those that others add up to")
 
 
 def feature_coefficients(
@@ -263,13 +283,22 @@ class _Chance(dict[int, tuple[float, float]]):
 
 
 def _interval(index: Float[ndarray, "*s M"]) -> tuple[float, float]:
-    """Student's 95% interval of the mean, over networks if there are several, else over neurons."""
+    """A 95% interval of the mean, over networks if there are several, else over neurons.
+
+    Indices near 0 or 1 are skewed, and Student's interval of ten of them covers the mean 85% to 90% of
+    the time. The interval of the log-odds covers the side that it misses: both together are taken,
+    and cover 89% to 96% for ten neurons (tests/measures/test_averaging.py).
+    """
     units = index.mean(axis=-1).ravel() if index.ndim > 1 and len(index) > 1 else index.ravel()
     mean = float(units.mean())
     if len(units) < 2:
         return 0.0, 1.0
     half = float(stdtrit(len(units) - 1, 0.975) * units.std(ddof=1) / np.sqrt(len(units)))
-    return max(mean - half, 0.0), min(mean + half, 1.0)
+    # Log-odds of a number a little away from 0 and 1, and back.
+    odds = np.log((mean + EDGE) / (1 - mean + EDGE))
+    spread = half * (1 / (mean + EDGE) + 1 / (1 - mean + EDGE))
+    low, high = ((1 + 2 * EDGE) * expit(odds + s) - EDGE for s in (-spread, spread))
+    return max(min(mean - half, float(low)), 0.0), min(max(mean + half, float(high)), 1.0)
 
 
 def _group_signs(net: TwoLayer, labels: Int[ndarray, " k"]) -> Int[ndarray, " M"]:

@@ -11,11 +11,13 @@ import webbrowser
 from pathlib import Path
 
 from featavg.boundary.public import public
+from featavg.errors import InputError
 from featavg.figures import palette
 from featavg.playground.bundle import HERE, script
 from featavg.storage.files import write
 
 NAME = "playground.html"
+MARK = b"<title>Feature averaging: the playground</title>"  # a user's own page is not overwritten
 STYLES = ("base", "bar", "story", "settings", "views")
 
 # Name, title and explanation of the views, in the order of the page.
@@ -50,6 +52,8 @@ def playground(path: str | Path | None = None, *, open_browser: bool = False) ->
     """
     place = Path(tempfile.mkdtemp(prefix="featavg-")) if path is None else Path(path)
     target = place / NAME if place.is_dir() else place
+    if target.is_file() and MARK not in target.read_bytes():
+        raise InputError("path", f"({target}) is not a playground", "name a new file")
     write(target, page())
     if open_browser:
         webbrowser.open(target.absolute().as_uri())

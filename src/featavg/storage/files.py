@@ -1,7 +1,7 @@
-"""Writing: under a temporary name and then renamed, so that nothing is ever half-written.
+"""Writing files: under a temporary name and then renamed, so that nothing is ever half-written.
 
-The temporary name is drawn at random and made anew (`O_EXCL`): nobody can lay a symbolic link in its
-way. A link under the final name is replaced, not followed.
+The temporary name is random and must be new (`O_EXCL`), so that no symbolic link can be put in its way.
+Devices and pipes such as /dev/null and /dev/stdout are written through; a link to a file is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import json
 import logging
 import math
 import os
+import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -29,11 +31,15 @@ def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
     data = content.encode() if isinstance(content, str) else content
     temporary = None
     try:
+        if is_stream(path, argument):
+            with path.open("ab") as stream:
+                stream.write(data)
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".featavg-")
+        temporary = path.parent / f".featavg-{secrets.token_hex(8)}"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # minus the umask
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, 0o644)  # a temporary file is private, a result is for sharing
         os.replace(temporary, path)
         logging.getLogger(__name__).debug("wrote %s, %d bytes", path, len(data))
     except OSError as error:
@@ -44,6 +50,27 @@ def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
     return path
+
+
+def is_stream(path: Path, argument: str = "out") -> bool:
+    """Whether `path` is a device, a pipe or a link to one; a link to anything else is refused."""
+    try:
+        own = path.lstat().st_mode
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if not path.is_symlink():
+            return False
+        raise InputError(argument, f"({path}) is a broken link", "name a file") from None
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
+        return True
+    if stat.S_ISLNK(own):
+        if path.parent == Path("/dev"):  # /dev/stdout, redirected to a file
+            return True
+        if not stat.S_ISDIR(mode):
+            raise InputError(argument, f"({path}) is a link", "name the file that it points to")
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(argument, f"({path}) is neither a file nor a folder", "name a file")
+    return False
 
 
 def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path:
@@ -58,6 +85,8 @@ def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path
         size: the bytes that will be written.
     """
     try:
+        if is_stream(path, argument):
+            return path
         target = path.resolve()
         above = next(folder for folder in (target, *target.parents) if folder.exists())
         if above != target and not above.is_dir():

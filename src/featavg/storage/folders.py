@@ -189,8 +189,12 @@ def _target(path: Path, argument: str) -> Path:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Temporary names are private; results are for sharing."""
-    folder.chmod(0o755)
+    """A temporary folder is private; give the result the rights that the user's umask gives."""
+    probe = folder / ".featavg-rights"
+    os.mkdir(probe)  # the umask itself can only be read by changing it
+    rights = probe.stat().st_mode & 0o777
+    probe.rmdir()
+    folder.chmod(rights)
     for path in folder.rglob("*"):
         if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() else 0o644)
+            path.chmod(rights if path.is_dir() else rights & 0o666)

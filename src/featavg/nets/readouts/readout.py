@@ -29,15 +29,17 @@ class ReadOut(ABC):
     below it, which is what attacks polish with and exact searches cut with.
 
     Exact radii need one thing more: `pieces`, for a score that is piecewise linear, or `hard`, for
-    one that stays near such a score. Without either there are attacks only.
+    one that stays near such a score, with `exact`, the module that bounds it (its functions are
+    those of `Curved` in `robustness/exact/relaxation`). Without either there are attacks only.
 
     >>> import numpy as np
-    >>> import featavg as fa
-    >>> fa.READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
+    >>> from featavg.nets.readouts.registry import READOUTS
+    >>> READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
     np.float64(6.0)
     """
 
     name: ClassVar[str]
+    exact: ClassVar[str | None] = None
 
     @abstractmethod
     def class_score(self, outputs: Float[ndarray, "*s c"]) -> PerSeed:

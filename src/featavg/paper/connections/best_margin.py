@@ -46,19 +46,12 @@ def best_margin(
     directions: Float[ndarray, "q 2"] | None = None,
     rounds: int = 20,
 ) -> BestMargin:
-    """The maximum over all networks, or over those whose neurons point in given directions.
+    """The maximum over all networks, or over those whose neurons point in given `directions`.
 
-    Args:
-        x: points of the plane.
-        y: their labels, -1 or +1.
-        activation: of the neurons.
-        directions: of the neurons; any unless given.
-        rounds: at most so often the direction that is missing most is added.
+    At most `rounds` times the direction that is missing most is added.
 
-    >>> import numpy as np
-    >>> import featavg as fa
     >>> x, y = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1, -1])
-    >>> found = fa.best_margin(x, y, fa.LeakyReLU(0.5))
+    >>> found = best_margin(x, y, LeakyReLU(0.5))
     >>> round(found.lower, 6), round(found.upper, 6)
     (0.375, 0.375)
     """

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
 from featavg.figures.marks import Role
-from featavg.figures.result import Result
 from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
-from featavg.paper.connections.manifold import OnSubspace
-from featavg.paper.connections.on_manifold import Split, split
-from featavg.progress import Progress, silent
+from featavg.paper.connections.subspace import OnSubspace, Split, split
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import tabulate
 from featavg.training.train import train
 
-PAPER = 1e-5
-H = 3
+PAPER = 1e-5  # initial weights of the paper; the talks have 1/sqrt(d)
+M, H = 5, 3
+LABELS: dict[str, Role] = {"coarse": "averaged", "fine": "decoupled"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,161 +36,103 @@ class DimpledNetwork:
     split: Split
     positive: ndarray | None
 
-    @property
-    def off_share(self) -> float:
-        """Median share of |u|^2 outside the subspace."""
-        return float(np.nanmedian(self.split.off_share))
-
-    @property
-    def distances(self) -> tuple[float, float, float]:
-        """Median distance to the boundary: nearest, inside the subspace, straight out of it."""
-        right = self.split.exact.attack > 0
-        parts = (self.split.exact.attack, self.split.on.attack, self.split.off_radii)
-        exact, on, off = (float(np.median(v[right])) for v in parts)
-        return exact, on, off
-
 
 @lru_cache(maxsize=64)
 def dimpled_network(
-    labels: str,
-    sigma_w: float,
-    seed: int,
-    task: OnSubspace,
-    n: int = 200,
-    steps: int = 300,
-    test: int = 16,
-    m: int = 5,
+    labels: str, sigma_w: float, seed: int, task: OnSubspace, n: int = 200, steps: int = 300
 ) -> DimpledNetwork:
-    """Train on coarse or fine labels and split the exact minimal perturbations of test points."""
-    neurons = 2 * m if labels == "coarse" else H * task.k
+    """Train on coarse or fine labels and split the exact minimal perturbations of 16 test points."""
+    neurons = 2 * M if labels == "coarse" else H * task.k
     data = task.draw(n, neurons, seed)
-    run = train(data, labels=labels, m=m, h=H, sigma_w=sigma_w, steps=steps)
-    points = task.inside.sample(test, seed)
+    run = train(data, labels=labels, m=M, h=H, sigma_w=sigma_w, steps=steps)
+    points = task.inside.sample(16, seed)
     x = task.embed(points, neurons)
     positive = task.inside.positive_clusters if labels == "fine" else None
     parts = split(run.net, x, points.y, task.basis(neurons), "max", positive)
     return DimpledNetwork(task, run.net, x, points.y, parts, positive)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class OffManifold(Result):
-    """Networks trained on a subspace from initial weights of several sizes, and where they break.
-
-    Attributes:
-        task: clusters on a random subspace.
-        sizes: of the initial weights; the first is the paper's, the last the talks' 1/sqrt(d).
-        runs: the networks of each (labels, size), one for each seed.
-
-    Returned by `fa.off_manifold`, which has an example.
-    """
-
-    task: OnSubspace
-    sizes: tuple[float, ...]
-    runs: dict[tuple[str, float], list[DimpledNetwork]]
-
-    def off_share(self, labels: str, size: float) -> float:
-        """The median share of |u|^2 that leaves the manifold."""
-        return float(np.median([run.off_share for run in self.runs[labels, size]]))
-
-    def distances(self, labels: str, size: float) -> tuple[float, float, float]:
-        """Median distance to the boundary: nearest, on the manifold, straight out of it."""
-        rows = [run.distances for run in self.runs[labels, size]]
-        exact, on, off = (float(v) for v in np.median(rows, axis=0))
-        return exact, on, off
-
-    @property
-    def gap(self) -> float:
-        """The largest gap between a certificate and its witness."""
-        every = (run for rows in self.runs.values() for run in rows)
-        return max(float(run.split.exact.gaps.max()) for run in every)
-
-    def figure(self) -> Figure:
-        """Off-manifold share and distances against the size of the initial weights."""
-        return _curves(self.sizes, self.runs)
-
-    def plane_figure(self) -> Figure:
-        """The boundary in the plane of both nearest ways, for small and large initial weights."""
-        ends = (self.sizes[0], self.sizes[-1])
-        return _pictures(
-            [self.runs[labels, size][0] for labels in ("coarse", "fine") for size in ends]
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number, by labels and size."""
-        return {
-            f"{labels}_{size:.2g}": {
-                "off_share": self.off_share(labels, size),
-                "exact_on_off": self.distances(labels, size),
-            }
-            for labels, size in self.runs
-        }
-
-    def summary(self) -> str:
-        """Where dimples come from."""
-        small, large = self.sizes[0], self.sizes[-1]
-        _, on, off = self.distances("coarse", large)
-        radius, other = self.distances("coarse", small)[0], self.distances("fine", small)[0]
-        return (
-            f"Dimples come from the initial weights, which nothing unlearns off the manifold: with "
-            f"σ<sub>w</sub> = 1/√d, {self.off_share('coarse', large):.0%} of an exact minimal "
-            f"perturbation leaves the manifold and the boundary is {off:.1f} away off it against "
-            f"{on:.1f} on it; with the paper's σ<sub>w</sub> = 10<sup>−5</sup> it is "
-            f"{self.off_share('coarse', small):.0%}, and the averaged network's radius of "
-            f"{radius:.1f} against the decoupled one's {other:.1f} is a matter inside the manifold."
-        )
+def _measures(network: DimpledNetwork) -> dict[str, float]:
+    """Median distances to the boundary of points decided rightly, and the share of |u|^2 off the subspace."""
+    parts = network.split
+    right = parts.exact.attack > 0
+    distances = {"exact": parts.exact.attack, "on": parts.on.attack, "off": parts.off}
+    return {
+        "off_share": float(np.nanmedian(parts.off_share)),
+        "gap": float(parts.exact.gaps.max()),
+        **{name: float(np.median(values[right])) for name, values in distances.items()},
+    }
 
 
-def off_manifold(
-    k: int = 10,
-    d: int = 3072,
-    r: int = 100,
-    *,
-    seeds: Sequence[int] = (0,),
-    every_seed: bool = False,
-    progress: Progress = silent,
-) -> OffManifold:
-    """Exact minimal perturbations of networks trained on a subspace, split along it and out of it.
-
-    Args:
-        k, d, r: clusters, dimension, and dimension of the subspace.
-        seeds: of data and weights.
-        every_seed: run every seed at every size of the initial weights, not only at both ends.
-        progress: called with the share done and a note.
-
-    >>> import featavg as fa  # long
-    >>> fa.off_manifold()
-    Dimples come from the initial weights, which nothing unlearns off ...
+@claim(
+    "connections-dimpled-manifold", "Do minimal perturbations leave the manifold of the data?",
+    theme="Connections",
+    source="Talks, 'Connection to dimpled manifold models'; Shamir, Melamed and BenShmuel 2021",
+    measured="exact minimal perturbations of networks trained on ten clusters in a random "
+    "100-dimensional subspace of R<sup>3072</sup>, split into parts on and off it, and the exact "
+    "distance to the boundary along each, for initial weights from 10<sup>−5</sup> to 1/√d",
+    minutes=0.07, statements=("itcs-dimples", "csml-dimples", "csml-margin-misleads",),
+)  # fmt: skip
+def dimpled_manifold(
+    run: Context, k: int = 10, d: int = 3072, r: int = 100, n: int = 200, steps: int = 300
+) -> Evidence:
+    """The dimpled-manifold model: data lie near a low-dimensional manifold, the boundary clings to
+    it with shallow dimples, and adversarial perturbations are short because they leave the
+    manifold; feature averaging is offered as a theory of it.
     """
     task = OnSubspace(k, d, r)
     sizes = (PAPER, 1e-3, 4e-3, 1 / math.sqrt(d))
-    runs: dict[tuple[str, float], list[DimpledNetwork]] = {}
-    plans = [(labels, size) for labels in ("coarse", "fine") for size in sizes]
-    for i, (labels, size) in enumerate(plans):
-        progress(i / len(plans), f"{labels} labels, initial weights {size:.2g}")
-        chosen = seeds if every_seed or size in (sizes[0], sizes[-1]) else seeds[:1]
-        runs[labels, size] = [dimpled_network(labels, size, seed, task) for seed in chosen]
-    return OffManifold(task, sizes, runs)
+
+    def network(labels: str, size: float, seed: int) -> DimpledNetwork:
+        return dimpled_network(labels, size, seed, task, n, steps)
+
+    # Without --full later seeds are run at both ends alone.
+    table = tabulate(
+        lambda labels, size, seed: _measures(network(labels, size, seed)),
+        run.seeds,
+        run.progress,
+        every_seed=lambda labels, size: run.full or size in (sizes[0], sizes[-1]),
+        labels=list(LABELS),
+        size=sizes,
+    )
+    ends = table.isel(size=[0, -1]).median("seed", skipna=False)
+    small, large = (ends.sel(labels="coarse").isel(size=end) for end in (0, 1))
+    averaged, decoupled = float(small["exact"]), float(ends.sel(labels="fine")["exact"][0])
+    shares = float(small["off_share"]), float(large["off_share"])
+    on, off = float(large["on"]), float(large["off"])
+    shown = [
+        network(labels, size, run.seeds[0]) for labels in LABELS for size in (sizes[0], sizes[-1])
+    ]
+    return Evidence(
+        Check("averaged, σ<sub>w</sub> = 1/√d: share of |u|² off the manifold", shares[1], ">=", 0.5),
+        Check("averaged, σ<sub>w</sub> = 1/√d: distance off the manifold over distance on it",
+              off / on, "<=", 0.5),
+        Check("averaged, σ<sub>w</sub> = 10<sup>−5</sup>: share of |u|² off the manifold",
+              shares[0], ">=", 0.5, note="the paper's initialisation"),
+        Check("σ<sub>w</sub> = 10<sup>−5</sup>: averaged over decoupled radius",
+              averaged / decoupled, "<=", 0.6, note="both exact"),
+        Check("largest gap between certificate and witness", table["gap"].max(), "<=", 1e-4, role="note"),
+        finding="Dimples come from the initial weights, which nothing unlearns off the manifold: with "
+        f"σ<sub>w</sub> = 1/√d, {shares[1]:.0%} of an exact minimal perturbation leaves the manifold and "
+        f"the boundary is {off:.1f} away off it against {on:.1f} on it; with the paper's σ<sub>w</sub> = "
+        f"10<sup>−5</sup> it is {shares[0]:.0%}, and the averaged network's radius of {averaged:.1f} "
+        f"against the decoupled one's {decoupled:.1f} is a matter inside the manifold.",
+        numbers=table, figures=(_curves(table), _pictures(shown)),
+    )  # fmt: skip
 
 
-def _curves(
-    sizes: tuple[float, ...], runs: dict[tuple[str, float], list[DimpledNetwork]]
-) -> Figure:
-    roles: dict[str, Role] = {"coarse": "averaged", "fine": "decoupled"}
-    names = {"coarse": "averaged", "fine": "decoupled"}
+def _curves(table: xr.Dataset) -> Figure:
     shares, away = [], []
-    for labels, role in roles.items():
-        rows = [[run.off_share for run in runs[labels, size]] for size in sizes]
-        low, middle, high = ([float(f(row)) for row in rows] for f in (np.min, np.median, np.max))
-        shares.append(Series(names[labels], sizes, middle, role, "line+markers", low, high))
-        distances = np.array(
-            [np.median([run.distances for run in runs[labels, size]], axis=0) for size in sizes]
-        )
-        distances[~np.isfinite(distances)] = np.nan
+    sizes = table["size"].values
+    for labels, role in LABELS.items():
+        part = table.sel(labels=labels)
+        share, distance = part["off_share"], part.median("seed").where(np.isfinite)
+        low, middle, high = (getattr(share, how)("seed").values for how in ("min", "median", "max"))
+        shares.append(Series(role, sizes, middle, role, "line+markers", low, high))
+        on, off = distance["on"].values, distance["off"].values
         away += [
-            Series(
-                f"{names[labels]}, on the manifold", sizes, distances[:, 1], role, "line+markers"
-            ),
-            Series(f"{names[labels]}, off the manifold", sizes, distances[:, 2], role, "dashed"),
+            Series(f"{role}, on the manifold", sizes, on, role, "line+markers"),
+            Series(f"{role}, off the manifold", sizes, off, role, "dashed"),
         ]
     axis = Axis("size of the initial weights σ<sub>w</sub>", log=True)
     return Figure(
@@ -230,9 +171,8 @@ def _plane(run: DimpledNetwork, title: str) -> Plane:
     along = np.pad(run.split.on.witness[index], (0, run.x.shape[1] - r))
     along /= np.linalg.norm(along)
     moved = run.split.exact.witness[index] - point
-    out = moved.copy()
-    out[:r] = 0.0
-    out = out / np.linalg.norm(out)
+    out = np.where(np.arange(len(moved)) < r, 0.0, moved)
+    out /= np.linalg.norm(out)
     unit = math.sqrt(run.task.d)
     a, b = np.linspace(-0.5, 1.7, 67), np.linspace(-0.9, 0.9, 55)
     ga, gb = np.meshgrid(a * unit, b * unit)

@@ -15,7 +15,6 @@ from featavg.figures.marks import Role
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.radii import radii
 
 
@@ -75,18 +74,15 @@ class Shown:
     def nearest(self, x: Float[ndarray, " k"], y: int) -> Float[ndarray, " k"] | None:
         """The exact minimal perturbation of x, or None if x is on the wrong side already."""
         padded, label = np.pad(x, (0, self.net.dimension - len(x)))[None, :], np.array([y])
-        if isinstance(self.net, Deep):
-            exact = deep_radii(self.net, padded, label, self.readout, self.positive)
-        else:
-            exact = radii(
-                self.net, padded, label, readout=self.readout, positive=self.positive, jobs=1
-            )
+        exact = radii(self.net, padded, label, readout=self.readout, positive=self.positive, jobs=1)
         if not 0 < exact.attack[0] < np.inf:
             return None
         return np.asarray((exact.witness[0] - padded[0])[: len(x)])
 
-    def contour(self, view: View, a: ndarray, b: ndarray, fill: bool) -> Contour:
-        """The boundary in a plane; values are scaled, which moves no boundary."""
+    def values(
+        self, view: View, a: Float[ndarray, " p"], b: Float[ndarray, " q"]
+    ) -> Float[ndarray, "q p"]:
+        """The decision on a grid, scaled to at most 1, which moves no boundary."""
         x = view.points(a, b, self.net.dimension)
         z = self.decide(x)
         if isinstance(self.net, TwoLayer) and self.net.outputs == 1:
@@ -94,25 +90,20 @@ class Shown:
             # How far the positive neurons are from it makes the edge of that region a clean line.
             asleep = self.net.preactivations(x)[:, self.net.head[0] > 0].max(axis=1)
             z = np.where(z == 0.0, np.minimum(asleep, 0.0), z)
-        z = np.round(z / max(np.abs(z).max(), 1e-300), 4).reshape(len(b), len(a))
-        return Contour("boundary", a, b, z, self.role, fill=fill)
+        return np.round(z / max(np.abs(z).max(), 1e-300), 4).reshape(len(b), len(a))
 
 
-def clusters_in(
-    task: MultiCluster, view: View, chosen: Int[ndarray, " c"], count: int = 60, seed: int = 0
+def _clusters_in(
+    task: MultiCluster, view: View, chosen: Int[ndarray, " c"], unit: float
 ) -> tuple[Points, ...]:
     """Fresh points of the chosen clusters, projected into the plane."""
-    points = task.sample(count * task.k, seed)
+    points = task.sample(60 * task.k, 0)
     x, kept = points.coordinates(task.k), np.isin(points.clusters, chosen)
-    clouds: list[Points] = []
-    shown: tuple[tuple[int, str, Role], ...] = (
-        (1, "class +", "decoupled"),
-        (-1, "class −", "averaged"),
+    up, down = (view.place(x[kept & (points.y == sign)]).T / unit for sign in (1, -1))
+    return (
+        Points("class +", up[0], up[1], "decoupled", "o", 4.5, 0.6),
+        Points("class −", down[0], down[1], "averaged", "s", 4.5, 0.6),
     )
-    for sign, name, role in shown:
-        at = view.place(x[kept & (points.y == sign)])
-        clouds.append(Points(name, at[:, 0], at[:, 1], role, "o" if sign > 0 else "s", 4.5, 0.6))
-    return tuple(clouds)
 
 
 def panel(
@@ -133,9 +124,10 @@ def panel(
     unit = float(np.sqrt(task.d))
     at = np.linspace(span[0], span[1], resolution)
     contours = tuple(
-        one.contour(view, at * unit, at * unit, fill=i == 0 and len(shown) == 1)
-        for i, one in enumerate(shown)
-    )
+        Contour("boundary", at, at, one.values(view, at * unit, at * unit), one.role,
+                fill=len(shown) == 1)
+        for one in shown
+    )  # fmt: skip
     arrows, circles, notes = (), (), ()  # type: tuple[Arrow, ...], tuple[Circle, ...], tuple[Note, ...]
     if point is not None:
         moved = shown[0].nearest(point, 1)
@@ -150,19 +142,10 @@ def panel(
     return Plane(
         Axis(axes[0]),
         Axis(axes[1]),
-        points=tuple(_scaled(cloud, unit) for cloud in clusters_in(task, view, clusters)),
-        contours=tuple(_rescaled(c, at) for c in contours),
+        points=_clusters_in(task, view, clusters, unit),
+        contours=contours,
         arrows=arrows,
         circles=circles,
         notes=notes,
         title=title,
     )
-
-
-def _scaled(cloud: Points, unit: float) -> Points:
-    x, y = (np.asarray(v, dtype=float) / unit for v in (cloud.x, cloud.y))
-    return Points(cloud.label, x, y, cloud.role, cloud.marker, cloud.size, cloud.shade)
-
-
-def _rescaled(contour: Contour, at: ndarray) -> Contour:
-    return Contour(contour.label, at, at, contour.z, contour.role, fill=contour.fill)

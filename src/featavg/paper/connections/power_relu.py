@@ -1,53 +1,42 @@
 """Shallow networks whose neurons are of degree one in their weights: power and leaky ReLU.
 
 f(x) = sum_j v_j phi(<w_j, x>, |w_j|) with phi(s z, s r) = s phi(z, r) for s > 0. So f has degree
-two in (w, v) whatever the activation, and the theory of margins applies alike.
+two in (w, v) whatever the activation, and the theory of margins applies alike. Both layers are
+trained, from a small balanced start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.network import KINDS
+from featavg.progress import Progress
+from featavg.training.controllers.error import ErrorControl
+from featavg.training.driver import Stop, run
+from featavg.training.losses._loss import LossValue, check_targets
+from featavg.training.losses.exponential import Exponential
+from featavg.training.objectives.objective import Params, check_points
+from featavg.training.steppers.flow import GradientFlow
+from featavg.training.trajectory import Trajectory
 
-
-@runtime_checkable
-class DegreeOneActivation(Protocol):
-    """phi(z, r) of a pre-activation z = <w, x> and the norm r = |w|, of degree one in (z, r)."""
-
-    @property
-    def name(self) -> str:
-        """The name it has in settings and figures."""
-
-    @property
-    def degree(self) -> float:
-        """q with z dphi/dz = q phi; then r dphi/dr = (1 - q) phi."""
-
-    def value(
-        self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
-    ) -> Float[ndarray, "*s n h"]:
-        """phi(z, r)."""
-
-    def slope(
-        self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
-    ) -> Float[ndarray, "*s n h"]:
-        """d phi / dz."""
+KINDS["shallow"] = (__name__, "Shallow")  # a saved run may hold one
 
 
 @dataclass(frozen=True)
 class PowerReLU:
     """phi(z, r) = relu(z)^p / r^(p-1), the pReLU of Min and Vidal (2024); p = 1 is the ReLU.
 
-    >>> import numpy as np
-    >>> import featavg as fa
-    >>> fa.PowerReLU(3.0).value(np.array([[2.0, -1.0]]), np.array([[1.0, 1.0]]))
+    >>> PowerReLU(3.0).value(np.array([[2.0, -1.0]]), np.array([[1.0, 1.0]]))
     array([[8., 0.]])
     """
 
@@ -64,7 +53,7 @@ class PowerReLU:
 
     @property
     def degree(self) -> float:
-        """The degree p of homogeneity in the weights."""
+        """q with z dphi/dz = q phi; then r dphi/dr = (1 - q) phi."""
         return self.p
 
     def value(
@@ -97,16 +86,14 @@ def _power(base: ndarray, exponent: float) -> ndarray:
 class Shallow:
     """h neurons and one output, both layers free; leading axes `*s` are independent networks.
 
-    >>> import numpy as np
-    >>> import featavg as fa
-    >>> net = fa.Shallow(2.0 * np.eye(2), np.array([1.0, -1.0]), fa.PowerReLU(3.0))
+    >>> net = Shallow(2.0 * np.eye(2), np.array([1.0, -1.0]), PowerReLU(3.0))
     >>> net(np.array([[1.0, 0.5]]))
     array([1.75])
     """
 
     weights: Float[ndarray, "*s h N"]
     head: Float[ndarray, "*s h"]
-    activation: DegreeOneActivation
+    activation: PowerReLU | LeakyReLU
 
     def __post_init__(self) -> None:
         if self.head.shape != self.weights.shape[:-1]:
@@ -186,29 +173,18 @@ class Shallow:
         return np.asarray(order[:count])
 
 
-def averaged_limit(
-    features: Float[ndarray, "k N"], labels: Float[ndarray, " k"], p: float = 1.0
-) -> Shallow:
-    """F(x) = sqrt(K1) relu(<mu_bar_+, x>) - sqrt(K2) relu(<mu_bar_-, x>), |mu_bar_s| = 1 (p = 1).
+def averaged_limit(features: Float[ndarray, "k N"], labels: Float[ndarray, " k"]) -> Shallow:
+    """F(x) = sqrt(K1) relu(<mu_bar_+, x>) - sqrt(K2) relu(<mu_bar_-, x>), |mu_bar_s| = 1.
 
-    `p` other than 1 gives the same two directions and the same contributions under relu^p, for
-    comparisons that should not be won by the power alone.
+    Features are orthonormal, labels are +1 and -1.
 
-    Args:
-        features: orthonormal, one row for each cluster.
-        labels: the class of each, +1 or -1.
-        p: the power of the ReLU.
-
-    >>> import numpy as np
-    >>> import featavg as fa
-    >>> net = fa.averaged_limit(np.eye(4), np.array([1.0, 1.0, -1.0, -1.0]))
-    >>> net(np.eye(4)[:1]).round(3)
+    >>> averaged_limit(np.eye(4), np.array([1.0, 1.0, -1.0, -1.0]))(np.eye(4)[:1]).round(3)
     array([1.])
     """
     sums = np.array([features[labels == s].sum(axis=0) for s in (1, -1)])
     counts = np.array([np.sqrt(np.sum(labels == s)) for s in (1, -1)])
     units = sums / np.linalg.norm(sums, axis=1, keepdims=True)
-    return Shallow(units, np.array([1.0, -1.0]) * counts, PowerReLU(p))
+    return Shallow(units, np.array([1.0, -1.0]) * counts, PowerReLU(1.0))
 
 
 def decoupled_limit(
@@ -216,14 +192,106 @@ def decoupled_limit(
 ) -> Shallow:
     """F^(p)(x) = sum_{J+} relu(<mu_k, x>)^p - sum_{J-} relu(<mu_k, x>)^p for unit features.
 
-    Args:
-        features: orthonormal, one row for each cluster.
-        labels: the class of each, +1 or -1.
-        p: the power of the ReLU.
-
-    >>> import numpy as np
-    >>> import featavg as fa
-    >>> fa.decoupled_limit(np.eye(2), np.array([1.0, -1.0]), 3.0)(np.array([[0.0, 0.5]]))
+    >>> decoupled_limit(np.eye(2), np.array([1.0, -1.0]), 3.0)(np.array([[0.0, 0.5]]))
     array([-0.125])
     """
     return Shallow(features, np.asarray(labels, dtype=float), PowerReLU(p))
+
+
+@dataclass(frozen=True, eq=False)
+class ShallowEvaluation:
+    """The network on its training set; the gradient is computed when it is asked for."""
+
+    x: Float[ndarray, "*s n N"]
+    net: Shallow
+    preactivations: Float[ndarray, "*s n h"]
+    norms: Float[ndarray, "*s 1 h"]
+    activations: Float[ndarray, "*s n h"]
+    loss: LossValue
+
+    @property
+    def log_loss(self) -> Float[ndarray, "*s"]:
+        """The logarithm of the mean loss."""
+        return self.loss.log_mean
+
+    @cached_property
+    def gradient(self) -> Params:
+        """(dL/dW) / L and (dL/dv) / L."""
+        outer = self.loss.slopes  # n x 1
+        by_head = (np.swapaxes(self.activations, -1, -2) @ outer)[..., 0]
+        slope = self.net.activation.slope(self.preactivations, self.norms)
+        by_weights = np.swapaxes(outer * slope, -1, -2) @ self.x
+        # r dphi/dr = (1 - q) phi for an activation of degree q in z, and dr/dw = w / r.
+        radial = (1.0 - self.net.activation.degree) * by_head / self.norms[..., 0, :] ** 2
+        by_weights += radial[..., None] * self.net.weights
+        return by_weights * self.net.head[..., None], by_head
+
+
+@dataclass(frozen=True, eq=False)
+class ShallowObjective:
+    """The mean exponential loss of f(x) = sum_j v_j phi(<w_j, x>, |w_j|), labels +1 or -1."""
+
+    x: Float[ndarray, "*s n N"]
+    y: Int[ndarray, "*s n"]
+    activation: PowerReLU | LeakyReLU
+
+    def __post_init__(self) -> None:
+        check_points(self.x, self.y)
+        check_targets(self.y, 1)
+
+    @property
+    def trainable(self) -> Sequence[str]:
+        """Both layers."""
+        return ("weights", "head")
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The points and their labels."""
+        return self.x, self.y
+
+    def net_with(self, params: Params) -> Shallow:
+        """The network that has these parameters."""
+        return Shallow(params[0], params[1], self.activation)
+
+    def evaluate(self, params: Params) -> ShallowEvaluation:
+        """Forward pass."""
+        net = self.net_with(params)
+        z, norms = self.x @ np.swapaxes(net.weights, -1, -2), net.norms
+        active = self.activation.value(z, norms)
+        outputs = active @ net.head[..., None]
+        return ShallowEvaluation(self.x, net, z, norms, active, Exponential()(outputs, self.y))
+
+
+def balanced_start(
+    unit_weights: Float[ndarray, "*s h N"], scale: float
+) -> tuple[Float[ndarray, "*s h N"], Float[ndarray, "*s h"]]:
+    """w_j = scale * direction, v_j = +-|w_j|, signs in turn; the flow keeps |v_j| = |w_j|."""
+    if not scale > 0:
+        raise InputError("scale", f"is {scale}", "start from weights that are not all zero")
+    if unit_weights.shape[-2] < 2:
+        raise InputError("width", f"is {unit_weights.shape[-2]}", "give a neuron of each sign")
+    weights = scale * unit_weights
+    signs = np.where(np.arange(weights.shape[-2]) % 2 == 0, 1.0, -1.0)
+    return weights, signs * np.linalg.norm(weights, axis=-1)
+
+
+def train_shallow(
+    objective: ShallowObjective,
+    unit_weights: Float[ndarray, "*s h N"],
+    *,
+    scale: float = 1e-7,
+    time: float = 16_000.0,
+    progress: Progress | None = None,
+) -> Trajectory:
+    """Follow the gradient flow to `time`; the default is Min and Vidal's 401 epochs at rate 0.2."""
+    if not time > 0:
+        raise InputError("time", f"is {time}", "follow the flow for a positive time")
+    return run(
+        objective,
+        balanced_start(unit_weights, scale),
+        stepper=GradientFlow(1e-2),
+        controller=ErrorControl(),
+        stop=Stop(4000, log_time=math.log(time)),
+        progress=progress,
+        settings={"activation": objective.activation.name, "scale": scale, "time": time},
+    )

@@ -8,6 +8,7 @@ on a ball in closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,10 +20,16 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Covector, Model
 
+Points: TypeAlias = Float[ndarray, "n N"]
+Labels: TypeAlias = Int[ndarray, " n"]
+Features: TypeAlias = Float[ndarray, "k N"]
+Signs: TypeAlias = Int[ndarray, " k"]
+Distances: TypeAlias = Float[ndarray, " n"]
+
 
 @dataclass(frozen=True, eq=False)
 class ShallowModel(Model):
-    """A shallow network with one output, for the attacks."""
+    """A shallow network for the attacks; the sign of its output decides."""
 
     net: Shallow = field(kw_only=True)
 
@@ -36,19 +43,9 @@ class ShallowModel(Model):
         return outputs, covector(outputs, slice(None)) * self.net.gradient(x)
 
 
-def shallow_model(net: Shallow) -> ShallowModel:
-    """Wrap a shallow network: raw inputs, the sign of its output decides."""
-    return ShallowModel(Decision.of(), None, "raw", net=net)
-
-
 def attacked_radii(
-    net: Shallow,
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    features: Float[ndarray, "k N"],
-    labels: Int[ndarray, " k"],
-    budget: int = 60,
-) -> Float[ndarray, " n"]:
+    net: Shallow, x: Points, y: Labels, features: Features, labels: Signs, budget: int = 60
+) -> Distances:
     """The smallest perturbation that any attack finds (l2, in the units of x): an upper bound.
 
     Works in the span of weights and features, where nothing that matters to the network is lost.
@@ -59,7 +56,7 @@ def attacked_radii(
     inside = Shallow(net.weights @ basis.T, net.head, net.activation)
     aims = FeatureDirections(features @ basis.T, (labels > 0).astype(int))
     attacked = attack_suite(
-        shallow_model(inside),
+        ShallowModel(Decision.of(), None, "raw", net=inside),
         x @ basis.T,
         y,
         features=aims,
@@ -70,12 +67,8 @@ def attacked_radii(
 
 
 def certified_near_average(
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    features: Float[ndarray, "k N"],
-    labels: Int[ndarray, " k"],
-    error: float,
-) -> Float[ndarray, " n"]:
+    x: Points, y: Labels, features: Features, labels: Signs, error: float
+) -> Distances:
     """No closer point is flipped by any f with |c f - F| <= error |x|, F the averaged limit.
 
     With s_+ and s_- the sums of features of the own and the other class, y F(x + u) is at least the
@@ -93,14 +86,8 @@ def certified_near_average(
 
 
 def certified_near_decoupled(
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    features: Float[ndarray, "k N"],
-    labels: Int[ndarray, " k"],
-    p: float,
-    error: float,
-    angles: int = 400,
-) -> Float[ndarray, " n"]:
+    x: Points, y: Labels, features: Features, labels: Signs, p: float, error: float
+) -> Distances:
     """The same for F^(p) with orthonormal features and p >= 2.
 
     A step of length r takes at most r cos(t) from the own cluster's feature and adds at most
@@ -116,7 +103,7 @@ def certified_near_decoupled(
     own = np.where(mine, z, -np.inf).max(axis=1)
     rivals = np.linalg.norm(np.where(mine, 0.0, np.maximum(z, 0.0)), axis=1)
     size = np.linalg.norm(x, axis=1)
-    grid = np.linspace(0.0, np.pi / 2, angles + 1)
+    grid = np.linspace(0.0, np.pi / 2, 401)
     low, high = np.zeros(len(x)), np.maximum(own, 0.0)
     for _ in range(50):
         r = (low + high) / 2

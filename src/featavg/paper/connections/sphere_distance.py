@@ -15,18 +15,15 @@ from numpy import ndarray
 
 from featavg.errors import InputError, whole
 from featavg.paper.connections.power_relu import PowerReLU, Shallow
-from featavg.progress import Progress, silent
 
 
 @dataclass(frozen=True)
 class SphereDistance:
     """inf_c sup_x |c f - g|, between `lower` and `upper`.
 
-    Attributes:
-        lower: attained on the points found, for the best c on them; a true lower bound.
-        ascent: the largest |c f - g| that ascent finds at `scale`; close to `lower` at the end.
-        upper: certified, at `scale`; infinite where f and g have different activations.
-        scale: c.
+    `lower` is attained on the points found, for the best c on them. `ascent` is the largest
+    |c f - g| that ascent finds at c = `scale`, and `upper` is certified there; it is infinite where
+    f and g have different activations.
     """
 
     lower: float
@@ -36,39 +33,22 @@ class SphereDistance:
 
 
 def sphere_distance(
-    f: Shallow,
-    g: Shallow,
-    seed: int = 0,
-    starts: int = 150,
-    rounds: int = 6,
-    steps: int = 50,
-    progress: Progress = silent,
+    f: Shallow, g: Shallow, seed: int = 0, starts: int = 150, rounds: int = 6, steps: int = 50
 ) -> SphereDistance:
-    r"""The distance of f to g on the sphere.
+    r"""The distance of f, scaled by the best c, to g on the sphere.
 
     Both depend on x through the span of their weights alone, and both are homogeneous, so x is
     written in that span and the supremum over the sphere is the same there. Ascent starts at all
     neurons, at sums of random subsets of them, and at random points; c is chosen anew against all
-    points found so far until ascent finds nothing worse.
+    points found so far, at most `rounds` times, until ascent finds nothing worse.
 
-    Args:
-        f: a homogeneous network; it is scaled by the best c.
-        g: the one that it is compared with.
-        seed: of the random starts.
-        starts: of the ascent.
-        rounds: at most so often c is chosen anew.
-        steps: of an ascent.
-        progress: called with the share done and a note.
-
-    >>> import numpy as np
-    >>> import featavg as fa
+    >>> from featavg.paper.connections.power_relu import averaged_limit, decoupled_limit
     >>> labels = np.array([1.0, 1.0, -1.0, -1.0])
-    >>> one = fa.averaged_limit(np.eye(4), labels)
-    >>> same = fa.Shallow(3.0 * one.weights, one.head, one.activation)
-    >>> found = fa.sphere_distance(same, one)
+    >>> one = averaged_limit(np.eye(4), labels)
+    >>> found = sphere_distance(Shallow(3.0 * one.weights, one.head, one.activation), one)
     >>> round(found.scale, 6), found.upper < 1e-9
     (0.333333, True)
-    >>> bool(fa.sphere_distance(one, fa.decoupled_limit(np.eye(4), labels, 1.0)).lower > 0.4)
+    >>> bool(sphere_distance(one, decoupled_limit(np.eye(4), labels, 1.0)).lower > 0.4)
     True
     """
     if f.weights.ndim != 2 or g.weights.ndim != 2:
@@ -78,8 +58,7 @@ def sphere_distance(
     rng = np.random.default_rng(seed)
     pool = _starts(f, g, starts, rng)
     values = np.stack([f(pool), g(pool)])
-    for i in range(rounds):
-        progress(i / rounds, f"round {i + 1} of at most {rounds}")
+    for _ in range(rounds):
         scale, lower = _best_scale(values)
         worst = _ascend(f, g, scale, pool, steps)
         found = np.stack([f(worst), g(worst)])
@@ -130,7 +109,7 @@ def _ascend(
 ) -> Float[ndarray, "q N"]:
     """Projected ascent on |c f - g|, a shrinking step along the normalised gradient.
 
-    All points go uphill for a while, the best third goes on to the end.
+    All points climb for a while, the best third to the end.
     """
     x, best, reached = points, points, np.zeros(len(points))
     for step in range(steps):

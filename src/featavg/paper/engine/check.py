@@ -141,13 +141,14 @@ class Check:
         values = [float(value) for value in given.get("values", ())]
         bound, interval = given["bound"], given.get("interval")
         ends = None if values or interval is None else (float(interval[0]), float(interval[1]))
+        role = given.get("role", "essential" if given["essential"] else "note")
         return Check(
             given["name"],
             values or float(given["measured"]),
             given["relation"],
             tuple(map(float, bound)) if isinstance(bound, list) else float(bound),
             given["note"],
-            given.get("role") or ("essential" if given["essential"] else "note"),
+            role,
             ends,
         )
 

@@ -22,7 +22,7 @@ def measure_each(
     seeds: Sequence[int],
     measures: Sequence[str | Callable[[Run], Measured]],
     progress: Progress = silent,
-    **axes: Sequence[Any] | Mapping[str, Mapping[str, Any]],
+    **axes: Sequence[Any] | Mapping[Any, Mapping[str, Any]],
 ) -> xr.Dataset:
     """Trains every combination of `axes` and measures every seed of it.
 
@@ -62,7 +62,7 @@ def measure_each(
                 for name, value in function(run).items():
                     cells.setdefault(name, []).append(value)
     dims = (*axes, "seed")
-    shape = (*(len(each) for each in choices.values()), len(seeds))
+    shape = (*map(len, choices.values()), len(seeds))
     variables = {}
     for name, values in cells.items():
         array = np.array(values).reshape(*shape, *np.shape(values[0]))
@@ -73,7 +73,7 @@ def measure_each(
 
 
 def _choices(
-    name: str, values: Sequence[Any] | Mapping[str, Mapping[str, Any]]
+    name: str, values: Sequence[Any] | Mapping[Any, Mapping[str, Any]]
 ) -> dict[Any, Mapping[str, Any]]:
     if isinstance(values, Mapping):
         return dict(values)

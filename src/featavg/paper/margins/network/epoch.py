@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.paper.margins.network.network_pass import (
+from featavg.paper.margins.network.passes import (
     ROUND_OFF,
     Params,
     descend,

@@ -14,7 +14,7 @@ from numpy import ndarray
 from featavg.data.images import Images
 from featavg.errors import InputError
 from featavg.paper.margins.network.epoch import ImageTensors
-from featavg.paper.margins.network.settings import MarginSettings, settings_of
+from featavg.paper.margins.network.settings import LAYERS, MarginSettings, settings_of
 from featavg.storage.folders import read_folder, write_folder
 from featavg.training.trajectory import Outcome
 
@@ -60,8 +60,6 @@ def parameter_norm(params: dict[str, ndarray]) -> float:
 
 def layer_norms(params: dict[str, ndarray]) -> list[float]:
     """|theta_l| of each layer, its bias included."""
-    from featavg.paper.margins.network.margin_cnn import LAYERS
-
     parts = ({n: p for n, p in params.items() if n.split(".")[0] == layer} for layer in LAYERS)
     return [parameter_norm(part) for part in parts]
 

@@ -1,20 +1,95 @@
-"""What makes a run of the margin network what it is: network, seed, rates, passes over the support."""
+"""What makes a run of the margin network what it is: network, seed, rates, passes over the support.
+
+The network of the margin table: two convolutions, two full layers, homogeneous of order 4. Conv
+5x5x32, pool, conv 3x3x64, pool, fc 1024, fc 10, ReLU between them, zero padding that keeps the size,
+pools of 2x2 (Lyu and Li, 2020). With a bias in the first layer only, scaling all parameters by c
+scales the outputs by c^4; a bias in any later layer breaks that.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy import ndarray
+
+from featavg.data.streams import stream
 from featavg.errors import InputError, finite, one_of, whole
-from featavg.paper.margins.network.margin_cnn import MarginCNN, network_of
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.loss_based import LossBased
 
+LAYERS = ("conv1", "conv2", "fc1", "fc2")
+BIASES = ("first", "all")
+# The deviation of a standard normal cut at +-2; TensorFlow's he_normal divides by it.
+_CUT_DEVIATION = 0.87962566103423978
 CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {
     "constant": Constant,
     "loss-based": LossBased,
 }
 STEPS = ("implicit", "gradient")
+
+
+@dataclass(frozen=True)
+class MarginCNN:
+    """The shape of the network; the defaults are the published one."""
+
+    size: int = 28
+    channels: tuple[int, ...] = (32, 64)
+    hidden: int = 1024
+    classes: int = 10
+    biases: str = "first"
+
+    def __post_init__(self) -> None:
+        one_of("biases", self.biases, BIASES)
+        if self.size < 4 or self.size % 4:
+            raise InputError("size", f"is {self.size}", "two pools need a multiple of four pixels")
+        if len(self.channels) != 2 or any(int(each) != each or each < 1 for each in self.channels):
+            raise InputError("channels", f"are {self.channels}", "give two whole numbers above 0")
+        whole("hidden", self.hidden, least=1)
+        whole("classes", self.classes, least=2)
+
+    @property
+    def pooled(self) -> int:
+        """The side of the image after both pools."""
+        return self.size // 4
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Every parameter by name."""
+        first, second = self.channels
+        shapes: dict[str, tuple[int, ...]] = {
+            "conv1.weight": (first, 1, 5, 5),
+            "conv2.weight": (second, first, 3, 3),
+            "fc1.weight": (self.hidden, second * self.pooled**2),
+            "fc2.weight": (self.classes, self.hidden),
+        }
+        for layer in LAYERS if self.biases == "all" else LAYERS[:1]:
+            shapes[f"{layer}.bias"] = (shapes[f"{layer}.weight"][0],)
+        return shapes
+
+    def initial(self, seed: int) -> dict[str, ndarray]:
+        """He's initialisation as TensorFlow draws it: normal, cut at +-2 deviations; biases 0."""
+        draw = stream(seed, "margin-cnn")
+        arrays = {}
+        for name, shape in self.shapes().items():
+            if name.endswith(".bias"):
+                arrays[name] = np.zeros(shape, dtype=np.float32)
+                continue
+            deviation = math.sqrt(2.0 / math.prod(shape[1:])) / _CUT_DEVIATION
+            arrays[name] = (deviation * _cut_normal(draw, shape)).astype(np.float32)
+        return arrays
+
+    def settings(self) -> dict[str, Any]:
+        """The shape as plain values."""
+        return {**asdict(self), "channels": list(self.channels)}
+
+
+def _cut_normal(draw: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
+    values = draw.standard_normal(shape)
+    while np.any(outside := np.abs(values) > 2.0):
+        values[outside] = draw.standard_normal(int(outside.sum()))
+    return values
 
 
 @dataclass(frozen=True)
@@ -33,10 +108,6 @@ class SupportRule:
         first_rate: the constant rate of the first pass, over everything.
         first_until: log10 of the loss at which the constant rate ends (or when the data is fitted).
         first_share, first_passes: share and passes until then, when the loss is still spread out.
-
-    >>> import featavg as fa
-    >>> fa.SupportRule(passes=10).share
-    0.01
     """
 
     step: str = "implicit"
@@ -72,11 +143,7 @@ class MarginSettings:
 
     The controllers are the driver's. Their constants are used and not their `judge`: a pass that
     raises the loss is known to have failed after a few heavy samples, before it has a loss to judge.
-    With `support`, passes are made over the samples that hold the loss (`margin_network.support`).
-
-    >>> import featavg as fa
-    >>> fa.MarginSettings(seed=1, batch=50).seed
-    1
+    With `support`, passes are made over the samples that hold the loss (`support`).
     """
 
     network: MarginCNN = field(default_factory=MarginCNN)
@@ -94,7 +161,7 @@ class MarginSettings:
     def plain(self) -> dict[str, Any]:
         """As plain values."""
         return {
-            "network": self.network.settings(),
+            "network": {**asdict(self.network), "channels": list(self.network.channels)},
             "seed": self.seed,
             "batch": self.batch,
             "controller": {"name": self.controller.name, **asdict(self.controller)},
@@ -106,11 +173,11 @@ class MarginSettings:
 
 def settings_of(plain: dict[str, Any]) -> MarginSettings:
     """The settings that `plain` described."""
-    given = dict(plain["controller"])
+    given, network = dict(plain["controller"]), plain["network"]
     rule = CONTROLLERS[given.pop("name")]
     parts = {
         **plain,
-        "network": network_of(plain["network"]),
+        "network": MarginCNN(**{**network, "channels": tuple(network["channels"])}),
         "controller": rule(**given),
         "save_at": tuple(plain["save_at"]),
         "support": SupportRule(**plain["support"]) if plain.get("support") else None,

@@ -54,6 +54,11 @@ class RoundResult(NamedTuple):
     watched: Int[ndarray, " w"] | None = None  # who came to matter while a round left them out
     step: str = "constant"
 
+    @property
+    def left_out(self) -> int:
+        """Samples of the training set that are not in the support."""
+        return 0 if self.measured is None else len(self.measured.log_losses) - self.support
+
 
 def support_of(
     log_losses: Float[ndarray, " n"], share: float, spare: float, least: int

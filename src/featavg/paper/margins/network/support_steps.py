@@ -10,15 +10,15 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.paper.margins.network.epoch import ImageTensors, Measured, descend_once, measure
-from featavg.paper.margins.network.implicit import shares_after
-from featavg.paper.margins.network.network_pass import Params
-from featavg.paper.margins.network.sample_gradients import (
+from featavg.paper.margins.network.implicit import (
     SampleGradients,
     inner_products,
     joined,
     moved_along,
     sample_gradients,
+    shares_after,
 )
+from featavg.paper.margins.network.passes import Params
 from featavg.paper.margins.network.settings import SupportRule
 from featavg.training.controllers.loss_based import LossBased
 

@@ -1,0 +1,45 @@
+"""The logistic loss of a network whose neurons compete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.nets.readouts.registry import readout_of
+from featavg.training.losses._loss import Loss, LossValue
+from featavg.training.losses.logistic import Logistic
+
+
+@dataclass(frozen=True)
+class PooledLogistic(Loss):
+    """The logistic loss of y (s_+ - s_-), s the pooled outputs of a class, one output a neuron.
+
+    The first half of the outputs is of the class +1. With the pooling `max` only the neuron that wins a
+    point is pulled by it; on a tie it is the first of them.
+
+    Args:
+        pooling: a read-out: how the outputs of the neurons of a class become its score.
+
+    >>> value = PooledLogistic()(np.array([[3.0, 1.0, 2.0, 0.5]]), np.array([1]))
+    >>> (value.slopes != 0).astype(int)
+    array([[1, 0, 1, 0]])
+    """
+
+    pooling: str = "max"
+    name: ClassVar[str] = "pooled-logistic"
+    one_output: ClassVar[bool] = False
+
+    def __call__(
+        self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
+    ) -> LossValue:
+        """Value and normalised derivative."""
+        pool, half = readout_of(self.pooling), outputs.shape[-1] // 2
+        own, other = outputs[..., :half], outputs[..., half:]
+        score = pool.class_score(own) - pool.class_score(other)
+        value = Logistic()(np.asarray(score)[..., None], targets)
+        parts = np.concatenate([pool.derivative(own), -pool.derivative(other)], axis=-1)
+        return LossValue(value.log_losses, value.log_mean, value.slopes * parts)
