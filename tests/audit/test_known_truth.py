@@ -15,12 +15,14 @@ from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.effective import effective_gradient, next_activations  # noqa: E402
 from featavg.audit.gradients import (  # noqa: E402
     FEATURES,
+    INPUT,
     LayerGradient,
     by_layer,
     passes,
     reported,
 )
 from featavg.audit.labels import audit_data  # noqa: E402
+from featavg.audit.probe import subclass_probes  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.torch_classifier import as_module  # noqa: E402
 from featavg.audit.verdict import AuditVerdict, judge  # noqa: E402
@@ -44,7 +46,10 @@ def judged(model, x, coarse, fine, readout="probability"):
     seen = passes(subject, decision, data.x, data.coarse, effective=True)
     right = np.flatnonzero(decision.margins(seen.outputs, data.coarse) > 0)
     layers = by_layer(seen.gradients, right, data.fine, data.groups, 0, "classes")
-    return judge(reported(layers), None, wilson(95, 100), 0.5, layers)
+    spaces = {INPUT: data.x.reshape(len(data.x), -1).astype(float)}
+    spaces |= {} if seen.features is None else {FEATURES: seen.features}
+    probes = subclass_probes(spaces, *data.divided)
+    return judge(reported(layers), None, wilson(95, 100), 0.5, layers, probes)
 
 
 # Networks of the simulator's clusters.

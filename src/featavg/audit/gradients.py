@@ -107,9 +107,9 @@ def passes(
 
             seen = classifier.look(x[start : start + batch], covector, effective)
             for name, rows in seen.gradients.items():
-                gradients.setdefault(name, []).append(_hashed(rows))
+                gradients.setdefault(name, []).append(hashed(rows))
                 if effective:
-                    means.setdefault(name, _Mean()).add(_hashed(seen.values[name]))
+                    means.setdefault(name, _Mean()).add(hashed(seen.values[name]))
             batches.append(replace(seen, values={}, gradients={}))
             if progress is not None:
                 progress(min(1.0, (start + batch) / len(x)), "gradients of the decision")
@@ -184,12 +184,12 @@ def _one_each(gradients: Float[ndarray, "n D"], label: Int[ndarray, " n"]) -> bo
     return True
 
 
-def _hashed(rows: Float[ndarray, "n D"]) -> Float[ndarray, "n E"]:
+def hashed(rows: Float[ndarray, "n D"], longest: int = LONGEST) -> Float[ndarray, "n E"]:
     """Coordinates summed into fewer with random signs: inner products keep their expectation."""
     from scipy.sparse import csr_array
 
     size = rows.shape[1]
-    if size <= LONGEST:
+    if size <= longest:
         return rows
     rng = stream(0, "hashed coordinates")
     where, signs = rng.integers(0, HASHED, size), rng.choice([-1.0, 1.0], size)

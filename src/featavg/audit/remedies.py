@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,15 +78,6 @@ class Rehead:
     groups: ndarray
     gain: FeatureGain
     lost: list[int]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, without the weights."""
-        return {
-            "groups": self.groups.tolist(),
-            "gain": asdict(self.gain),
-            "lost": self.lost,
-            "neurons": self.head.neurons,
-        }
 
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} sub-classes lost" if self.lost else ""
@@ -282,7 +272,8 @@ def _start_again(net: nn.Module) -> None:
     """Draw all weights anew; refuse those that no layer draws, which would stay trained."""
     with torch.no_grad():
         for parameter in net.parameters():
-            parameter.fill_(float("nan"))
+            if parameter.is_floating_point():
+                parameter.fill_(float("nan"))
     for layer in net.modules():
         for name in ("reset_parameters", "_reset_parameters"):  # the second of attention
             reset = getattr(layer, name, None)
@@ -340,11 +331,3 @@ def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:
     raise InputError(
         "model", "has no nn.Linear as its last layer", "give it one, so that it can be replaced"
     )
-
-
-def save_module(module: nn.Module, path: str | Path) -> Path:
-    """Write the weights as safetensors, which hold numbers and never code."""
-    from safetensors.torch import save_model
-
-    save_model(module, str(path))
-    return Path(path)

@@ -21,11 +21,13 @@ from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
     AUTO,
     FEATURES,
+    HASHED,
     INPUT,
     LayerGradient,
     Passes,
     by_layer,
     check_layer,
+    hashed,
     passes,
     reported,
 )
@@ -221,7 +223,7 @@ class Subject:
         layers = self._layers(seen, np.flatnonzero(margins > 0))
         read_at = reported(layers, self.layer)
         decided = decision.scores(seen.outputs).argmax(axis=1)
-        spaces = {INPUT: data.x.reshape(len(fine), -1).astype(float)}
+        spaces = {INPUT: hashed(data.x.reshape(len(fine), -1), HASHED).astype(float)}
         collapse = predicted = measured = None
         if seen.features is not None:
             spaces[FEATURES] = seen.features
