@@ -52,6 +52,24 @@ def test_another_network_with_tiny_outputs_gets_its_own_numbers(trained, digits,
     assert np.array_equal(second.radii.attack, alone.radii.attack)
 
 
+class Scaled(nn.Module):
+    """The same weights, another function."""
+
+    def __init__(self, net, scale):
+        super().__init__()
+        self.net, self.scale = net, scale
+
+    def forward(self, x):
+        return self.net(x) * torch.tensor(self.scale)
+
+
+def test_another_function_of_the_same_weights_gets_its_own_numbers(trained, digits, tmp_path):
+    asked = QUICK | {"folder": tmp_path}
+    scales = [1e-6, 1e-6], [1e-6, 1.5e-6]
+    one, other = (fa.audit(Scaled(trained, scale), *digits, **asked) for scale in scales)
+    assert not np.array_equal(one.radii.attack, other.radii.attack)
+
+
 def test_weights_that_these_images_do_not_reach_are_part_of_the_key(trained, digits, tmp_path):
     """The same outputs on the images, other radii around them."""
     x, coarse, fine = digits

@@ -8,10 +8,13 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
+from featavg.audit.gradients import LayerGradient  # noqa: E402
 from featavg.audit.probe import SubclassProbe, subclass_probes  # noqa: E402
+from featavg.audit.verdict import judge  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
-from featavg.measures.accuracy import Accuracy  # noqa: E402
+from featavg.measures.accuracy import Accuracy, wilson  # noqa: E402
 from featavg.measures.collapse import linear_probe  # noqa: E402
+from featavg.measures.shared_gradient import ClassGradient, SharedGradient  # noqa: E402
 
 torch.set_num_threads(1)
 PARITY = np.arange(10) % 2
@@ -136,6 +139,25 @@ def test_what_a_decoupled_network_shows_with_wrong_labels(k):
     given = np.where(rng.random(6000) < 0.6, fine, rng.integers(0, k, 6000))
     found = fa.shared_gradient(np.eye(k)[fine], given, np.zeros(k, dtype=int), 2, 2)
     assert probe(0.2 + 0.6 * 0.8, k=k).decoupled == pytest.approx(found.value, abs=0.04)
+
+
+def test_no_value_is_large_enough_at_chance_level():
+    """A varies a little around 1 there, and may lie above it."""
+    matrix, counts = np.eye(4), np.full(4, 30)
+    each = tuple(ClassGradient(c, 1.05, 1.02, 1.08, 1.0) for c in (0, 1))
+    shared = SharedGradient(1.05, 1.02, 1.08, 1.0, 1.0, 1.0, matrix, counts, 0.0, each)
+    right = wilson(95, 100), 0.5
+    for low, verdict in ((0.2, "cannot tell"), (0.9, "averages")):
+        probes = {c: probe(low) for c in (0, 1)}
+        found = judge(LayerGradient("input", shared), None, *right, (), probes)
+        assert found.verdict.value == verdict
+        assert {side.value for side in found.by_class.values()} == {verdict}
+
+
+def test_the_gain_of_a_network_that_has_fine_labels_is_its_own(nets, digits):
+    rows = dict(fa.audit(nets["fine"], *digits, **QUICK).rows())
+    for name in ("predicted gain", "measured gain"):
+        assert rows[name].startswith("its finer labels enlarge the radius by")
 
 
 def test_the_better_space_speaks_for_each_class():

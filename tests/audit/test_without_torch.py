@@ -119,10 +119,18 @@ def test_the_gradient_of_a_residual_network_by_differences():
     net = network((6, 5, 5, 3), "relu", residual=True)
     subject = classifier(net, np.zeros((4, 6)), None)
     x, v = np.random.default_rng(1).standard_normal((20, 6)), np.array([1.0, -2.0, 0.5])
-    found = subject.look(x, lambda f: np.tile(v, (len(f), 1)), False).gradients["input"]
-    step = 1e-6 * np.eye(6)
-    differences = np.stack([(net(x + s) - net(x - s)) @ v / 2e-6 for s in step], axis=1)
-    assert np.allclose(found, differences, atol=1e-6)
+    seen = subject.look(x, lambda f: np.tile(v, (len(f), 1)), False)
+
+    def behind(h):
+        (_, _, _), (w, b, _), (head, c, _) = net.layers
+        return (h + np.maximum(h @ w.T + b, 0.0)) @ head.T + c
+
+    hidden = seen.values["activation 1 of 2"]
+    assert np.allclose(behind(hidden), seen.outputs)
+    for name, at, tail in (("input", x, net), ("activation 1 of 2", hidden, behind)):
+        step = 1e-6 * np.eye(at.shape[1])
+        differences = np.stack([(tail(at + s) - tail(at - s)) @ v / 2e-6 for s in step], axis=1)
+        assert np.allclose(seen.gradients[name], differences, atol=1e-6)
 
 
 def test_what_no_network_is_one_sentence():
