@@ -15,6 +15,7 @@ from tests.public_calls import CALLS
 import featavg as fa
 from featavg.boundary.coerce import plain_array
 from featavg.errors import InputError
+from featavg.robustness.deep_radii import deep_radii
 
 
 class Own(np.ndarray):
@@ -77,9 +78,9 @@ def test_single_precision_is_computed_in_double() -> None:
     """A certificate from points in float32 is one of their exact values."""
     given = CALLS["deep_radii"]()
     single = given["x"].astype(np.float32)
-    exact = fa.deep_radii(**(given | {"x": single.astype(float)}))
-    assert np.array_equal(fa.deep_radii(**(given | {"x": single})).certified, exact.certified)
-    half = fa.deep_radii(**(given | {"x": given["x"].astype(np.float16)}))
+    exact = deep_radii(**(given | {"x": single.astype(float)}))
+    assert np.array_equal(deep_radii(**(given | {"x": single})).certified, exact.certified)
+    half = deep_radii(**(given | {"x": given["x"].astype(np.float16)}))
     assert half.certified.dtype == np.float64
 
 

@@ -86,13 +86,13 @@ _VALUES = {
     "READOUTS": """The read-outs by name: how k outputs become one of two classes.
 
 >>> import featavg as fa
->>> sorted(fa.READOUTS)
+>>> sorted(READOUTS)
 ['max', 'probability', 'sum']
 """,
     "MEASURES": """What a sweep can measure, by name.
 
 >>> import featavg as fa
->>> fa.MEASURES["gain"].about
+>>> MEASURES["gain"].about
 'median exact radius of cluster labels (`max`) over that of class labels'
 """,
 }

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from featavg.errors import InputError, one_of
 
 if TYPE_CHECKING:
-    from featavg.nets.activations import Activation
-    from featavg.training.controllers import Controller
-    from featavg.training.losses import Loss
-    from featavg.training.steppers import Stepper
+    from featavg.nets.activations._activation import Activation
+    from featavg.training.controllers._controller import Controller
+    from featavg.training.losses._loss import Loss
+    from featavg.training.steppers._stepper import Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
@@ -37,11 +37,11 @@ class Registry(Generic[P]):
         folder: their folder, relative to the package; every module in it is a part.
 
     >>> import featavg as fa
-    >>> "momentum" in fa.STEPPERS
+    >>> "momentum" in STEPPERS
     True
-    >>> fa.STEPPERS.build("momentum:beta=0.5")
+    >>> STEPPERS.build("momentum:beta=0.5")
     Momentum(beta=0.5)
-    >>> fa.STEPPERS.build("momentun")
+    >>> STEPPERS.build("momentun")
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: stepper is 'momentun': choose one of ...

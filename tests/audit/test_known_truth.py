@@ -56,10 +56,8 @@ WRITTEN_DOWN = [
 
 @pytest.mark.parametrize(("truth", "network", "task"), WRITTEN_DOWN)
 def test_networks_that_are_written_down(truth, network, task):
-    if network is fa.biased_robust:
-        net = network(task, (1 + task.cosine) / 2, task.d)
-    else:
-        net = network(task, task.d)
+    halfway = ((1 + task.cosine) / 2,) if network is fa.biased_robust else ()
+    net = network(task, *halfway, task.d)
     points = task.sample(800, seed=1)
     found = judged(net, points.coordinates(net.dimension), points.y, points.clusters)
     assert found.verdict.value == truth, found.reason

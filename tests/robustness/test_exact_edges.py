@@ -10,6 +10,8 @@ from scipy.special import logsumexp
 
 import featavg as fa
 from featavg.nets.grouped import grouped
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.domination import dominated, solve
 from featavg.robustness.exact.relaxation import Box
@@ -132,7 +134,7 @@ def test_random_untrained_networks():
 
 
 @dataclass(frozen=True)
-class Warm(fa.ReadOut):
+class Warm(ReadOut):
     """log sum exp at another temperature: curved, and near `max`."""
 
     name: ClassVar[str] = "warm"
@@ -145,7 +147,7 @@ class Warm(fa.ReadOut):
         return powers / powers.sum(axis=-1, keepdims=True)
 
     def hard(self, count):
-        return fa.READOUTS["max"], np.log(count) / 3.0
+        return READOUTS["max"], np.log(count) / 3.0
 
 
 def test_a_curved_read_out_of_ones_own_has_a_bracket():

@@ -17,7 +17,7 @@ from featavg.errors import InputError
 from featavg.measures.decomposition import Coefficients
 from featavg.storage.folders import ARRAYS, META
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers._controller import Controller, Judgement
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.controllers.loss_based import LossBased
@@ -409,7 +409,7 @@ def test_steps_that_are_no_number_are_refused_and_do_not_hang() -> None:
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
         "steps is nan",
         "steps is 2.5",
-        "steps is True",
+        "steps is true",
     ]
 
 

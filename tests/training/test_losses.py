@@ -6,7 +6,7 @@ from scipy.special import expit, log_softmax
 
 from featavg.errors import InputError
 from featavg.registry import LOSSES
-from featavg.training.losses import check_targets
+from featavg.training.losses._loss import check_targets
 from featavg.training.losses.cross_entropy import CrossEntropy
 from featavg.training.losses.exponential import Exponential
 from featavg.training.losses.logistic import Logistic

@@ -41,7 +41,7 @@ class AuditVerdict(Enum):
     """What the audit says about the decision of a network.
 
     >>> import featavg as fa
-    >>> [verdict.value for verdict in fa.AuditVerdict]
+    >>> [verdict.value for verdict in AuditVerdict]
     ['averages', 'decoupled', 'mixed', 'cannot tell']
     """
 
@@ -208,7 +208,7 @@ def remedies(
     if judgement.verdict is not AuditVerdict.DECOUPLED:
         lines.append(
             "Controlling the gradient was not measured for this network: train it with "
-            "`fa.retrain(..., objective=fa.GradientPenalty(0.3))` or `fa.Adversarial(radius)`, and give the "
-            "result as `twin`."
+            "`fa.retrain(..., objective=fa.objectives.GradientPenalty(0.3))` or "
+            "`fa.objectives.Adversarial(radius)`, and give the result as `twin`."
         )
     return tuple(lines)

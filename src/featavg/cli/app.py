@@ -2,7 +2,8 @@
 
 A group of commands is a file in `featavg/cli/` with a function `register(app)`, and a name in
 `GROUPS`; the order of `GROUPS` is the order of the help. Commands import what they need inside
-their functions, so that the help answers at once.
+their functions, so that the help answers at once; and they do not postpone their annotations, which
+typer would evaluate several times.
 """
 
 import logging
@@ -19,7 +20,7 @@ import typer
 
 from featavg import __version__
 from featavg.cli.checked import checked, refuse_empty
-from featavg.cli.interrupted import Interrupted
+from featavg.cli.output import Interrupted
 from featavg.errors import InputError
 
 # Modules with `register(app)`, in the order of the help. The paper's commands are named, not imported:
@@ -30,7 +31,6 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.simulate",
     "featavg.cli.radius",
     "featavg.cli.sweep",
-    "featavg.cli.presets",
     "featavg.cli.playground",
     "featavg.cli.data",
     "featavg.cli.images",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from featavg.cli.machine import STANDARD_OUTPUT, machine_file
+from featavg.cli.output import STANDARD_OUTPUT, machine_file
 from featavg.errors import InputError
 from featavg.storage.filenames import check_file_name
 

@@ -35,7 +35,7 @@ class Labels:
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
-    >>> some = fa.Labels(share=0.5)
+    >>> some = Labels(share=0.5)
     >>> targets = some.targets(task, np.array([0, 1, 2, 3] * 3), seed=0)
     >>> targets.shape, set(targets.tolist()) <= {0, 1, 2, 3, 4, 5}
     ((12,), True)

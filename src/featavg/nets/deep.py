@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 from featavg.nets.activations.relu import ReLU
 from featavg.nets.network import check_finite, unchecked
 from featavg.registry import ACTIVATIONS, spec

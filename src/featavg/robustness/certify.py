@@ -24,7 +24,7 @@ class Certificate(Enum):
     """What is known of one point at one radius.
 
     >>> import featavg as fa
-    >>> [one.name for one in fa.Certificate]
+    >>> [one.name for one in Certificate]
     ['CERTIFIED', 'FLIPPED', 'OPEN', 'MISCLASSIFIED']
     """
 

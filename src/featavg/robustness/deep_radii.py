@@ -241,7 +241,7 @@ def deep_radii(
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.Deep((np.eye(2), np.eye(2), np.eye(2)))
-    >>> fa.deep_radii(net, np.array([[3.0, 1.0]]), np.array([0])).certified.round(6)
+    >>> deep_radii(net, np.array([[3.0, 1.0]]), np.array([0])).certified.round(6)
     array([1.414214])
     """
     if not 0.0 < gap < 1.0:

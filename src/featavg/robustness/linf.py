@@ -58,7 +58,7 @@ def linf_radii(
 
     >>> import numpy as np
     >>> import featavg as fa
-    >>> found = fa.linf_radii(fa.binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
+    >>> found = linf_radii(fa.binary(np.eye(2)), np.array([[3.0, 1.0]]), y=np.array([1]))
     >>> found.certified.round(6), found.norm
     (array([1.]), 'linf')
     """

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.data.memory import require
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
@@ -116,7 +118,7 @@ class RadiusReport(Result):
             "kind": "featavg radii",
             "about": provenance(),
             "result": str(self.simulation.folder),
-            "setting": self.simulation.setting.model_dump(mode="json"),
+            "setting": self.simulation.setting.to_json(),
             "network_seed": self.simulation.setting.seeds[0],
             "points": self.points,
             "points_seed": self.seed,
@@ -125,10 +127,11 @@ class RadiusReport(Result):
         }
 
 
+@public
 def radius_report(
     result: str | Path,
-    points: int = 1000,
-    seed: int = 1,
+    points: Count = 1000,
+    seed: Seed = 1,
     readout: str = "probability",
     out: str | Path | None = None,
     json: str | Path | None = None,
@@ -156,8 +159,6 @@ def radius_report(
     ...
     """
     one_of("readout", readout, READOUTS)
-    if points < 1:
-        raise InputError("points", f"is {points}", "ask for at least one point")
     if json is not None:
         usable_file(Path(json), "json")
     simulation = load_simulation(result)

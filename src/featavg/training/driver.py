@@ -17,10 +17,10 @@ from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers import Controller
+from featavg.training.controllers._controller import Controller
 from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
-from featavg.training.steppers import Proposal, Stepper
+from featavg.training.steppers._stepper import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory
 
 _log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def run(
     >>> recipe = fa.Recipe(steps=20)
     >>> objective = objective_of(fa.draw(fa.MultiCluster(k=4, d=100), n=40, neurons=10, seed=0), recipe)
     >>> start = (np.zeros((10, 54)), np.full(10, 1e-5))
-    >>> fa.run(objective, start, stepper="gd", controller=fa.Constant(0.01), stop=fa.Stop(steps=20)).outcome
+    >>> run(objective, start, stepper="gd", controller=fa.controllers.Constant(0.01), stop=fa.Stop(steps=20)).outcome
     <Outcome.STEPS_DONE: 'all steps were taken'>
     """
     stepper, controller = STEPPERS.build(stepper), CONTROLLERS.build(controller)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ class ReadOut(ABC):
     one that stays near such a score. Without either there are attacks only.
 
     >>> import numpy as np
-    >>> import featavg as fa
-    >>> fa.READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
+    >>> from featavg.nets.readouts.registry import READOUTS
+    >>> READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
     np.float64(6.0)
     """
 

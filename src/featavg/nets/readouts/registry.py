@@ -49,9 +49,18 @@ def score(
     >>> import numpy as np
     >>> import featavg as fa
     >>> f = np.array([[2.0, 0.0, 1.5, 1.4]])
-    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in fa.READOUTS]
+    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in READOUTS]
     [-0.02, 0.5, -0.9]
     """
+    return coarse_score(outputs, positive, readout)
+
+
+def coarse_score(
+    outputs: Float[ndarray, "*s n c"],
+    positive: Sequence[int] | Sequence[bool] | ndarray | None,
+    readout: str | ReadOut,
+) -> Float[ndarray, "*s n"]:
+    """`score` for the library itself: those of a network that diverged are NaN."""
     rule = readout_of(readout)
     if outputs.shape[-1] == 1:
         return outputs[..., 0]

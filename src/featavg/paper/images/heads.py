@@ -268,7 +268,9 @@ def feature_radii(
     )  # fmt: skip
     low, high = (table["median"].sel(end=end) for end in ("certified", "attack"))
     # Certified end of the one over the attacked end of the other.
-    gains = low.mean("seed") / high.sel(decision="class labels").mean("seed")
+    gains = low.mean("seed", skipna=False) / high.sel(decision="class labels").mean(
+        "seed", skipna=False
+    )
     by_seed = low / high.sel(decision="class labels")
     gain = {
         name: float(gains.sel(decision=f"fine, {name}")) for name in ("probability", "max", "sum")

@@ -70,7 +70,7 @@ def hidden(run: Context) -> Evidence:
     right, radius = 100 * table["worst_accuracy"], table["worst_radius"]
     more_right = right - right.sel(training=plain)
     farther = radius / radius.sel(training=plain).clip(min=1e-12)
-    mean = {name: table.sel(training=name).mean("seed") for name in METHODS}
+    mean = {name: table.sel(training=name).mean("seed", skipna=False) for name in METHODS}
     return Evidence(
         Check("worst-digit accuracy, discovered labels minus coarse labels (points)",
               more_right.sel(training=discovered), ">=", 0.0, role="main"),

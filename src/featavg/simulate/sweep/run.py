@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import featavg
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.progress import Progress, silent
-from featavg.simulate.sweep.arrays import keep_arrays
 from featavg.simulate.sweep.engines import Engine, engine_named
 from featavg.simulate.sweep.measures import Measure, measures_named
 from featavg.simulate.sweep.plan import Plan, SweepAxis, known_field
+from featavg.simulate.sweep.store import RunIndex, keep_arrays
 from featavg.simulate.sweep.table import Sweep
 from featavg.simulate.sweep.work import Job, described, run_id
 from featavg.storage.cache import note_saved
-from featavg.storage.index import RunIndex
 
 INDEX = "runs.sqlite"
 # More settings than this need a yes: nobody types 10^9 on purpose.
 MANY = 100_000
 
 
+@public
 def sweep(
     vary: Mapping[str, Iterable[Any]] | Sequence[str | SweepAxis],
     store: str | Path = "featavg-sweep",

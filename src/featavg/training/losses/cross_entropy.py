@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.training.losses import FLAT, Loss, LossValue, log_sum_exp
+from featavg.training.losses._loss import FLAT, Loss, LossValue, log_sum_exp
 
 
 @dataclass(frozen=True)

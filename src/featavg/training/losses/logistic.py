@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.training.losses import FLAT, Loss, LossValue, from_margins
+from featavg.training.losses._loss import FLAT, Loss, LossValue, from_margins
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.nets.readouts.registry import readout_of
-from featavg.training.losses import Loss, LossValue
+from featavg.training.losses._loss import Loss, LossValue
 from featavg.training.losses.logistic import Logistic
 
 
