@@ -16,9 +16,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from featavg.data.clusters import MultiCluster
 from featavg.nets.deep import Deep, random_deep
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import RadiusStatus
+from featavg.robustness.radii import radii
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.losses.logistic import Logistic
@@ -42,7 +42,7 @@ def _timed(
     seconds, ends = np.zeros(len(x)), []
     for i in range(len(x)):
         start = process_time()
-        found = deep_radii(net, x[i : i + 1], y[i : i + 1], "sum", budget=Budget(nodes=nodes))
+        found = radii(net, x[i : i + 1], y[i : i + 1], budget=Budget(nodes=nodes), jobs=1)
         seconds[i] = process_time() - start
         ends.append(found.outcomes[0])
     return seconds, ends

@@ -10,7 +10,8 @@ from row import Row
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 # Run in a process of its own, so that its peak memory is its own: seconds, peak bytes.
 OURS = """

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from featavg.robustness.deep_radii import deep_radii
 from tests.public_calls import CALLS
 
 import featavg as fa
 from featavg.boundary.coerce import plain_array
 from featavg.errors import InputError
-from featavg.robustness.deep_radii import deep_radii
 
 
 class Own(np.ndarray):

@@ -7,14 +7,13 @@ import numpy as np
 
 import featavg as fa
 from featavg.figures import Axis, Figure, Lines, Series
-from featavg.robustness.deep_radii import deep_radii
 
 rng = np.random.default_rng(0)
 net = fa.Deep(
     (rng.standard_normal((6, 5)), rng.standard_normal((6, 6)), rng.standard_normal((3, 6)))
 )
 x = rng.standard_normal((20, 5))
-ends = deep_radii(net, x, net(x).argmax(axis=1))
+ends = fa.radii(net, x, net(x).argmax(axis=1))
 order = np.argsort(ends.certified)
 figure = Figure(
     "deep",

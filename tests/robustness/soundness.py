@@ -12,10 +12,10 @@ import numpy as np
 from tests.robustness.brute_force import brute_force_radius
 
 from featavg.errors import InputError
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness import radii as radii_module
+from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.result import RadiusStatus
-from featavg.robustness.exact.witness import decision_margins
 from featavg.robustness.radii import radii
 
 POINTS = 5
@@ -83,9 +83,9 @@ def check(seed, cases, attacks=()):
     for _ in range(cases // POINTS):
         net, x, positive, readout, kind = random_case(rng)
         y = np.where(rng.random(POINTS) < 0.5, -1, 1)
-        score = decision_margins(net, x, np.ones(POINTS), positive, readout)
+        outputs = score(net(x), positive, readout)
         # Mostly the label that the network gives, so that there is something to measure.
-        y = np.where(rng.random(POINTS) < 0.9, np.where(score > 0, 1, -1), y)
+        y = np.where(rng.random(POINTS) < 0.9, np.where(outputs > 0, 1, -1), y)
         found = radii(net, x, y=y, readout=readout, positive=positive, jobs=1)
         for i in range(POINTS):
             counts[found.outcomes[i].value] = counts.get(found.outcomes[i].value, 0) + 1
@@ -99,7 +99,7 @@ def check(seed, cases, attacks=()):
         # A point on the boundary itself is flipped or not as its sums are rounded.
         flips = np.isfinite(found.attack) & (found.attack > 0)
         for i in np.flatnonzero(flips):
-            again = decision_margins(net, found.witness[i : i + 1], y[i : i + 1], positive, readout)
+            again = y[i] * score(net(found.witness[i : i + 1]), positive, readout)
             assert again[0] <= 0, (kind, again)
         lengths = np.linalg.norm(found.witness[flips] - x[flips], axis=1)
         np.testing.assert_allclose(lengths, found.attack[flips], rtol=1e-12, atol=1e-300)
@@ -151,5 +151,5 @@ if __name__ == "__main__":
     if "--foolbox" in sys.argv:
         chosen += [["foolbox:L2DeepFoolAttack"], ["foolbox:DDNAttack"]]
     if "--tree" in sys.argv:
-        radii_module.LISTED = 0
+        two_layer.LISTED = 0
     print(check(numbers[1] if len(numbers) > 1 else 0, (numbers or [10_000])[0], chosen))

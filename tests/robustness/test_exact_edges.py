@@ -15,8 +15,8 @@ from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.domination import dominated, solve
 from featavg.robustness.exact.relaxation import Box
-from featavg.robustness.exact.result import Radii, RadiusStatus
-from featavg.robustness.exact.subspace import reduce
+from featavg.robustness.exact.result import Answer, Radii, RadiusStatus
+from featavg.robustness.geometry.subspace import reduce
 
 NEVER = {
     "the issue's overflow": (
@@ -170,10 +170,12 @@ def test_unbounded_boxes_have_no_chords():
 
 
 def test_joined_pads_what_no_weight_meets():
-    short = Radii.blank(np.ones((1, 2)))
-    long = Radii.blank(np.full((2, 3), 5.0))
+    def blank(points, norm="l2"):
+        return Radii.of([Answer.wrong(row) for row in points], points, 0.01, norm)
+
+    short, long = blank(np.ones((1, 2))), blank(np.full((2, 3), 5.0))
     both = Radii.joined([short, long])
     np.testing.assert_array_equal(both.witness, [[1, 1, 0], [5, 5, 5], [5, 5, 5]])
     assert len(both) == 3
     with pytest.raises(fa.InputError, match="norms"):
-        Radii.joined([short, Radii.blank(np.ones((1, 2)), "linf")])
+        Radii.joined([short, blank(np.ones((1, 2)), "linf")])

@@ -183,7 +183,8 @@ def _compared(
 def _median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
     y = np.where(groups[fine] == 1, 1, -1)
     positive = groups == 1 if net.outputs > 1 else None
-    exact = radii(net, x, y, READOUT, positive, Budget(nodes=NODES), jobs=1)
+    budget = Budget(nodes=NODES)
+    exact = radii(net, x, y, readout=READOUT, positive=positive, budget=budget, jobs=1)
     return float(np.mean(exact.median))
 
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from featavg.audit.classifier import Classifier
 from featavg.progress import Progress
-from featavg.robustness.attacks.strongest import minimal_radii
+from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 from featavg.robustness.curve import Curve, curve_of
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.decision import Decision
@@ -158,7 +158,9 @@ def _certified(
         return None  # its bounds are for networks whose outputs are sums of ReLUs
     flat = x.reshape(len(x), -1).astype(float)
     y = np.where(coarse == 1, 1, -1)
-    return exact_radii(net, flat, y, readout, positive, Budget(nodes=NODES), jobs=1).certified
+    budget = Budget(nodes=NODES)
+    exact = exact_radii(net, flat, y, readout=readout, positive=positive, budget=budget, jobs=1)
+    return exact.certified
 
 
 def _plain(value: float | None) -> float | None:

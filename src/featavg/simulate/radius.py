@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.boundary.kinds import Count, Seed
@@ -20,7 +19,6 @@ from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
-from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii
@@ -169,7 +167,9 @@ def radius_report(
         require(8.0 * points * net.dimension * 3, "points", "ask for fewer")
         x, y, mask = _points(simulation, net, points, seed)
         told = _with_labels(part(progress, i / len(kinds), (i + 1) / len(kinds)), labels)
-        measured[labels] = network_radii(net, x, y, readout, mask, budget, progress=told)
+        measured[labels] = radii(
+            net, x, y, readout=readout, positive=mask, budget=budget, progress=told
+        )
     count = len(next(iter(measured.values())))
     report = RadiusReport(measured, readout, count, seed, simulation)
     if out is not None:
@@ -185,25 +185,6 @@ def radius_report(
 
 def _with_labels(progress: Progress, labels: str) -> Progress:
     return lambda share, note: progress(share, f"{labels} labels, {note}")
-
-
-def network_radii(
-    net: TwoLayer | Deep,
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    readout: str,
-    positive: ndarray,
-    budget: Budget | None = None,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-) -> Radii:
-    """l2 radii of a coarse decision: two layers by their faster path, any other by the deep search."""
-    mask = positive if net.outputs > 1 else None
-    if isinstance(net, TwoLayer):
-        return radii(
-            net, x, y=y, readout=readout, positive=mask, budget=budget, jobs=jobs, progress=progress
-        )
-    return deep_radii(net, x, y, readout, mask, budget, progress=progress)
 
 
 def _points(

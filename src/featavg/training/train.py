@@ -24,7 +24,7 @@ from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.objectives.objective import TwoLayerObjective
-from featavg.training.recipe import Recipe as Recipe  # noqa: PLC0414 (its old home)
+from featavg.training.recipe import Recipe
 from featavg.training.state import Recorder
 from featavg.training.trajectory import Trajectory, joined
 

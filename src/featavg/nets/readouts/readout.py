@@ -29,7 +29,8 @@ class ReadOut(ABC):
     below it, which is what attacks polish with and exact searches cut with.
 
     Exact radii need one thing more: `pieces`, for a score that is piecewise linear, or `hard`, for
-    one that stays near such a score. Without either there are attacks only.
+    one that stays near such a score, with `exact`, the module that bounds it (its functions are
+    those of `Curved` in `robustness/exact/relaxation`). Without either there are attacks only.
 
     >>> import numpy as np
     >>> from featavg.nets.readouts.registry import READOUTS
@@ -38,6 +39,7 @@ class ReadOut(ABC):
     """
 
     name: ClassVar[str]
+    exact: ClassVar[str | None] = None
 
     @abstractmethod
     def class_score(self, outputs: Float[ndarray, "*s c"]) -> PerSeed:

@@ -24,7 +24,7 @@ from featavg.paper.images.comparison import (
     read_radii,
     strength,
 )
-from featavg.paper.images.curves import ATTACK, attacked_images, coarse_model
+from featavg.paper.images.curves import ATTACK, ATTACK_KEY, attacked_images, coarse_model
 from featavg.paper.images.label_cell import LABELS, PARTS, RESNET, LabelCell, trained_cell
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.norms import NORMS
@@ -164,7 +164,7 @@ def compared(
     pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
     model = coarse_model(network.net, task, network.labels, "probability")
     about = (list(arrays_of(network.net).values()), images, budget, norm)
-    with_ours = fingerprint(*about, repr(ATTACK), ATTACK.version)
+    with_ours = fingerprint(*about, ATTACK_KEY, ATTACK.version)
 
     def kept(part: str, key: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         return kept_values(folder.with_name(f"{folder.name}-{part}-{norm}.json"), key, compute)

@@ -114,7 +114,9 @@ def _radii(
     found = []
     for net in nets:
         positive = features.groups == 1 if net.outputs > 1 else None
-        found.append(radii(net, x, y, readout, positive, Budget(nodes=NODES), GAP, jobs=1))
+        budget = Budget(nodes=NODES)
+        exact = radii(net, x, y, readout=readout, positive=positive, budget=budget, gap=GAP, jobs=1)
+        found.append(exact)
     return np.array([r.certified for r in found]), np.array([r.attack for r in found])
 
 

@@ -109,7 +109,15 @@ def head_radii(
     rows = stream(seed, "radii").choice(count, min(points, count), replace=False)
     y = np.where(features.groups[features.test_classes[rows]] == 1, 1, -1)
     positive = features.groups == 1 if net.outputs > 1 else None
-    return radii(net, features.test[rows], y, readout, positive, Budget(nodes=nodes), jobs=1)
+    return radii(
+        net,
+        features.test[rows],
+        y,
+        readout=readout,
+        positive=positive,
+        budget=Budget(nodes=nodes),
+        jobs=1,
+    )
 
 
 def public_features(run: Context, source: str = "", images: int = HEAD_IMAGES) -> FeatureSet:

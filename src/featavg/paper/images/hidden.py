@@ -201,7 +201,7 @@ def _examined(
     from sklearn.metrics import adjusted_rand_score
 
     from featavg.paper.images.curves import coarse_model
-    from featavg.robustness.attacks.strongest import minimal_radii
+    from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 
     model = coarse_model(net, clusters or task, labels, "probability").shaped(task.test.unit)
     coarse, digits = task.targets(task.test, "coarse"), task.test.fine

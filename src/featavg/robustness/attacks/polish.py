@@ -27,7 +27,7 @@ from featavg.robustness.attacks.attack import (
     positive_whole,
 )
 from featavg.robustness.attacks.result import AttackEnd
-from featavg.robustness.exact.qp import shortest_step
+from featavg.robustness.geometry.qp import shortest_step
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_box
 

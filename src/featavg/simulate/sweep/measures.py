@@ -18,9 +18,9 @@ from featavg.measures.averaging import feature_coefficients
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.result import Radii
+from featavg.robustness.radii import radii
 from featavg.simulate.measurements import net_of, seed_index, seed_weights
 from featavg.simulate.points import SimulationPoints
-from featavg.simulate.radius import network_radii
 from featavg.simulate.setting import Setting
 from featavg.training.trajectory import Trajectory
 
@@ -70,7 +70,7 @@ class Run:
         if (labels, readout) not in self._radii:
             x, _, y = self.fresh
             positive = self.points.task.positive_clusters
-            exact = network_radii(self.nets[labels], x, y, readout, positive, jobs=1)
+            exact = radii(self.nets[labels], x, y, readout=readout, positive=positive, jobs=1)
             self._radii[labels, readout] = exact
         return self._radii[labels, readout]
 

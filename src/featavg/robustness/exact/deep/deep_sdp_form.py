@@ -1,7 +1,7 @@
-r"""A lower bound of a deep network's outputs over a ball, which knows that all layers share the ball.
+r"""A joint bound of a deep network's outputs over an l2 ball, as a quadratic form of few variables.
 
 With the variables v of `Chain`, an open neuron below the last hidden layer adds a form that is nowhere
-above zero on the graph of its activation (`activation_forms`), an open neuron of the last one is
+above zero on the graph of its activation (`deep_sdp_chain`), an open neuron of the last one is
 bounded from below by a parabola, and an imposed sign adds a form of its own, so that in the ball
 
     functional >= L(v) = constant + linear . v
@@ -17,19 +17,19 @@ gradient is what the least point and the means over pieces disagree on, moment b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from featavg.robustness.exact.deep.activation_forms import Tops, tops
-from featavg.robustness.exact.deep.ball import Ball
-from featavg.robustness.exact.deep.chain import chain
-from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.deep_sdp_chain import Tops, chain, tops
+from featavg.robustness.exact.deep.sdp import Ball, OnPart
 
 SOFT = 1e-3  # of a neuron's price times its range: see `Tops`
+CONVEX = 1e-8  # of the sizes in the matrix: far above the rounding of its sums and of its factor
+CHARGED = 8.0  # times the relative error of a chain of products: squares, sums and slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,29 +46,16 @@ class Terms:
     on_last: Float[ndarray, " m"]  # of the last hidden layer's activations
 
 
-class ChainForm:
+class DeepForm(OnPart):
     """L, for a mixture of rows . outputs + shifts on a part of the ball.
 
     Parameters are one vector: log lambda; p, q, m, d, f of inner neurons; k, e of outer ones; k, e of
     held ones; weights of the mixture before a softmax. All but the first and the last are in units of
     a neuron's price (what a unit of its activation is worth) and of its range.
-
-    Args:
-        ball: the ball.
-        rows, shifts: the inequalities.
-        splits: imposed signs of neurons.
     """
 
-    def __init__(
-        self,
-        ball: Ball,
-        rows: Float[ndarray, "p c"],
-        shifts: Float[ndarray, " p"],
-        splits: Sequence[Split] = (),
-    ) -> None:
-        net = ball.net
-        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
-        self.chain = chain(ball, net.hidden, self.splits)
+    def _prepare(self) -> None:
+        self.chain = chain(self.ball, self.ball.net.hidden, self.splits)
         inner, outer, held = self.chain.inner, self.chain.outer, self.chain.held
         self.inner, self.outer, self.held = inner, outer, held
         self.all_rows = np.concatenate([inner.rows, outer.rows, held.rows])
@@ -165,3 +152,77 @@ def _prices(
         worth = 0.5 * on_h
     widths = [high - low for low, high in zip(ball.lo, ball.hi, strict=True)]
     return prices, widths[: net.hidden]
+
+
+def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
+    """The bound with all rounding errors charged; -inf where L is not safely convex.
+
+    L plus a share CONVEX of the sizes of its second-order terms is convex, if a Cholesky factor says
+    so with less of it: the matrix is off by at most (its order) x (rounding) of sizes, and so is the
+    factor. What is added is charged at the largest v. L is then evaluated plainly at a point that
+    need not be the least one: a convex function is nowhere lower than its tangent there.
+    """
+    terms = form.terms(theta)
+    matrix, sizes = form.matrix(terms), _sizes(form, terms)
+    added = matrix.copy()
+    added[np.diag_indices_from(added)] += 3.0 * CONVEX * sizes
+    factor, failed = dpotrf(added, lower=1)
+    if failed:
+        return -math.inf
+    slope = form.linear(terms)
+    v = -0.5 * dpotrs(factor, slope, lower=1)[0]
+    largest = _largest(form)
+    lowest = form.constant(terms) + float(slope @ v + v @ matrix @ v)
+    lowest += 4.0 * CONVEX * float(sizes @ v**2)
+    lowest -= sum(float(top.exact.sum()) for top in form.tops(terms))
+    tangent = slope + 2.0 * (matrix @ v + 4.0 * CONVEX * sizes * v)
+    r = form.chain.step
+    spread = math.sqrt(tangent[:r] @ tangent[:r]) * (form.ball.radius + math.sqrt(v[:r] @ v[:r]))
+    spread += float(np.abs(tangent[r:]) @ (largest[r:] + np.abs(v[r:])))
+    convexity = 4.0 * CONVEX * float(sizes @ largest**2)
+    return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))
+
+
+def _sizes(form: DeepForm, terms: Terms) -> Float[ndarray, " v"]:
+    """Sums of absolute values on the diagonal: |matrix_ij| has none above sqrt(sizes_i sizes_j)."""
+    inner, r = form.inner, form.chain.step
+    sizes = np.abs(terms.square) @ form.all_rows**2 + 0.5 * np.abs(terms.cross) @ inner.rows**2
+    sizes[:r] += terms.multiplier
+    sizes[r:] += np.abs(terms.own) + 0.5 * np.abs(terms.cross)
+    return np.asarray(sizes)
+
+
+def _largest(form: DeepForm) -> Float[ndarray, " v"]:
+    """How large every variable can be in the ball."""
+    inner = form.inner
+    activation = np.maximum(inner.hi, -form.ball.net.leak * inner.lo)
+    return np.concatenate([np.full(form.chain.step, form.ball.radius), activation])
+
+
+def _rounding(form: DeepForm, terms: Terms, reach: Float[ndarray, " v"]) -> float:
+    """How far the numbers of `proven` may be off, for variables up to `reach`.
+
+    Every pre-activation may be off by its own error, and moves L by that times the slope in it; every
+    sum of products by a share of the sum of absolute values.
+    """
+    ball, some = form.ball, form.chain
+    groups = (form.inner, form.outer, form.held)
+    a = len(form.inner)
+    lo, hi = (np.concatenate([getattr(group, end) for group in groups]) for end in ("lo", "hi"))
+    size = np.abs(form.all_rows) @ reach + np.abs(form.offsets)
+    size = np.maximum(size, np.maximum(np.abs(lo), np.abs(hi)))
+    off = np.concatenate([group.error for group in groups])
+    h = reach[some.step :]
+    square, line = np.abs(terms.square), np.abs(terms.line)
+    cross, own, tilt = np.abs(terms.cross), np.abs(terms.own), np.abs(terms.tilt)
+    slopes = 2.0 * square * (size + off) + line
+    slopes[:a] += cross * h
+    charged = float(slopes @ off)
+    sums = float((square * size + line) @ size + cross @ (size[:a] * h) + own @ h**2 + tilt @ h)
+    sums += terms.multiplier * (float(reach[: some.step] @ reach[: some.step]) + ball.radius**2)
+    sums += sum(float(top.exact.sum()) for top in form.tops(terms))
+    sums += float(terms.mixture @ np.abs(form.shifts))
+    last = np.abs(some.rows) @ reach + np.abs(some.offsets)
+    sums += float(np.abs(terms.on_last) @ last)
+    charged += float(terms.mixture @ (np.abs(form.rows) @ ball.errors[-1]))
+    return charged + CHARGED * ball.net.error * sums

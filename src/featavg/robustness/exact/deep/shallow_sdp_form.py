@@ -17,17 +17,60 @@ for any lambda >= 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.ball import Ball
-from featavg.robustness.exact.deep.chain import imposed
-from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.parabolas import Parabolas, parabolas
+from featavg.robustness.exact.deep.sdp import OnPart, imposed
+
+SMOOTH = 1e-4  # of a neuron's range: C is a maximum of two functions, rounded off at their meeting
+
+
+@dataclass(frozen=True, eq=False)
+class Parabolas:
+    """A t^2 + B t + C, above |t| between the bounds of each neuron, and the derivatives of C."""
+
+    a: Float[ndarray, " k"]
+    b: Float[ndarray, " k"]
+    c: Float[ndarray, " k"]
+    c_in_a: Float[ndarray, " k"]
+    c_in_b: Float[ndarray, " k"]
+
+    def __call__(self, t: Float[ndarray, "*n k"]) -> Float[ndarray, "*n k"]:
+        """Their values."""
+        return self.a * t**2 + self.b * t + self.c
+
+
+def parabolas(
+    a: Float[ndarray, " k"],
+    b: Float[ndarray, " k"],
+    low: Float[ndarray, " k"],
+    high: Float[ndarray, " k"],
+) -> Parabolas:
+    """C is the largest |t| - A t^2 - B t between the bounds: on either side of zero a clipped vertex.
+
+    The larger of the two values is rounded off upwards, so that C has a derivative.
+
+    >>> one = np.ones(1)
+    >>> parabolas(0.5 * one, 0.0 * one, -2.0 * one, 2.0 * one).c.round(3)
+    array([0.5])
+    """
+    right = np.clip((1.0 - b) / (2.0 * a), 0.0, np.maximum(high, 0.0))
+    left = np.clip(-(1.0 + b) / (2.0 * a), np.minimum(low, 0.0), 0.0)
+    c_right = (1.0 - b) * right - a * right**2
+    c_left = -(1.0 + b) * left - a * left**2
+    difference = c_right - c_left
+    root = np.sqrt(difference**2 + (SMOOTH * (high - low)) ** 2) + 1e-300
+    share = 0.5 * (1.0 + difference / root)
+    return Parabolas(
+        a,
+        b,
+        0.5 * (c_right + c_left + root),
+        -(share * right**2 + (1.0 - share) * left**2),
+        -(share * right + (1.0 - share) * left),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,27 +98,16 @@ class Form:
     parabolas: Parabolas
 
 
-class BallForm:
+class ShallowForm(OnPart):
     """L, for a mixture of rows . outputs + shifts on a part of the ball.
 
     Parameters are one vector: log lambda; log A, B and the logit of s for every kept neuron; weights
     of the mixture before a softmax; log beta of every split, the newest last, so that a child has
     its parent's and one more.
-
-    Args:
-        ball: the ball, of a network with one hidden layer.
-        rows, shifts: the inequalities.
-        splits: imposed signs of neurons.
     """
 
-    def __init__(
-        self,
-        ball: Ball,
-        rows: Float[ndarray, "p c"],
-        shifts: Float[ndarray, " p"],
-        splits: Sequence[Split],
-    ) -> None:
-        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, splits
+    def _prepare(self) -> None:
+        ball, rows, splits = self.ball, self.rows, self.splits
         # One functional has the same slope in a neuron of known sign throughout: all of these are
         # then one fixed vector.
         asked = (ball.lo[0] < 0) & (ball.hi[0] > 0) | (len(rows) > 1)

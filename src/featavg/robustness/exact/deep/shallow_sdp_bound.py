@@ -1,6 +1,6 @@
-r"""A lower bound of one hidden layer over a ball, which knows that its neurons share the ball.
+r"""A joint bound of one hidden layer over an l2 ball: its neurons cannot all be at their worst.
 
-L of `BallForm` is convex if lambda I >= sum_r w_r A_r W_r W_r^T, and has then a least value in closed
+L of `ShallowForm` is convex if lambda I >= sum_r w_r A_r W_r W_r^T, and has then a least value in closed
 form, a concave function of (lambda, A, B, s, beta) together: it is the dual of the semidefinite
 relaxation (Raghunathan, Steinhardt and Liang 2018), solved here by gradient ascent in the Gram matrix
 of the first layer, which may be wide. A bound holds for any values of the parameters, so nothing rests
@@ -10,7 +10,7 @@ on the ascent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,60 +18,39 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg import cho_solve
 
-from featavg.robustness.exact.deep.ball import Ball
-from featavg.robustness.exact.deep.ball_form import BallForm, Form, Functional, between_slope
 from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.sdp import SdpBound, SdpValue
+from featavg.robustness.exact.deep.shallow_sdp_form import (
+    Form,
+    Functional,
+    ShallowForm,
+    between_slope,
+)
 
 CONVEX = 1e-8  # share of lambda by which L has to be convex: far above the rounding of the check
 UNPRICED = -20.0  # log beta of a split that has no price yet
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
-    """The bound at some parameters.
+class ShallowValue(SdpValue):
+    """The bound at some parameters; `height` is the bound itself.
 
     Attributes:
-        bound: the least value of L, up to rounding; -inf where L is not convex.
-        gradient: in the parameters.
         steps: L is least at u = steps . W, for the kept rows of W, plus `fixed` times the others.
         fixed: see `steps`.
-        gaps: for the hidden layer, what the relaxation of each neuron loses there.
         slopes: the slope of the relaxation in each pre-activation there.
     """
 
-    bound: float
-    gradient: Float[ndarray, " n"]
     steps: Float[ndarray, " k"]
     fixed: float
-    gaps: list[Float[ndarray, " m"]]
     slopes: Float[ndarray, " m"]
 
-    @property
-    def height(self) -> float:
-        """What an ascent raises."""
-        return self.bound
 
+class ShallowBound(SdpBound):
+    """The bound for a network with one hidden layer: the least value of L."""
 
-class BallBound:
-    """The bound of a mixture of rows . outputs + shifts on a part of the ball.
-
-    If all of them were at most zero somewhere, so were every mixture: a positive bound excludes it.
-
-    Args:
-        ball: the ball, of a network with one hidden layer.
-        rows, shifts: the inequalities.
-        splits: imposed signs of neurons.
-    """
-
-    def __init__(
-        self,
-        ball: Ball,
-        rows: Float[ndarray, "p c"],
-        shifts: Float[ndarray, " p"],
-        splits: Sequence[Split] = (),
-    ) -> None:
-        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
-        self.form = BallForm(ball, rows, shifts, self.splits)
+    def _prepare(self) -> None:
+        self.form = ShallowForm(self.ball, self.rows, self.shifts, self.splits)
 
     def start(self) -> Float[ndarray, " n"]:
         """Parabolas that touch |t| where neurons typically are, and lambda well above its least."""
@@ -91,24 +70,24 @@ class BallBound:
         return theta
 
     def child(
-        self, theta: Float[ndarray, " n"], value: Value, split: Split
-    ) -> tuple[BallBound, Float[ndarray, " n"]]:
+        self, theta: Float[ndarray, " n"], value: ShallowValue, split: Split
+    ) -> tuple[ShallowBound, Float[ndarray, " n"]]:
         """The part with one more sign imposed, and its parent's parameters with a price for it.
 
         The price keeps the slope in the split neuron's pre-activation what it was, where that is
         possible: then L is least where it was.
         """
-        bound = BallBound(self.ball, self.rows, self.shifts, (*self.splits, split))
+        bound = ShallowBound(self.ball, self.rows, self.shifts, (*self.splits, split))
         on_h = self.form.functional(theta).on_hidden[split.neuron]
         own = on_h * bound.form.decided[split.neuron]
         price = split.side * (float(value.slopes[split.neuron]) - own)
         return bound, np.append(theta, math.log(max(price, 1e-4 * abs(on_h), 1e-9)))
 
-    def levels(self) -> list[Callable[[Float[ndarray, " n"]], Value | None]]:
+    def levels(self) -> list[Callable[[Float[ndarray, " n"]], ShallowValue | None]]:
         """The bound itself is what an ascent raises."""
         return [self.value]
 
-    def value(self, theta: Float[ndarray, " n"]) -> Value | None:
+    def value(self, theta: Float[ndarray, " n"]) -> ShallowValue | None:
         """The bound and its gradient; None where L is not convex.
 
         With S = W^T diag(weight) W and b the slope of L at zero, u = -(lambda - S)^-1 b / 2, and by
@@ -147,7 +126,7 @@ class BallBound:
         steps: Float[ndarray, " k"],
         fixed: float,
         t: Float[ndarray, " k"],
-    ) -> Value:
+    ) -> ShallowValue:
         """The derivatives at the point where L is least: those of L there, u being held."""
         form, leak, shape = self.form, self.ball.net.leak, made.parabolas
         on_h, undecided = functional.on_hidden[form.kept], form.open[form.kept]
@@ -169,7 +148,7 @@ class BallBound:
             self._mixing(functional.mixture, relaxed),
             np.array(signs) * functional.prices,
         ]
-        return Value(bound, np.concatenate(gradient), steps, fixed, [gaps], slopes)
+        return ShallowValue(bound, bound, np.concatenate(gradient), [gaps], steps, fixed, slopes)
 
     def _lost(self, on_h: ndarray, made: Form, t: ndarray) -> Float[ndarray, " k"]:
         """What the relaxation of each kept neuron loses at t, or at the nearest t that it can have.
@@ -191,7 +170,7 @@ class BallBound:
         values = self.rows @ (net.weights[0] @ hidden + net.biases[0]) + self.shifts
         return np.asarray(mixture * (values - mixture @ values))
 
-    def step(self, value: Value, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
+    def step(self, value: ShallowValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
         """Where L is least, in the coordinates of the ball."""
         form, rows = self.form, self.ball.net.rows
         rest = form.form(form.functional(theta), theta).rest

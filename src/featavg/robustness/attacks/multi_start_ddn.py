@@ -30,7 +30,7 @@ FEWEST = 4
 
 
 @dataclass(frozen=True, repr=False)
-class Strongest(Attack):
+class MultiStartDDN(Attack):
     r"""The nearest end of several descents from different starts, refined.
 
     The boundary of a deep network has many points that are nearest in their neighbourhood, and which
@@ -60,11 +60,11 @@ class Strongest(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks="strongest").radii.round(3)
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks="multi-start-ddn").radii.round(3)
     array([1.414])
     """
 
-    name: ClassVar[str] = "strongest"
+    name: ClassVar[str] = "multi-start-ddn"
     default: ClassVar[bool] = True
     # Goes up when the same settings find other radii: what is kept on disk is then computed anew.
     version: ClassVar[int] = 4
@@ -95,7 +95,7 @@ class Strongest(Attack):
         wanted = max(left // LENGTH[norm] - 1, FEWEST) if self.starts is None else self.starts
         starts = max(1, min(wanted, left // SHORTEST - 1))
         steps = max(left // (starts + 1), 1)
-        draw = stream(problem.seed, "strongest")
+        draw = stream(problem.seed, "strongest")  # an older name: the same draws
         best, best_aims = AttackEnd.nothing(x), np.full(len(x), ALL)
         for number in range(starts):
             problem.progress(number / (starts + 1), f"descent {number + 1} of {starts}")
@@ -233,7 +233,7 @@ def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
 def minimal_radii(
     model: Model, pixels: ndarray, y: Int[ndarray, " n"], norm: str, budget: int
 ) -> Float[ndarray, " n"]:
-    """The smallest flip that `Strongest` finds, shortened along its line."""
+    """The smallest flip that `MultiStartDDN` finds, shortened along its line."""
     x, label = model.rows(pixels), model.decision.labels(y)
     margin = model.margins(x, label)
     radii = np.zeros(len(x))
@@ -241,7 +241,7 @@ def minimal_radii(
     if len(right) == 0:
         return radii
     problem = AttackProblem(model, x[right], label[right], margin[right], norm, budget=budget)
-    end = Strongest()(problem)
+    end = MultiStartDDN()(problem)
     point, flipped = shorten(model, x[right], label[right], end.point, margin[right], insist=True)
     # Not taken on trust: what counts is the plain evaluation of the point, a hair beyond the boundary.
     # On it a sign is a toss: one image in twelve of a digits network was lost to the last digits.

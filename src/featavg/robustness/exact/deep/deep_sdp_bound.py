@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,11 +12,10 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from featavg.robustness.exact.deep.activation_forms import Tops
-from featavg.robustness.exact.deep.ball import Ball
-from featavg.robustness.exact.deep.chain_form import SOFT, ChainForm, Terms
-from featavg.robustness.exact.deep.chain_proof import proven
 from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.deep_sdp_chain import Tops
+from featavg.robustness.exact.deep.deep_sdp_form import SOFT, DeepForm, Terms, proven
+from featavg.robustness.exact.deep.sdp import SdpBound, SdpValue
 
 SLACK = 0.5  # of a neuron's price over its range: curvature that no layer above asks for
 BARRIERS = (1e-2, 1e-3, 1e-4)  # of a neuron's price times its range, on average
@@ -24,51 +23,24 @@ ABOVE = 1.3  # times the least lambda for which L is convex at the start
 
 
 @dataclass(frozen=True, eq=False)
-class ChainValue:
-    """The bound at some parameters.
+class DeepValue(SdpValue):
+    """The bound at some parameters, with maxima rounded off; `u` is where L is least."""
 
-    Attributes:
-        bound: the least value of L, with maxima rounded off.
-        height: the same, with the barrier.
-        gradient: of the height in the parameters.
-        u: where L is least.
-        gaps: for every hidden layer, what the relaxation of each neuron loses there.
-    """
-
-    bound: float
-    height: float
-    gradient: Float[ndarray, " n"]
     u: Float[ndarray, " r"]
-    gaps: list[Float[ndarray, " _"]]
 
 
-class ChainBound:
-    """The bound of a mixture of rows . outputs + shifts on a part of the ball: the least value of L.
+class DeepBound(SdpBound):
+    """The bound for a network of any depth: the least value of L."""
 
-    If all of them were at most zero somewhere, so were every mixture: a positive bound excludes it.
-
-    Args:
-        ball: the ball.
-        rows, shifts: the inequalities.
-        splits: imposed signs of neurons.
-    """
-
-    def __init__(
-        self,
-        ball: Ball,
-        rows: Float[ndarray, "p c"],
-        shifts: Float[ndarray, " p"],
-        splits: Sequence[Split] = (),
-    ) -> None:
-        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
-        self.form = ChainForm(ball, rows, shifts, self.splits)
+    def _prepare(self) -> None:
+        self.form = DeepForm(self.ball, self.rows, self.shifts, self.splits)
         self.unit = float(np.mean(self.form.soft)) / SOFT if len(self.form.soft) else 0.0
 
-    def levels(self) -> list[Callable[[Float[ndarray, " n"]], ChainValue | None]]:
+    def levels(self) -> list[Callable[[Float[ndarray, " n"]], DeepValue | None]]:
         """What an ascent raises, one after the other: the bound behind lower and lower barriers."""
         return [partial(self.value, barrier=share * self.unit) for share in BARRIERS]
 
-    def value(self, theta: Float[ndarray, " n"], barrier: float = 0.0) -> ChainValue | None:
+    def value(self, theta: Float[ndarray, " n"], barrier: float = 0.0) -> DeepValue | None:
         """The bound and its gradient; None where L is not convex.
 
         The best parameters are on the edge of convexity, along which an ascent creeps. The barrier
@@ -89,7 +61,7 @@ class ChainBound:
         if barrier:
             height += 2.0 * barrier * float(np.log(np.diag(factor)).sum())
             gradient += barrier * self._away(terms, factor)
-        return ChainValue(bound, height, gradient, v[: form.chain.step], gaps)
+        return DeepValue(bound, height, gradient, gaps, v[: form.chain.step])
 
     def _away(self, terms: Terms, factor: Float[ndarray, "v v"]) -> Float[ndarray, " n"]:
         """The derivative of log det of the second-order part of L."""
@@ -109,7 +81,7 @@ class ChainBound:
         """The bound with all rounding errors charged."""
         return proven(self.form, theta)
 
-    def step(self, value: ChainValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
+    def step(self, value: DeepValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
         """Where L is least, in the coordinates of the ball."""
         return value.u
 
@@ -185,8 +157,8 @@ class ChainBound:
         return np.asarray(matrix - side @ np.linalg.solve(matrix[np.ix_(gone, gone)], side.T))
 
     def child(
-        self, theta: Float[ndarray, " n"], value: ChainValue, split: Split
-    ) -> tuple[ChainBound, Float[ndarray, " n"]]:
+        self, theta: Float[ndarray, " n"], value: DeepValue, split: Split
+    ) -> tuple[DeepBound, Float[ndarray, " n"]]:
         """The part with one more sign imposed, and parameters whose bound there is not lower.
 
         On its piece the neuron's form is one of t alone: L is what it was, and C a maximum over less.
@@ -204,7 +176,7 @@ class ChainBound:
         else:
             e = e - slope * terms.on_last[split.neuron]
             parts[6:8] = [np.delete(part, i - len(form.inner)) for part in parts[6:8]]
-        bound = ChainBound(self.ball, self.rows, self.shifts, (*self.splits, split))
+        bound = DeepBound(self.ball, self.rows, self.shifts, (*self.splits, split))
         units = np.split(bound.form.units, bound.form.ends)
         parts[8], parts[9] = (
             np.append(parts[8], k / units[8][-1]),
