@@ -29,7 +29,7 @@ class PartialCrossEntropy(Loss):
     >>> outputs = np.array([[2.0, 0.0, 1.0, 0.0]])
     >>> loss = fa.losses.PartialCrossEntropy("++--")
     >>> round(float(np.exp(loss(outputs, np.array([5])).log_mean)), 4)
-    0.3711
+    0.3669
     >>> plain = fa.losses.CrossEntropy()
     >>> loss(outputs, np.array([0])).log_mean == plain(outputs, np.array([0])).log_mean
     np.True_
