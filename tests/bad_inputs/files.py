@@ -170,7 +170,6 @@ FOLDERS = {
 PYTHON_READS = {
     "load_images": ("source", ("npz",)),
     "read_labelled": ("path", ("npz",)),
-    "embed": ("source", ("safetensors", "pt")),
 }
 PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_trained": "none"}
 # A new sweep may begin in an empty folder, in one that is not there, and in an empty database.
