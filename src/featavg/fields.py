@@ -61,7 +61,7 @@ def kinds_of(one: Field[Any]) -> list[str]:
 def fit_fields(holder: Any) -> None:
     """Converts the fields of a frozen dataclass to their types, and refuses what is out of range.
 
-    Parts of a `Registry` are left to be built by whoever needs them.
+    Parts of a `Registry` are built where they are needed.
 
     >>> from featavg.training.recipe import Recipe
     >>> Recipe(steps=20.0).steps

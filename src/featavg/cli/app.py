@@ -133,7 +133,7 @@ def _featavg(
             "--verbose",
             "-v",
             count=True,
-            help="Say what is done; twice for every file.",
+            help="Verbose output; -vv also lists each file written.",
             show_default=False,
         ),
     ] = 0,
@@ -144,7 +144,7 @@ def _featavg(
         bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
     ] = False,
 ) -> None:
-    """Does a network average its features, what does that cost, and how is it undone?"""
+    """Does a network average its features, what does that cost, and what helps?"""
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     level = logging.ERROR if quiet else levels[min(verbose, 2)]
     logger = logging.getLogger("featavg")

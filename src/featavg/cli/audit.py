@@ -48,8 +48,10 @@ def _audit(
         str | None, typer.Option(help="A network with fine labels, named like MODEL.")
     ] = None,
     twin_weights: Annotated[Path | None, typer.Option(help="For the twin's FACTORY.")] = None,
-    mean: Annotated[str, typer.Option(help="Subtracted by channel, commas between.")] = "0",
-    std: Annotated[str, typer.Option(help="Divided by channel, commas between.")] = "1",
+    mean: Annotated[str, typer.Option(help="Per-channel mean, comma-separated.")] = "0",
+    std: Annotated[
+        str, typer.Option(help="Per-channel standard deviation, comma-separated.")
+    ] = "1",
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
     clusters: Annotated[int | None, typer.Option(min=2, help="Per class, with --no-fine.")] = None,
     embedding: Annotated[

@@ -84,7 +84,7 @@ def decisions(
     positive: Bool[ndarray, " k"] | None = None,
     readout: str | ReadOut = "probability",
 ) -> Int[ndarray, "*s n"]:
-    """The sign of the score; a score of exactly zero decides nothing and counts for nobody (0)."""
+    """The sign of the score; a score of zero returns 0 (no class)."""
     return np.sign(coarse_score(net(x), positive, readout)).astype(int)
 
 

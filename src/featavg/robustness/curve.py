@@ -140,7 +140,7 @@ def pgd_curve(
         own: the label each point has for the model's own loss, as an output number; only a model
             with one output needs none.
         step_size: a share of the radius, 2.5/steps unless given.
-        progress: is told the share of the radii done.
+        progress: called with the share of the radii done.
         model: `network_model(...)` or `torch_model(...)`.
         x: points, one per row, or images.
         y: labels of the decision that is counted.

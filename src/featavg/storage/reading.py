@@ -137,7 +137,7 @@ def read_safetensors(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]
 
 @contextmanager
 def opened(path: Path, limit: int = ARRAY_LIMIT) -> Iterator[io.BufferedReader]:
-    """The file, open. What it is, is asked of the open file, so that nobody can swap it between."""
+    """The file, open. What it is, is asked of the open file, so that it cannot be swapped in between."""
     try:
         # Without O_NONBLOCK opening a pipe would wait for somebody who writes into it.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)

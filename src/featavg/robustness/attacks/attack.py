@@ -65,7 +65,7 @@ class AttackProblem:
         budget: gradients per point for an attack that does not state its own.
         seed: for random starts.
         ends: what the attacks before this one ended at.
-        progress: whom a long attack tells how far it is, from 0 to 1.
+        progress: called with the share done, from 0 to 1, and a note.
 
     >>> import numpy as np
     >>> import featavg as fa

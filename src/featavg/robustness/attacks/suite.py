@@ -78,7 +78,7 @@ def attack_suite(
         features: for "directions", and as starts for "pgd"; a two-layer network has its own.
         budget: gradients per point for an attack that does not state its own.
         seed: for random starts.
-        progress: is told the share done and what is being done, such as a `ProgressBar`.
+        progress: called with the share done and what is being done, such as a `ProgressBar`.
 
     >>> import numpy as np
     >>> import featavg as fa

@@ -23,7 +23,7 @@ from numpy import ndarray
 from featavg.robustness.exact.relaxation import Affine, Box, Price, Terms, chord
 from featavg.robustness.geometry.subspace import Subspace
 
-# A pre-activation below this share of the distances at hand is at its kink.
+# A pre-activation below this share of the current distances is at its kink.
 AT_ZERO = 1e-9
 
 

@@ -58,7 +58,7 @@ class Model(ABC):
 
     @abstractmethod
     def _outputs(self, x: Float[ndarray, "n D"]) -> Float[ndarray, "n c"]:
-        """The outputs F(x), counted by nobody."""
+        """F(x), without incrementing the query counter."""
 
     @abstractmethod
     def _pull(

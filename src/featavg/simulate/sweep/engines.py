@@ -154,7 +154,7 @@ class Dask:
             raise InputError("engine", problem, remedy) from error
 
     def _any_worker(self, client: Any) -> None:
-        """A scheduler without workers would let us wait for ever; a cluster's may take a minute."""
+        """A scheduler without workers would never answer; a cluster's may take a minute."""
         try:
             client.wait_for_workers(1, timeout=6 * self.patience)
         except TimeoutError as error:
@@ -188,7 +188,7 @@ def _local_client(distributed: Any, workers: int) -> Any:
 
 
 def _greet(distributed: Any, address: str, patience: float) -> None:
-    """Wait for the first words of a scheduler: at any other port Dask would wait for ever."""
+    """Wait for the first words of a scheduler: at any other port Dask would not time out."""
     import asyncio  # a tenth of a second, which only Dask's users pay
 
     async def exchange() -> None:

@@ -20,7 +20,7 @@ from featavg.simulate.sweep.work import Job, described, run_id
 from featavg.storage.cache import note_saved
 
 INDEX = "runs.sqlite"
-# More settings than this need a yes: nobody types 10^9 on purpose.
+# More settings than this must be confirmed.
 MANY = 100_000
 
 

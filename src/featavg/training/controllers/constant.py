@@ -32,7 +32,7 @@ class Constant(Controller):
         finite("rate", self.rate, above=0)
 
     def init(self, evaluation: Evaluation) -> PerSeed:
-        """The state is log rate, for ever."""
+        """The state is log(rate) and never changes."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
     def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:

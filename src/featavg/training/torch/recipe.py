@@ -10,7 +10,7 @@ from featavg.data.image_sets.registry import image_sets
 from featavg.errors import InputError, one_of
 
 PRECISIONS = ("float32", "bfloat16")
-# For images of the user's own, whose size and number nobody knows.
+# For the user's own images, of unknown size and number.
 FALLBACK = "digits"
 
 
