@@ -37,7 +37,7 @@ REFUSED = {
     "cosine too low": ({"k": 3, "d": 10, "cosine": -0.6}, "cosine is -0.6"),
     "impossible gram": ({"k": 2, "d": 10, "gram": [[1.0, 2.0], [2.0, 1.0]]}, "gram has eigenvalue"),
     "asymmetric gram": ({"k": 2, "d": 10, "gram": [[1.0, 0.5], [0.0, 1.0]]}, "gram is not a symm"),
-    "nan gram": ({"k": 2, "d": 10, "gram": [[1.0, np.nan], [np.nan, 1.0]]}, "gram holds a n"),
+    "nan gram": ({"k": 2, "d": 10, "gram": [[1.0, np.nan], [np.nan, 1.0]]}, "gram is not a symm"),
     "gram shape": ({"k": 3, "d": 10, "gram": [[1.0]]}, "gram has shape"),
     "gram beside norms": ({"k": 2, "d": 10, "gram": np.eye(2), "norms": 1.0}, "gram is given"),
     "zero norm": ({"k": 2, "d": 10, "norms": 0.0}, "norms are not positive"),
