@@ -101,7 +101,7 @@ def image_set():
     assert "toy" in said("images", "presets")
     assert "toy" in said("data", "list")
     assert "toy" in fa.doctor(OUT).data
-    assert "toy" in said("images", "heads", "nobody", code=2)
+    assert "toy" in said("images", "train", "nobody", "coarse", code=2)
 
 
 def panel():

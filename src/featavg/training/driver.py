@@ -12,7 +12,9 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from featavg.errors import InputError, whole
+from featavg.boundary.kinds import AnyNumber, Count, Size
+from featavg.boundary.public import check_fields
+from featavg.errors import InputError
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
@@ -46,13 +48,12 @@ class SaveAt:
     [0, 5, 10, 15, 20]
     """
 
-    every: int | None = None
+    every: Count | None = None
     steps: Sequence[int] = ()
-    per_decade: int | None = None
+    per_decade: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.every is not None and self.every < 1:
-            raise InputError("every", f"is {self.every}", "save every 1 or more steps")
+        check_fields(self)
 
     def wants(
         self, steps: Int[ndarray, "*s"], log_before: PerSeed, log_now: PerSeed
@@ -78,15 +79,12 @@ class Stop:
     Stop(steps=100, log_loss=-5.0, log_time=inf)
     """
 
-    steps: int
-    log_loss: float = -math.inf
-    log_time: float = math.inf
+    steps: Size
+    log_loss: AnyNumber = -math.inf
+    log_time: AnyNumber = math.inf
 
     def __post_init__(self) -> None:
-        whole("steps", self.steps, least=0)
-        for name in ("log_loss", "log_time"):
-            if math.isnan(getattr(self, name)):
-                raise InputError(name, "is NaN", "give a number")
+        check_fields(self)
 
 
 def run(

@@ -16,7 +16,10 @@ from featavg.nets.activations._activation import Activation
 class ReLU(Activation):
     """phi(z) = max(z, 0), with the derivative 1[z >= 0].
 
-    >>> ReLU().value(np.array([2.0, -1.0])), ReLU().slope(np.array([0.0, -1.0]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> relu = fa.activations.ReLU()
+    >>> relu.value(np.array([2.0, -1.0])), relu.slope(np.array([0.0, -1.0]))
     (array([2., 0.]), array([1., 0.]))
     """
 

@@ -49,7 +49,8 @@ def score(
     >>> import numpy as np
     >>> import featavg as fa
     >>> f = np.array([[2.0, 0.0, 1.5, 1.4]])
-    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in READOUTS]
+    >>> readouts = ("probability", "max", "sum")
+    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in readouts]
     [-0.02, 0.5, -0.9]
     """
     return coarse_score(outputs, positive, readout)

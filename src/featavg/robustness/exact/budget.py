@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Time
+from featavg.boundary.public import check_fields
 from featavg.errors import InputError
 
 # Where two lengths that are equal on paper are taken to be equal in float64: relative.
@@ -33,12 +35,11 @@ class Budget:
     Budget(nodes=100, seconds=inf)
     """
 
-    nodes: int = 20_000
-    seconds: float = math.inf
+    nodes: Count = 20_000
+    seconds: Time = math.inf
 
     def __post_init__(self) -> None:
-        if not self.nodes >= 1:
-            raise InputError("nodes", f"is {self.nodes}", "allow at least one node per point")
+        check_fields(self)
         if not self.seconds > 0:
             raise InputError("seconds", f"is {self.seconds}", "allow some time a point")
 

@@ -96,7 +96,13 @@ MEASURES: dict[str, Measure] = {}
 
 
 def measure(name: str, about: str, version: int = 1) -> Callable[..., Callable[..., object]]:
-    """Register a function Run -> {name: number or array} as a measure."""
+    """Register a function Run -> {name: number or array} as a measure.
+
+    Args:
+        name: as `sweep(measures=)` takes it.
+        about: one line for lists and help.
+        version: raised when the numbers change, so that stored ones are measured again.
+    """
 
     def keep(function: Callable[[Run], Measured]) -> Callable[..., object]:
         MEASURES[name] = Measure(name, about, version, function)

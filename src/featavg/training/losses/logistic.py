@@ -16,7 +16,9 @@ from featavg.training.losses._loss import FLAT, Loss, LossValue, from_margins
 class Logistic(Loss):
     """l(q) = log(1 + exp(-q)) with the margin q = y f, y in {-1, +1}.
 
-    >>> value = Logistic()(np.array([[0.0], [2000.0]]), np.array([1, 1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> value = fa.losses.Logistic()(np.array([[0.0], [2000.0]]), np.array([1, 1]))
     >>> np.round(value.log_losses, 4)
     array([-3.665e-01, -2.000e+03])
     """

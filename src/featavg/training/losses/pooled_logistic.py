@@ -24,7 +24,9 @@ class PooledLogistic(Loss):
     Args:
         pooling: a read-out: how the outputs of the neurons of a class become its score.
 
-    >>> value = PooledLogistic()(np.array([[3.0, 1.0, 2.0, 0.5]]), np.array([1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> value = fa.losses.PooledLogistic()(np.array([[3.0, 1.0, 2.0, 0.5]]), np.array([1]))
     >>> (value.slopes != 0).astype(int)
     array([[1, 0, 1, 0]])
     """
