@@ -24,7 +24,7 @@ from featavg.nets.ideal import feature_decoupling as feature_decoupling
 from featavg.nets.ideal import biased_robust as biased_robust
 
 # training
-from featavg.training.train import Recipe as Recipe
+from featavg.training.recipe import Recipe as Recipe
 from featavg.training.train import train as train
 from featavg.training.driver import SaveAt as SaveAt
 from featavg.training.driver import Stop as Stop

@@ -57,6 +57,7 @@ def finite(
     value: Any,
     *,
     least: float | None = None,
+    most: float | None = None,
     above: float | None = None,
     below: float | None = None,
 ) -> float:
@@ -72,18 +73,19 @@ def finite(
     number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
     inside = number and (
         (least is None or value >= least)
+        and (most is None or value <= most)
         and (above is None or value > above)
         and (below is None or value < below)
     )
     if not inside:
-        limits = (("of at least", least), ("above", above), ("below", below))
+        limits = (("of at least", least), ("at most", most), ("above", above), ("below", below))
         words = " and ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)
         raise InputError(argument, f"is {value}", f"give a finite number {words}".rstrip())
     return value
 
 
-def whole(argument: str, value: Any, *, least: int) -> int:
-    """Return `value` if it is a whole number of at least `least`, otherwise say that it must be.
+def whole(argument: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """Return `value` if it is a whole number in the stated range, otherwise say that it must be.
 
     >>> whole("steps", float("nan"), least=0)
     Traceback (most recent call last):
@@ -92,6 +94,8 @@ def whole(argument: str, value: Any, *, least: int) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(argument, f"is {value}", f"give a whole number, {least} or more")
+    if most is not None and int(value) > most:
+        raise InputError(argument, f"is {float(value):.3g}", f"give at most {most:.0e}")
     return int(value)
 
 

@@ -28,6 +28,7 @@ from tests.public_calls import CALLS
 
 import featavg as fa
 from featavg.boundary import resolved_annotations
+from featavg.simulate.setting import FIELDS
 
 THING = object()
 NAN = float("nan")
@@ -77,7 +78,7 @@ def cases() -> Iterator[Case]:
             yield from _spoiled_cases(name, public, base, annotations)
         if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             yield _case(name, public, base, "no_such_argument", 1)
-    for field in fa.Setting.model_fields:
+    for field in FIELDS:
         for value in (THING, {}, [THING], NAN, -1.5, "no such thing"):
             if field not in ("data",) or value is not NAN:
                 yield _case("simulate", fa.simulate, CALLS["simulate"], field, value)

@@ -200,7 +200,10 @@ def test_commands_and_python_are_understood_by_the_package(opened, rested, addre
     for text, python, setting in pairs:
         line = text.splitlines()[-1]
         context = simulate.make_context("simulate", shlex.split(line)[2:])
-        parsed = command._setting({name: context.params.get(name) for name in context.params})
+        flags = dict(context.params)
+        parsed = command._setting(
+            *(flags.pop(n) for n in ("preset", "config", "seed", "seeds")), flags
+        )
         assert (parsed.k, parsed.d, parsed.n, parsed.steps) == (
             setting["k"],
             setting["d"],

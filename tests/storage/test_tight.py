@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 
 from featavg.errors import InputError
+from featavg.simulate.sweep.store import Row, RunIndex
 from featavg.storage import locks
 from featavg.storage.files import dumps
-from featavg.storage.index import Row, RunIndex
 from featavg.storage.locks import locked
 
 

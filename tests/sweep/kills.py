@@ -38,7 +38,7 @@ class Cluster:
         base = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
         options = ["--scheduler-file", str(self.file), "--no-dashboard", "--port", "0"]
         self.scheduler = subprocess.Popen([*base, *options, "--host", "127.0.0.1"], **quiet)
-        wait_for(self.file.exists)
+        wait_for(lambda: self.file.exists() and self.file.read_text().strip())
         worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-dashboard"]
         options = ["--scheduler-file", str(self.file), "--nworkers", "1", "--nthreads", "1"]
         self.worker = subprocess.Popen([*worker, *options], cwd=folder, **quiet)
@@ -120,9 +120,9 @@ def once(kind, folder, rng, settings=SETTINGS):
     folder = Path(tempfile.mkdtemp(dir=folder))
     store, log, out = folder / "store", folder / "log", folder / "table.json"
     store.mkdir()
-    cluster = Cluster(folder) if kind == "dask scheduler" else None
-    engine = {"driver": "processes", "worker": "processes", "dask worker": "dask"}.get(kind)
-    driver = start(store, log, engine or cluster.address, out, settings)
+    cluster = Cluster(folder) if kind.startswith("dask") else None
+    engine = cluster.address if cluster else "processes"
+    driver = start(store, log, engine, out, settings)
     wanted = rng.randrange(1, 3 * settings // 2)  # two measures, so two rows per setting
     wait_for(lambda: len(stored(store)) >= wanted or driver.poll() is not None)
     time.sleep(rng.random() * 0.1)
@@ -137,7 +137,7 @@ def once(kind, folder, rng, settings=SETTINGS):
         cluster.scheduler.send_signal(signal.SIGKILL)
         cluster.scheduler.wait()
     else:
-        workers = children(driver.pid)
+        workers = children(cluster.worker.pid if cluster else driver.pid)
         if workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(rng.choice(workers), signal.SIGKILL)
@@ -160,9 +160,10 @@ def once(kind, folder, rng, settings=SETTINGS):
                 wrong.append("said nothing of the scheduler")
             cluster.end()
             cluster = Cluster(folder)
+            engine = cluster.address
         before = stored(store)
         if not out.exists():
-            again = start(store, log, engine or cluster.address, out, settings)
+            again = start(store, log, engine, out, settings)
             if not wait_for(lambda: again.poll() is not None) or again.returncode:
                 again.kill()
                 again.wait()

@@ -4,22 +4,28 @@ import contextlib
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
+import pandas
 import pytest
 from tests.sweep.kills import campaign
 
 import featavg as fa
 from featavg.errors import InputError
 from featavg.simulate.sweep import run as run_module
-from featavg.simulate.sweep.engines import Serial, engine_named
+from featavg.simulate.sweep.engines import Serial, _local_client, engine_named
 from featavg.simulate.sweep.measures import MEASURES
 from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.plan import Plan, SweepAxis
+from featavg.simulate.sweep.store import VERSION, RunIndex
 from featavg.simulate.sweep.work import Job, described, failed_rows, work
 from featavg.storage.cache import counting_saved
-from featavg.storage.index import VERSION, RunIndex
 
 SMALL = {"k": 4, "d": 60, "n": 16, "steps": 10, "lr": 5e-3}
 VARY = {"cosine": [0.0, 0.4], "sigma": [0.5, 1.0]}
@@ -214,6 +220,31 @@ def test_a_port_without_a_scheduler_is_told_apart(tmp_path, greeting):
         listener.shutdown(socket.SHUT_RDWR)
 
 
+def test_the_local_dask_engine_is_open_to_nobody(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with _local_client(distributed, 2) as client:
+        assert client.scheduler.address.startswith("inproc://")
+        servers = [client.cluster.scheduler, *client.cluster.workers.values()]
+        assert len(servers) == 3
+        for server in servers:
+            host, port, *_ = next(iter(server.http_server._sockets.values())).getsockname()
+            assert host == "127.0.0.1"
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{port}/health")
+    script = tmp_path / "no_main_guard.py"
+    script.write_text(
+        "import featavg as fa\n"
+        f"print(len(fa.sweep({VARY}, 'store', measures='loss', seeds=1, engine='dask', **{SMALL})))"
+    )
+    here = os.environ | {"PYTHONPATH": str(Path(fa.__file__).parents[1])}
+    program = [sys.executable, script]
+    done = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, timeout=120, check=True, env=here
+    )
+    assert done.stdout.split() == [b"4"]
+    assert done.stderr == b""
+
+
 class Client:
     """A Dask client as far as the engine looks at it."""
 
@@ -330,7 +361,7 @@ def test_a_store_that_is_not_ours_is_left_alone(tmp_path):
 
 def test_a_locked_store_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "featavg.storage.index.sqlite3.connect",
+        "sqlite3.connect",
         lambda *a, _real=sqlite3.connect, **k: _real(*a, **(k | {"timeout": 0.1})),
     )
     small(tmp_path)
@@ -363,11 +394,17 @@ def test_figures_and_files(tmp_path):
 
 
 def test_the_table_is_a_data_frame(tmp_path):
-    pandas = pytest.importorskip("pandas")
     table = small(tmp_path)
     frame = table.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame.shape == (8, len(table.columns))
+    labelled = table.to_xarray()["index_coarse"]
+    assert labelled.dims == ("cosine", "sigma", "seed")
+    cell = labelled.sel(cosine=0.4, sigma=0.5, seed=1).item()
+    row = frame.query("cosine == 0.4 and sigma == 0.5 and seed == 1")
+    assert cell == row["index_coarse"].item()
+    drawn = small(tmp_path, vary=["cosine=0:0.4:2"], way="random", samples=3).to_xarray()
+    assert drawn["index_coarse"].dims == ("point", "seed")
     pytest.importorskip("pyarrow")
     kept = pandas.read_parquet(table.to_parquet(tmp_path / "table.parquet"))
     assert kept["index_coarse"].tolist() == frame["index_coarse"].tolist()

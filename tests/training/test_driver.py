@@ -409,7 +409,7 @@ def test_steps_that_are_no_number_are_refused_and_do_not_hang() -> None:
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
         "steps is nan",
         "steps is 2.5",
-        "steps is True",
+        "steps is true",
     ]
 
 

@@ -15,7 +15,7 @@ from featavg.cores import cores
 from featavg.storage.places import install_command
 
 CORE = (
-    *("numpy", "scipy", "daqp", "scikit-learn", "matplotlib", "typer", "rich", "pydantic"),
+    *("numpy", "scipy", "daqp", "scikit-learn", "matplotlib", "typer", "rich", "xarray"),
     *("jinja2", "joblib", "pooch", "pillow", "safetensors", "jaxtyping"),
 )
 EXTRAS = ("torch", "foolbox")

@@ -4,30 +4,32 @@ from typing import Annotated, Any
 
 import typer
 
+from featavg.cli.flags import given, with_fields
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("presets")(_presets)
 
 
+@with_fields("k", "d")
 def _presets(
     show: Annotated[
         str | None, typer.Option(metavar="NAME", help="Print it as TOML for `simulate --config`.")
     ] = None,
-    k: Annotated[int | None, typer.Option(help="Clusters: theorem follows k.")] = None,
-    d: Annotated[int | None, typer.Option(help="Dimension: talk follows d.")] = None,
+    **fields: Any,
 ) -> None:
-    """List the presets and their values, or print one as TOML."""
+    """List the presets and their values, or print one as TOML: talk follows d, theorem follows k."""
     from featavg.simulate.presets import PRESETS, compose, preset_values
 
-    given: dict[str, Any] = {n: v for n, v in (("k", k), ("d", d)) if v is not None}
+    chosen = given(fields)
     if show is not None:
-        typer.echo(compose(show, **given).to_toml(), nl=False)
+        typer.echo(compose(show, **chosen).to_toml(), nl=False)
         return
     from featavg.cli.tables import console, table
 
-    compose(**given)  # refuses an impossible k or d
-    columns = {name: preset_values(name, given) | given for name in PRESETS}
+    compose(**chosen)  # refuses an impossible k or d
+    columns = {name: preset_values(name, chosen) | chosen for name in PRESETS}
     shown = table("", *columns)
     for key in dict.fromkeys(key for values in columns.values() for key in values):
         shown.add_row(key, *(_cell(values.get(key)) for values in columns.values()))

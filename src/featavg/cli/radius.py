@@ -1,13 +1,13 @@
 """`featavg radius`: how far the points of a saved network are from its boundary."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from featavg.cli.checked import MOST_POINTS
+from featavg.cli.flags import given, with_fields
 from featavg.cli.machine import Json
-from featavg.nets.readouts import NAMES
 
 
 def register(app: typer.Typer) -> None:
@@ -15,19 +15,18 @@ def register(app: typer.Typer) -> None:
     app.command("radius")(_radius)
 
 
+@with_fields("readout")
 def _radius(
     result: Annotated[Path, typer.Argument(help="The folder that `featavg simulate` wrote.")],
     points: Annotated[
         int, typer.Option(min=1, max=MOST_POINTS, help="How many fresh points.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the points.")] = 1,
-    readout: Annotated[
-        str, typer.Option(help=f"How cluster outputs become a class: {', '.join(NAMES)}.")
-    ] = "probability",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the curve and the histogram.")
     ] = None,
     json: Json = None,
+    **fields: Any,
 ) -> None:
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
     from featavg.cli.tables import console, table
@@ -38,7 +37,7 @@ def _radius(
     figures = out or result / "radii"
     with ProgressBar() as progress:
         report = radius_report(
-            result, points, seed, readout, out=figures, json=json, progress=progress
+            result, points, seed, out=figures, json=json, progress=progress, **given(fields)
         )
     rows = report.rows()
     shown = table(*rows[0])

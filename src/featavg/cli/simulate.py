@@ -2,46 +2,33 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from featavg.cli.checked import MOST_SEEDS
+from featavg.cli.flags import given, with_fields
 from featavg.cli.interrupted import Interrupted
 from featavg.cli.machine import JSON_HELP, write_json
-from featavg.nets.readouts import NAMES
-from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
+from featavg.errors import InputError
+from featavg.fields import in_words
+from featavg.simulate.presets import PRESETS, compose
+from featavg.simulate.setting import SECTIONS, Setting
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
     from featavg.simulate.measurements import RunNumbers
     from featavg.simulate.run import Simulation
-    from featavg.simulate.setting import Setting
 
     Column = list[RunNumbers]
 else:
     Column = list  # a name that is not imported yet is no type to Python 3.10
 
 
-def _what(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="What to run")
-
-
-def _task(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="The task")
-
-
-def _nets(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="The networks")
-
-
-def _training(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="The training")
-
-
-def _result(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="The result")
+_what = partial(typer.Option, rich_help_panel=SECTIONS[0])
+_result = partial(typer.Option, rich_help_panel=SECTIONS[-1])
 
 
 def register(app: typer.Typer) -> None:
@@ -49,73 +36,36 @@ def register(app: typer.Typer) -> None:
     app.command("simulate")(_simulate)
 
 
+@with_fields(sections=True)
 def _simulate(
-    preset: Annotated[str | None, _what("paper (the default), talk or theorem.")] = None,
-    config: Annotated[Path | None, _what("TOML file of settings; flags win over it.")] = None,
-    labels: Annotated[str | None, _what("coarse, fine, or both on one sample [both].")] = None,
-    n: Annotated[int | None, _what("Training points [1000].")] = None,
-    seed: Annotated[list[int] | None, _what("Seed [0]; may be repeated.")] = None,
-    seeds: Annotated[int | None, _what("How many seeds, counted from 0.")] = None,
-    data: Annotated[Path | None, _what("Your points: npz with x and clusters.")] = None,
-    k: Annotated[int | None, _task("Clusters [10].")] = None,
-    d: Annotated[int | None, _task("Dimension [3072].")] = None,
-    alpha: Annotated[float | None, _task("Signal [1].")] = None,
-    sigma: Annotated[float | None, _task("Noise [1].")] = None,
-    positive: Annotated[str | None, _task("How many clusters are positive, or which: 0,2.")] = None,
-    cosine: Annotated[float | None, _task("Cosine between any two features [0].")] = None,
-    norms: Annotated[str | None, _task("Length of the features, one or k of them.")] = None,
-    probabilities: Annotated[str | None, _task("Shares of the clusters, such as 0.3,0.7.")] = None,
-    gram: Annotated[str | None, _task("Gram matrix: CSV, JSON or npy file.")] = None,
-    orientation: Annotated[str | None, _task("Features along axes or random [axes].")] = None,
-    m: Annotated[int | None, _nets("Neurons per class, coarse labels [5].")] = None,
-    h: Annotated[int | None, _nets("Neurons per cluster, fine labels [1].")] = None,
-    sigma_w: Annotated[float | None, _nets("Scale of the first weights [1e-5].")] = None,
-    sigma_b: Annotated[float | None, _nets("Scale of the first biases [1e-5].")] = None,
-    layers: Annotated[str | None, _nets("Train first, hidden or all layers [first].")] = None,
-    depth: Annotated[int | None, _nets("Layers of weights [2].")] = None,
-    residual: Annotated[bool | None, _nets("Hidden layers add what they are fed.")] = None,
-    activation: Annotated[
-        str | None, _nets(f"{ACTIVATIONS} [relu]; options: leaky-relu:leak=0.1.")
-    ] = None,
-    biases: Annotated[bool | None, _nets("Hidden biases [with coarse labels only].")] = None,
-    head: Annotated[str | None, _nets("Last layer of the theory, or random [theory].")] = None,
-    inner_scale: Annotated[float | None, _nets("Scale of layers behind the first [1].")] = None,
-    readout: Annotated[str | None, _nets(f"{', '.join(NAMES)} [{NAMES[0]}].")] = None,
-    loss: Annotated[str | None, _training(f"{LOSSES}.")] = None,
-    stepper: Annotated[
-        str | None, _training(f"{STEPPERS} [gd]; options: momentum:beta=0.5.")
-    ] = None,
-    controller: Annotated[str | None, _training(f"{CONTROLLERS} [by the stepper].")] = None,
-    lr: Annotated[float | None, _training("Learning rate [0.001].")] = None,
-    beta: Annotated[float | None, _training("Momentum [0.9].")] = None,
-    tolerance: Annotated[float | None, _training("Local error of the flow [0.001].")] = None,
-    steps: Annotated[int | None, _training("The most steps to take [100].")] = None,
-    time: Annotated[float | None, _training("Stop at this gradient-flow time.")] = None,
-    target_loss: Annotated[float | None, _training("Stop at this loss.")] = None,
-    coordinates: Annotated[str | None, _training("auto, compressed or ambient [auto].")] = None,
-    n_test: Annotated[int | None, _result("Test points [1000].")] = None,
-    save_every: Annotated[int | None, _result("Keep the weights every so many steps.")] = None,
+    preset: Annotated[str | None, _what(help=f"{in_words(PRESETS)} [paper].")] = None,
+    config: Annotated[Path | None, _what(help="TOML file of settings; flags win over it.")] = None,
+    seed: Annotated[list[int] | None, _what(help="Seed [0]; may be repeated.")] = None,
+    seeds: Annotated[int | None, _what(help="How many seeds, counted from 0.")] = None,
+    *,
     out: Annotated[
-        Path | None, _result("Result folder [featavg-results/simulations/NAME].")
+        Path | None, _result(help="Result folder [featavg-results/simulations/NAME].")
     ] = None,
-    json: Annotated[Path | None, _result(JSON_HELP)] = None,
-    overwrite: Annotated[bool, _result("Replace the result of another setting.")] = False,
-    figures: Annotated[bool, _result("Draw the figures.")] = True,
-    checkpoint: Annotated[Path | None, _result("Folder of the state [OUT/checkpoint].")] = None,
-    checkpoint_every: Annotated[float, _result("Seconds between states; 0 for none.")] = 30.0,
+    json: Annotated[Path | None, _result(help=JSON_HELP)] = None,
+    overwrite: Annotated[bool, _result(help="Replace the result of another setting.")] = False,
+    figures: Annotated[bool, _result(help="Draw the figures.")] = True,
+    checkpoint: Annotated[
+        Path | None, _result(help="Folder of the state [OUT/checkpoint].")
+    ] = None,
+    checkpoint_every: Annotated[float, _result(help="Seconds between states; 0 for none.")] = 30.0,
+    **fields: Any,
 ) -> None:
     """Train networks on clusters and measure what they have learned.
 
     Without flags: the paper's setting, coarse and fine labels on one sample. A run that was killed
     goes on from where it was when the same command is given again.
     """
-    flags = dict(locals())  # before anything else is a local name
     from featavg.data.memory import available_bytes, readable
     from featavg.progress import ProgressBar
     from featavg.simulate.points import memory_needed
     from featavg.simulate.run import simulate
 
-    setting = _setting(flags)
+    setting = _setting(preset, config, seed, seeds, fields)
     folder = out if out is not None else _default_out(setting)
     needed = memory_needed(setting)
     if 1e9 < needed <= (available_bytes() or needed):  # what is too much is refused by `simulate`
@@ -137,33 +87,22 @@ def _simulate(
     write_json(json, done.to_json())
 
 
-def _setting(flags: dict[str, Any]) -> "Setting":
-    from featavg.cli.parse import int_or_list, listed, one_or_list
-    from featavg.errors import InputError
-    from featavg.simulate.presets import compose
-    from featavg.simulate.setting import Setting
-
-    given = {n: v for n, v in flags.items() if n in Setting.model_fields and v is not None}
-    readers = {"positive": int_or_list, "norms": one_or_list, "probabilities": listed}
-    for name, reader in readers.items():
-        if name in given:
-            given[name] = reader(name, given[name])
-    if flags["seed"] and flags["seeds"] is not None:
+def _setting(
+    preset: str | None,
+    config: Path | None,
+    seed: list[int] | None,
+    seeds: int | None,
+    fields: dict[str, Any],
+) -> Setting:
+    if seed and seeds is not None:
         raise InputError("seed", "is given beside seeds", "give one of the two")
-    if flags["seeds"] is not None:
-        if not 1 <= flags["seeds"] <= MOST_SEEDS:
-            raise InputError("seeds", f"is {flags['seeds']}", f"give from 1 to {MOST_SEEDS}")
-        given["seeds"] = range(flags["seeds"])
-    if flags["seed"]:
-        given["seeds"] = flags["seed"]
-    if "seeds" in given:
-        given["seeds"] = tuple(given["seeds"])
-    if "data" in given:
-        given["data"] = str(given["data"])
-    return compose(flags["preset"], flags["config"], **given)
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        raise InputError("seeds", f"is {seeds}", f"give from 1 to {MOST_SEEDS}")
+    chosen = seed or (None if seeds is None else range(seeds))
+    return compose(preset, config, **given(fields), **({"seeds": chosen} if chosen else {}))
 
 
-def _default_out(setting: "Setting") -> Path:
+def _default_out(setting: Setting) -> Path:
     """The same setting goes to the same folder, so that a killed run is found again."""
     shape = "data" if setting.data is not None else f"k{setting.k}-d{setting.d}-n{setting.n}"
     return results_folder("simulations") / f"{setting.labels}-{shape}-{setting.key}"
@@ -195,11 +134,10 @@ def _show(done: "Simulation") -> None:
 
 
 def _title(done: "Simulation") -> str:
-    setting = done.setting
-    seeds = f"seed {setting.seeds[0]}" if len(setting.seeds) == 1 else f"{len(setting.seeds)} seeds"
-    if setting.data is not None:
-        return f"{setting.data}, {seeds}"
-    return f"k = {setting.k}, d = {setting.d}, n = {setting.n}, {seeds}"
+    seeds = done.setting.seeds
+    shown = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    source = "" if done.setting.data is None else f"{done.setting.data}: "
+    return f"{source}{done.shapes}, {shown}"
 
 
 def _short(folder: Path) -> str:

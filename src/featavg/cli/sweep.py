@@ -94,8 +94,8 @@ def _asked(
 ) -> tuple[dict[str, Any], list[Any]]:
     """The fields that stay and the axes, from the file and from the flags."""
     from featavg.errors import InputError
+    from featavg.simulate.setting import read_table
     from featavg.simulate.sweep.plan import SweepAxis
-    from featavg.simulate.toml import read_table
 
     base: dict[str, Any] = {}
     axes: list[Any] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,16 +10,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.boundary.public import check_fields
+from featavg.data.fields import TaskFields
 from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
-
-ORIENTATIONS = ("axes", "random")
+from featavg.errors import InputError
+from featavg.fields import fit_fields
 
 
 @dataclass(frozen=True, eq=False)
-class MultiCluster:
+class MultiCluster(TaskFields):
     r"""Clusters around k features; a point has the label of its cluster's class.
 
     Draw j with probability p_j, set y = +1 if j is in J+ and -1 otherwise, and
@@ -54,30 +52,12 @@ class MultiCluster:
     ((4, 4), 10.0)
     """
 
-    k: int
-    d: int
-    alpha: float = 1.0
-    sigma: float = 1.0
-    positive: int | Sequence[int] | Sequence[bool] | ndarray | None = None
-    cosine: float = 0.0
-    norms: float | Sequence[float] | None = None
-    probabilities: Sequence[float] | None = None
-    gram: Sequence[Sequence[float]] | Float[ndarray, "k k"] | None = None
-    orientation: str = "axes"
-
     def __post_init__(self) -> None:
-        check_fields(self)
-        if self.k < 2:
-            raise InputError("k", f"is {self.k}", "give at least two clusters, one for each class")
+        fit_fields(self)
         if self.d < self.k:
             raise InputError(
                 "d", f"is {self.d}, below k = {self.k}", "k features need d >= k dimensions"
             )
-        for name, value in (("alpha", self.alpha), ("sigma", self.sigma)):
-            # Squares of lengths beyond this overflow.
-            if not (math.isfinite(value) and 0 <= value <= 1e100):
-                raise InputError(name, f"is {value}", "give a finite number from 0 to 1e100")
-        one_of("orientation", self.orientation, ORIENTATIONS)
         # Computed here so that a bad geometry is refused when it is stated, not when it is used.
         self.positive_clusters, self.cluster_probabilities, self.features  # noqa: B018
 

@@ -37,7 +37,7 @@ class OwnPoints:
     clusters_test: Int[ndarray, " t"] | None = None
 
 
-def own_points(path: Path, positive: int | Sequence[int] | None = None) -> OwnPoints:
+def own_points(path: Path, positive: int | Sequence[int] | ndarray | None = None) -> OwnPoints:
     """Read an npz file with `x` (n x d), `clusters` (n numbers 0..k-1) and perhaps more.
 
     Args:
@@ -166,10 +166,10 @@ def _labels(
 
 
 def _positive(
-    path: Path, arrays: dict[str, ndarray], k: int, given: int | Sequence[int] | None
-) -> int | list[int] | None:
+    path: Path, arrays: dict[str, ndarray], k: int, given: int | Sequence[int] | ndarray | None
+) -> int | Sequence[int] | ndarray | None:
     if given is not None or "positive" not in arrays:
-        return list(given) if isinstance(given, Sequence) else given
+        return given
     stored: Any = arrays["positive"]
     if stored.dtype.kind == "b" and stored.shape == (k,):
         return [int(j) for j in np.flatnonzero(stored)]

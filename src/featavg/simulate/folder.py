@@ -64,7 +64,7 @@ def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
 
 def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
     """Whether a result is of this setting; fields that are newer than the result do not count."""
-    said = setting.model_dump(mode="json")
+    said = setting.to_json()
     return all(said.get(name) == value for name, value in stored["setting"].items())
 
 
@@ -79,7 +79,7 @@ def described(
         "kind": KIND,
         "key": setting.key,
         "about": dict(about),
-        "setting": setting.model_dump(mode="json"),
+        "setting": setting.to_json(),
         "seeds": list(setting.seeds),
         "runs": [asdict(row) for row in numbers],
         "cosines": {labels: matrices.tolist() for labels, matrices in cosines.items()},

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError, one_of
-from featavg.simulate import toml
-from featavg.simulate.setting import Setting
+from featavg.simulate.setting import FIELDS, Setting, read_table
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def compose(preset: str | None = None, config: str | Path | None = None, **given
     >>> fa.compose("theorem", k=2).d
     1024
     """
-    merged = (toml.read_table(Path(config)) if config is not None else {}) | given
+    merged = (read_table(Path(config)) if config is not None else {}) | given
     named = merged.pop("preset", "paper")
     name = preset if preset is not None else named
     if not isinstance(name, str):
@@ -60,30 +59,19 @@ def compose(preset: str | None = None, config: str | Path | None = None, **given
     return Setting(**(preset_values(name, merged) | merged))
 
 
-def _whole(given: Mapping[str, Any], name: str, default: int) -> int:
+def _whole(given: Mapping[str, Any], name: str, default: int = Setting.d) -> int:
     # Anything else than a number is for the setting to refuse, with a sentence of its own.
     value = given.get(name, default)
     return value if isinstance(value, int) and value > 0 else default
 
 
 def _paper(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "k": 10,
-        "d": 3072,
-        "m": 5,
-        "h": 1,
-        "n": 1000,
-        "alpha": 1.0,
-        "sigma": 1.0,
-        "lr": 1e-3,
-        "sigma_w": 1e-5,
-        "sigma_b": 1e-5,
-        "steps": 100,
-    }
+    names = ("k", "d", "m", "h", "n", "alpha", "sigma", "lr", "sigma_w", "sigma_b", "steps")
+    return {name: FIELDS[name].default for name in names}
 
 
 def _talk(given: Mapping[str, Any]) -> dict[str, Any]:
-    d = _whole(given, "d", 3072)
+    d = _whole(given, "d")
     return _paper(given) | {"sigma_w": 1 / math.sqrt(d), "sigma_b": 1 / d}
 
 

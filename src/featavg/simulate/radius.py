@@ -116,7 +116,7 @@ class RadiusReport(Result):
             "kind": "featavg radii",
             "about": provenance(),
             "result": str(self.simulation.folder),
-            "setting": self.simulation.setting.model_dump(mode="json"),
+            "setting": self.simulation.setting.to_json(),
             "network_seed": self.simulation.setting.seeds[0],
             "points": self.points,
             "points_seed": self.seed,

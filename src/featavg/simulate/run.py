@@ -86,9 +86,15 @@ class Simulation(Result):
         """The setting, the numbers and the cosines, with what made them."""
         return on_disk.described(self.setting, self.about, self.numbers, self.cosines)
 
+    @property
+    def shapes(self) -> str:
+        """k, d and n of the training points; those of a file say them themselves."""
+        about = next(iter(self.runs.values())).settings
+        return f"k = {about['task']['k']}, d = {about['task']['d']}, n = {about['n']}"
+
     def summary(self) -> str:
         """A line for each network: the median over its seeds."""
-        lines = [f"Simulation of k = {self.setting.k}, d = {self.setting.d}, n = {self.setting.n}"]
+        lines = [f"Simulation of {self.shapes}"]
         for labels in self.setting.each_labels:
             rows = self.of(labels)
             parts = [f"{labels} labels, {len(rows)} seed{'s' if len(rows) > 1 else ''}"]
@@ -197,8 +203,7 @@ def load_simulation(folder: str | Path) -> Simulation:
 def _changed(setting: Setting | None, changes: dict[str, Any]) -> Setting:
     if setting is None:
         return compose(**changes)
-    said = {name: getattr(setting, name) for name in setting.model_fields_set}
-    return Setting(**(said | changes))
+    return Setting(**(setting.given | changes))
 
 
 def _train(
@@ -221,7 +226,7 @@ def _train(
         share_points(setting, points, labels),
         setting.recipe(labels),
         save_at=SaveAt(every=setting.save_every),
-        recorders=[clock] if setting.time is not None else [],
+        recorders=[clock] if math.isfinite(setting.time) else [],
         checkpoint=Checkpoint(states / labels, seconds) if states and seconds > 0 else None,
         progress=report,
     )
@@ -231,7 +236,7 @@ class RunClock:
     """How much of the time span has passed: a run to a time has no number of steps to count."""
 
     def __init__(self, setting: Setting) -> None:
-        self.log_end = math.log(setting.time) if setting.time else math.inf
+        self.log_end = math.log(setting.time)
         # The flow takes about as many steps for each decade of time as for the next.
         self.by_decades = setting.stepper == "flow"
         self.log_time = self.first = np.asarray(-np.inf)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,158 +14,22 @@ from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
-from featavg.errors import InputError, finite, one_of, whole
-from featavg.nets.activations import Activation
+from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.grouped import grouped, grouped_head
 from featavg.nets.two_layer import TwoLayer, binary, binary_head
 from featavg.progress import Progress
-from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
+from featavg.registry import ACTIVATIONS, spec
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers import Controller
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import Loss
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.recipe import Recipe as Recipe  # noqa: PLC0414 (its old home)
 from featavg.training.state import Recorder
-from featavg.training.steppers import Stepper
 from featavg.training.trajectory import Trajectory, joined
 
 # What a core's share of the last-level cache usually holds.
 _CACHE = 8e6
-LABELS = ("coarse", "fine")
-# "both" says "all" of two layers.
-LAYERS = ("first", "hidden", "all", "both")
-HEADS = ("theory", "random")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A network and how it is trained; the defaults are the paper's.
-
-    Args:
-        labels: "coarse" trains the binary network on y, "fine" the grouped one on the cluster.
-        m: neurons of each class of the binary network.
-        h: neurons of each group of the grouped network.
-        sigma_w, sigma_b: scale of the initial weights and biases.
-        lr: learning rate of the constant controller.
-        steps: the most steps to take.
-        time: gradient-flow time to stop at (for the stepper "flow").
-        layers: train the "first" layer only, all "hidden" ones, or "all" ("both" of two).
-        depth: layers of weights; every hidden layer has as many neurons as the first.
-        residual: whether hidden layers behind the first add what they are fed.
-        activation: an activation or its name, such as "leaky-relu:leak=0.1".
-        biases: whether hidden neurons have biases; None for those of the theory, which has them with
-            coarse labels and not with fine ones.
-        head: the last layer starts as that of the "theory" (+-1/m, or averages of groups), or
-            "random", Gaussian.
-        inner_scale: of the Gaussian layers behind the first, in units of sqrt(2 / neurons).
-        loss: a loss or its name; None for logistic (coarse) and cross-entropy (fine).
-        stepper: a stepper or its name, such as "momentum:beta=0.5".
-        controller: a controller or its name; None for the constant rate `lr`, or for the control of
-            the error where the stepper estimates one.
-
-    >>> import featavg as fa
-    >>> fa.Recipe(labels="fine", steps=50, stepper="momentum:beta=0.5").stepper
-    'momentum:beta=0.5'
-    """
-
-    labels: str = "coarse"
-    m: int = 5
-    h: int = 1
-    sigma_w: float = 1e-5
-    sigma_b: float = 1e-5
-    lr: float = 1e-3
-    steps: int = 100
-    time: float = math.inf
-    target_log_loss: float = -math.inf
-    layers: str = "first"
-    depth: int = 2
-    residual: bool = False
-    activation: Activation | str = "relu"
-    biases: bool | None = None
-    head: str = "theory"
-    inner_scale: float = 1.0
-    loss: Loss | str | None = None
-    stepper: Stepper | str = "gd"
-    controller: Controller | str | None = None
-
-    def __post_init__(self) -> None:
-        one_of("labels", self.labels, LABELS)
-        one_of("layers", self.layers, LAYERS)
-        one_of("head", self.head, HEADS)
-        whole("steps", self.steps, least=0)
-        whole("depth", self.depth, least=2)
-        finite("inner_scale", self.inner_scale, least=0)
-        ACTIVATIONS.build(self.activation)
-        if self.residual and self.depth == 2:
-            raise InputError("residual", "is set with depth 2", "it needs a depth of 3 or more")
-        for name in ("m", "h"):
-            if getattr(self, name) < 1:
-                raise InputError(name, f"is {getattr(self, name)}", "give at least one neuron")
-        for name in ("sigma_w", "sigma_b"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise InputError(name, f"is {getattr(self, name)}", "give zero or more")
-        finite("lr", self.lr, above=0)
-        if not self.time > 0:
-            raise InputError("time", f"is {self.time}", "give a positive number")
-        stepper, controller, loss = self.chosen_stepper, self.chosen_controller, self.chosen_loss
-        if controller.needs_error and not stepper.estimates_error:
-            able = [name for name in STEPPERS if STEPPERS[name].estimates_error]
-            problem = f"is {controller.name} with stepper {stepper.name}"
-            raise InputError("controller", problem, f"it needs the stepper {' or '.join(able)}")
-        if loss.one_output != (self.labels == "coarse"):
-            fitting = [n for n in LOSSES if LOSSES[n].one_output == (self.labels == "coarse")]
-            problem = f"is {loss.name} for {self.labels} labels"
-            raise InputError("loss", problem, f"choose {' or '.join(fitting)}")
-
-    def neurons(self, k: int) -> int:
-        """M, the number of hidden neurons of the network for k clusters."""
-        return 2 * self.m if self.labels == "coarse" else k * self.h
-
-    @property
-    def chosen_stepper(self) -> Stepper:
-        """The stepper as an object."""
-        return STEPPERS.build(self.stepper)
-
-    @property
-    def chosen_controller(self) -> Controller:
-        """The controller as an object, by default the one that fits the stepper."""
-        fitting = "error" if self.chosen_stepper.estimates_error else "constant"
-        return CONTROLLERS.build(self.controller or fitting, rate=self.lr, steps=self.steps)
-
-    @property
-    def chosen_loss(self) -> Loss:
-        """The loss as an object, by default the one that fits the labels."""
-        fitting = "logistic" if self.labels == "coarse" else "cross-entropy"
-        return LOSSES.build(self.loss or fitting)
-
-    @property
-    def has_biases(self) -> bool:
-        """Whether hidden neurons have biases."""
-        return self.labels == "coarse" if self.biases is None else self.biases
-
-    @property
-    def two_layers_of_the_theory(self) -> bool:
-        """Whether the network is one of the theory's own, which have a faster path."""
-        plain = self.depth == 2 and ACTIVATIONS.build(self.activation).name == "relu"
-        return plain and self.biases is None and self.head == "theory"
-
-    @property
-    def trainable(self) -> tuple[str, ...]:
-        """What is trained, in the order in which it is counted."""
-        if self.two_layers_of_the_theory:
-            first = ("weights", "biases") if self.has_biases else ("weights",)
-            return (*first, "head") if self.layers in ("all", "both") else first
-        hidden = 1 if self.layers == "first" else self.depth - 1
-        parts = ("weights", "biases") if self.has_biases else ("weights",)
-        names = [f"{part}{number}" for number in range(1, hidden + 1) for part in parts]
-        last = [f"weights{self.depth}"] if self.layers in ("all", "both") else []
-        return (*names, *last)
-
-    def coordinates(self) -> str:
-        """Compression leaves a run unchanged only if turning the data turns the run."""
-        return "auto" if self.chosen_stepper.keeps_rotations else "ambient"
 
 
 @public

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
+
+from threadpoolctl import threadpool_limits
 
 import featavg
 from featavg.cores import cores
 from featavg.errors import InputError
+from featavg.simulate.sweep.store import Row
 from featavg.simulate.sweep.work import Job, failed_rows, work, work_on
-from featavg.storage.index import Row
 from featavg.storage.places import install_command
 
 # Seconds of work that are sent at once: long against sending them, short against a kill.
@@ -102,12 +106,15 @@ def _numbered(number: int, jobs: list[Job]) -> tuple[int, list[list[Row]]]:
 
 
 class Dask:
-    """A Dask cluster: a local one, or the one at an address.
+    """A Dask cluster: the one at an address, or threads of this process.
+
+    The local one has no workers that another user of the machine could send code to. What a remote
+    scheduler is trusted with stands in SECURITY.md.
 
     Args:
-        address: of the scheduler, as `tcp://host:8786`; without it a local cluster is started.
-        workers: processes of a local cluster; all cores by default.
-        patience: seconds to wait for the scheduler, and for it to come back after a failure.
+        address: of the scheduler, as `tcp://host:8786`; without it jobs run in threads.
+        workers: how many threads; all cores by default.
+        patience: seconds to wait for the scheduler.
     """
 
     def __init__(
@@ -117,123 +124,94 @@ class Dask:
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
         """As they come; Dask itself repeats the jobs of a worker that was lost."""
-        left = dict(enumerate(jobs))
-        for restart in range(RESTARTS + 1):
-            try:
-                for number, rows in self._submitted(left):
-                    del left[number]
-                    yield rows
-            except (OSError, TimeoutError, RuntimeError) as error:
-                # The scheduler was lost: what is left is sent again to a new one.
-                if self.address is not None or restart == RESTARTS:
-                    raise InputError(
-                        "engine",
-                        f"lost the scheduler ({type(error).__name__})",
-                        "start it again and repeat the command: finished runs are kept",
-                    ) from error
-            if not left:
-                return
-
-    def _submitted(self, left: dict[int, Job]) -> Iterator[tuple[int, list[Row]]]:
-        distributed = _distributed()
-        with self._client(distributed) as client:
+        try:
+            distributed = import_module("distributed")
+        except ImportError:
+            problem, remedy = "is dask, which is not installed", install_command("dask")
+            raise InputError("engine", problem, remedy) from None
+        # Threads would otherwise give each other their number of BLAS threads back.
+        with threadpool_limits(limits=1), self._client(distributed) as client:
             self._any_worker(client)
             self._same_version(client)
-            futures = {client.submit(work, job, pure=False): n for n, job in left.items()}
-            for future in distributed.as_completed(list(futures)):
-                if future.status in ("lost", "cancelled"):
-                    raise RuntimeError("the scheduler lost a job")
-                number = futures[future]
-                if future.status == "error" and _kills_workers(future.exception()):
-                    sentence = "The run broke: every worker that tried it was lost."
-                    yield number, failed_rows(left[number], sentence)
-                else:
-                    yield number, future.result()
+            jobs_of = {client.submit(work, job, pure=False): job for job in jobs}
+            try:
+                for future in distributed.as_completed(list(jobs_of)):
+                    yield _rows_of(future, jobs_of[future])
+            except (OSError, TimeoutError, RuntimeError) as error:
+                problem = f"lost the scheduler ({type(error).__name__})"
+                remedy = "start it again and repeat the command: finished runs are kept"
+                raise InputError("engine", problem, remedy) from error
 
     def _client(self, distributed: Any) -> Any:
+        if self.address is None:
+            return _local_client(distributed, self.workers or cores())
         try:
-            if self.address is not None:
-                _greet(distributed, self.address, self.patience)
-                return distributed.Client(self.address, timeout=self.patience)
-            # The client starts the cluster itself: one that it was given would outlive it. Any free
-            # port will do: None stands for 8787, which another sweep on this machine may have.
-            return distributed.Client(
-                n_workers=self.workers or cores(),
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",
-            )
-        except (OSError, TimeoutError, ValueError) as error:
-            raise InputError(
-                "engine",
-                f"finds no scheduler at {self.address}",
-                "start one with `dask scheduler`, or use --engine processes",
-            ) from error
+            _greet(distributed, self.address, self.patience)
+            return distributed.Client(self.address, timeout=self.patience)
+        except Exception as error:  # what answers may be anything
+            problem = f"finds no scheduler at {self.address}"
+            remedy = "start one with `dask scheduler`, or use --engine processes"
+            raise InputError("engine", problem, remedy) from error
 
     def _any_worker(self, client: Any) -> None:
         """A scheduler without workers would let us wait for ever; a cluster's may take a minute."""
         try:
             client.wait_for_workers(1, timeout=6 * self.patience)
         except TimeoutError as error:
-            raise InputError(
-                "engine", "has no workers", "start one with `dask worker ADDRESS`"
-            ) from error
+            remedy = "start one with `dask worker ADDRESS`"
+            raise InputError("engine", "has no workers", remedy) from error
 
     def _same_version(self, client: Any) -> None:
         versions = set(client.run(_version).values())
         if versions - {featavg.__version__}:
-            raise InputError(
-                "engine",
-                f"has workers with featavg {', '.join(sorted(versions))}",
-                f"install {featavg.__version__} on them",
-            )
+            problem = f"has workers with featavg {', '.join(sorted(versions))}"
+            raise InputError("engine", problem, f"install {featavg.__version__} on them")
+
+
+def _local_client(distributed: Any, workers: int) -> Any:
+    import dask
+
+    # Dask's web servers cannot be turned off: on this machine only, and without a page.
+    pages: dict[str, list[str]] = {
+        f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")
+    }
+    with dask.config.set(pages):
+        return distributed.Client(
+            processes=False,
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
 
 
 def _greet(distributed: Any, address: str, patience: float) -> None:
-    """Wait for the first words of a scheduler, which `Client` would do without an end.
-
-    Dask's timeout covers the connection and not the greeting after it, so that a port at which
-    something else listens would hold us for ever.
-    """
+    """Wait for the first words of a scheduler: at any other port Dask would wait for ever."""
     import asyncio  # a tenth of a second, which only Dask's users pay
 
-    failures: list[Exception] = []
-
     async def exchange() -> None:
-        greeting = distributed.comm.connect(address, timeout=patience)
-        comm = await asyncio.wait_for(greeting, patience)
-        comm.abort()
-
-    def converse() -> None:
-        try:
-            asyncio.run(exchange())
-        except Exception as error:  # what answers may be anything
-            failures.append(error)
+        connected = distributed.comm.connect(address, timeout=patience)
+        (await asyncio.wait_for(connected, patience)).abort()
 
     # A thread of its own: a notebook has a running event loop already.
-    thread = Thread(target=converse)
-    thread.start()
-    thread.join()
-    if failures:
-        raise OSError(f"no scheduler at {address}") from failures[0]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(exchange())).result()
 
 
-def _kills_workers(error: BaseException | None) -> bool:
-    """Dask gives a job up that several workers did not survive."""
-    return type(error).__name__ == "KilledWorker"
+def _rows_of(future: Any, job: Job) -> list[Row]:
+    if future.status in ("lost", "cancelled"):
+        raise RuntimeError("the scheduler lost a job")
+    # Dask gives a job up that several workers did not survive.
+    if future.status == "error" and type(future.exception()).__name__ == "KilledWorker":
+        return failed_rows(job, "The run broke: every worker that tried it was lost.")
+    rows: list[Row] = future.result()
+    return rows
 
 
 def _version() -> str:
     return featavg.__version__
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise InputError(
-            "engine", "is dask, which is not installed", install_command("dask")
-        ) from None
-    return distributed
 
 
 def engine_named(name: str | Engine, workers: int | None = None) -> Engine:

@@ -62,7 +62,7 @@ def measure_each(
                 for name, value in function(run).items():
                     cells.setdefault(name, []).append(value)
     dims = (*axes, "seed")
-    shape = (*(len(each) for each in choices.values()), len(seeds))
+    shape = (*map(len, choices.values()), len(seeds))
     variables = {}
     for name, values in cells.items():
         array = np.array(values).reshape(*shape, *np.shape(values[0]))

@@ -13,7 +13,8 @@ import numpy as np
 
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
-from featavg.simulate.setting import Setting
+from featavg.fields import kinds_of
+from featavg.simulate.setting import FIELDS, Setting
 
 WAYS = ("grid", "random", "sobol")
 # Decided by the sweep itself, or not a number of the theory.
@@ -57,7 +58,7 @@ class SweepAxis:
 
 def known_field(name: str) -> str:
     """`name`, if it is a field of Setting that may be varied; else the nearest one is named."""
-    fields = [field for field in Setting.model_fields if field not in _NOT_VARIED]
+    fields = [field for field in FIELDS if field not in _NOT_VARIED]
     if name in fields:
         return name
     if name == "seeds":
@@ -88,9 +89,7 @@ def _value(name: str, text: str) -> Any:
         number = float(text)
     except ValueError:
         return None if text == "none" else text
-    whole = Setting.model_fields[name].annotation in (int, int | None) or "int" in str(
-        Setting.model_fields[name].annotation
-    )
+    whole = "int" in kinds_of(FIELDS[name])
     return round(number) if whole else number
 
 
@@ -157,8 +156,7 @@ class Plan:
 
     def setting(self, point: Mapping[str, Any]) -> Setting:
         """The setting at a point, with one seed: seeds are the sweep's."""
-        values = {**self.base, **point}
-        return Setting(**{name: value for name, value in values.items() if value is not None})
+        return Setting(**{**self.base, **point})
 
 
 def _between(axis: SweepAxis, share: float) -> Any:

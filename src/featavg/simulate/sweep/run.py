@@ -10,14 +10,13 @@ from typing import Any
 import featavg
 from featavg.errors import InputError
 from featavg.progress import Progress, silent
-from featavg.simulate.sweep.arrays import keep_arrays
 from featavg.simulate.sweep.engines import Engine, engine_named
 from featavg.simulate.sweep.measures import Measure, measures_named
 from featavg.simulate.sweep.plan import Plan, SweepAxis, known_field
+from featavg.simulate.sweep.store import RunIndex, keep_arrays
 from featavg.simulate.sweep.table import Sweep
 from featavg.simulate.sweep.work import Job, described, run_id
 from featavg.storage.cache import note_saved
-from featavg.storage.index import RunIndex
 
 INDEX = "runs.sqlite"
 # More settings than this need a yes: nobody types 10^9 on purpose.

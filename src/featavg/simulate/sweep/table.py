@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -17,11 +15,14 @@ from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Series
 from featavg.figures.number_format import number
 from featavg.figures.result import Result
-from featavg.simulate.sweep.arrays import load_arrays
 from featavg.simulate.sweep.measures import Measure
 from featavg.simulate.sweep.plan import Plan
+from featavg.simulate.sweep.store import Row, load_arrays
 from featavg.storage.files import write
-from featavg.storage.index import Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 # What the theory says of a column, as a function of the fields of the setting.
 THEORY: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
@@ -116,35 +117,51 @@ class Sweep(Result):
             one_of("name", name, known or ["(no measure of this sweep has arrays)"])
         return cells
 
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame, one row per run."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns)
+
+    def to_xarray(self) -> xr.Dataset:
+        """The table with labelled axes: the varied fields and `seed`; random points have one axis, `point`.
+
+        >>> import tempfile
+        >>> import featavg as fa
+        >>> fixed = {"k": 4, "d": 50, "n": 20, "steps": 5, "engine": "serial"}
+        >>> table = fa.sweep({"cosine": [0, 0.5]}, tempfile.mkdtemp(), measures="loss", seeds=2, **fixed)
+        >>> dict(table.to_xarray()["log10_loss_fine"].sizes)
+        {'cosine': 2, 'seed': 2}
+        """
+        import xarray as xr
+
+        axes, seeds = self.plan.axes, self.plan.seeds
+        coordinates: dict[str, Any] = {"seed": list(seeds)}
+        if self.plan.way == "grid":
+            coordinates = {axis.field: list(axis.values) for axis in axes} | coordinates
+            inner = tuple(axis.field for axis in axes)
+            shape = tuple(len(axis.values) for axis in axes)
+        else:
+            inner, shape = ("point",), (len(self.plan),)
+            fields = {axis.field: self.columns[axis.field][:: len(seeds)] for axis in axes}
+            coordinates |= {name: ("point", values) for name, values in fields.items()}
+        names = [*self.measured, "seconds", "error"]
+        cells = {name: self.columns[name].reshape(*shape, len(seeds)) for name in names}
+        return xr.Dataset({n: ((*inner, "seed"), cell) for n, cell in cells.items()}, coordinates)
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV, written to `path` if one is given."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
+        text: str = self.to_pandas().to_csv(index=False, na_rep="nan", lineterminator="\n")
         if path is not None:
-            write(Path(path), text.getvalue())
-        return text.getvalue()
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("pandas", "is not installed", "pip install pandas") from None
-        return pd.DataFrame(self.columns)
+            write(Path(path), text)
+        return text
 
     def to_parquet(self, path: str | Path) -> Path:
         """The table as a Parquet file."""
         try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
+            return write(Path(path), self.to_pandas().to_parquet(index=False))
         except ImportError:
             raise InputError("pyarrow", "is not installed", "pip install pyarrow") from None
-        buffer = io.BytesIO()
-        arrays = {k: v.tolist() for k, v in self.columns.items()}
-        pq.write_table(pa.table(arrays), buffer)
-        return write(Path(path), buffer.getvalue())
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; a missing number is None."""
@@ -188,9 +205,7 @@ class Sweep(Result):
         return self._lines(name, values, numeric[0].field)
 
     def _settings(self) -> list[Mapping[str, Any]]:
-        return [
-            self.plan.setting(point).model_dump(exclude={"gram"}) for point in self.plan.points()
-        ]
+        return [self.plan.setting(point).to_json() for point in self.plan.points()]
 
     def _theory(self, name: str) -> tuple[str, list[float]] | None:
         if name not in THEORY:

@@ -17,7 +17,7 @@ from featavg.errors import InputError
 from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.measures import MEASURES, Measure, Run
-from featavg.storage.index import Row
+from featavg.simulate.sweep.store import Row
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
 
@@ -34,7 +34,7 @@ class Job:
 
 def described(setting: Setting) -> str:
     """A setting without its seeds, as JSON in one order: what the id of a run is made of."""
-    values = setting.model_dump(mode="json", exclude_none=True, exclude={"seeds"})
+    values = {n: v for n, v in setting.to_json().items() if v is not None and n != "seeds"}
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 

@@ -1,4 +1,8 @@
-"""The index of runs: one row of SQLite for each measured run, written by the driver alone."""
+"""The store of a sweep: an index with one row for each measured run, and files for measured arrays.
+
+The driver alone writes. A file of arrays is written before the row that it belongs to, so a row in the
+index has its arrays; a file without a row, left by a kill, is written again with the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
+import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.storage.files import write
 from featavg.storage.reading import opened
 
 # Rises with every change of the table; a store of another version is refused, not converted.
@@ -183,12 +188,7 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
         """Close the file."""
         self._base.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextlib.contextmanager
@@ -214,3 +214,33 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
 def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
     for start in range(0, len(ids), _AT_ONCE):
         yield list(ids[start : start + _AT_ONCE])
+
+
+def _path_of(store: Path, run_id: str) -> Path:
+    """Where the arrays of a run are; folders of a 256th keep listings short."""
+    return store / "arrays" / run_id[:2] / f"{run_id}.safetensors"
+
+
+def keep_arrays(store: Path, row: Row) -> None:
+    """Write the arrays of a row, if it has any."""
+    if row.arrays:
+        from safetensors.numpy import save
+
+        arrays = {name: np.ascontiguousarray(array) for name, array in row.arrays.items()}
+        write(_path_of(store, row.id), save(arrays))
+
+
+def load_arrays(store: Path, run_id: str) -> dict[str, ndarray]:
+    """The arrays of a run by name; none if its measure has none."""
+    path = _path_of(store, run_id)
+    if not path.exists():
+        return {}
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(path.read_bytes()))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(
+            "store", f"has a damaged file ({path}: {error})", "delete it and run the sweep again"
+        ) from error
