@@ -8,8 +8,8 @@ breaks the truth; both get pytest's monkeypatch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import ModuleType
 
 import pytest
@@ -30,6 +30,7 @@ class Sabotage:
         what: the mutation of the truth, in words.
         mutate: makes it.
         small: shrinks the experiment, for the honest run too.
+        given: parameters of the claim, for both runs.
         seeds: what both runs are told.
         improves: for a claim that fails honestly: under this mutation a failed check must pass.
         needs: packages without which the claim cannot be run.
@@ -39,6 +40,7 @@ class Sabotage:
     what: str
     mutate: Patch
     small: Patch = _nothing
+    given: Mapping[str, object] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0,)
     improves: bool = False
     needs: tuple[str, ...] = ()

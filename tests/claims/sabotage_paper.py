@@ -14,66 +14,44 @@ from featavg.measures.alignment import neuron_signs
 from featavg.measures.decomposition import Coefficients
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
-from featavg.paper.figures import claim_radii as radius_claims
 from featavg.paper.figures import (
-    clean_errors,
-    figure2_cosines,
-    figure3_curves,
+    any_bias,
+    clean_error,
+    cosines,
+    figure3,
     linf,
-    radius_scaling,
+    networks,
+    steepness,
     universal,
 )
 from featavg.paper.theorems import (
-    biased_average,
     dead_neurons,
     initialisation,
-    paper_runs,
-    radius_runs,
-    steepness,
-    theorem_runs,
-    theorem_sweeps,
+    proof,
+    runs,
+    scale,
     unequal_sizes,
+    updates,
+    weights,
 )
-from featavg.paper.theorems import claim_decoupling as decoupling_claims
-from featavg.paper.theorems import claim_theorem_scale as scale_claims
-from featavg.paper.theorems import claim_theorems as theorem_claims
-from featavg.paper.theorems.packed_runs import ScaleRun, TheoremScale
 from featavg.training.train import Recipe, train
 
 Patch = pytest.MonkeyPatch
 
-
 # Small sizes.
 
-
-def small_theorems(patch: Patch) -> None:
-    everywhere(patch, theorem_sweeps, "DIMENSIONS", (10**3, 10**6))
-    everywhere(patch, theorem_sweeps, "SAMPLES", 150)
-    everywhere(patch, theorem_sweeps, "SIZES", (100, 200))
-    everywhere(patch, theorem_runs, "SAMPLES_POWER", 6)
-    patch.setattr(theorem_runs, "FLOW_TOLERANCE", 1e-3)
+small_theorems = together(
+    setting(runs, DIMENSIONS=(10**3, 10**6), SAMPLES=150, SIZES=(100, 200), SAMPLES_POWER=6),
     # A note of Theorem 1 that no sabotage is about.
-    patch.setattr(theorem_claims, "descent_against_flow", lambda seed: np.array([4.0, 2.0, 1.0]))
-
-
-def small_radii(patch: Patch) -> None:
-    everywhere(patch, radius_runs, "RADIUS_DIMENSIONS", (3_162, 100_000))
-    everywhere(patch, radius_runs, "RADIUS_CLUSTERS", (4, 20))
-    everywhere(patch, radius_scaling, "POINTS", 12)
-    everywhere(patch, radius_scaling, "IDEAL_POINTS", 12)
-    for name, value in (("POINTS", 16), ("ATTACKED", 6), ("BRACKETED", 2)):
-        everywhere(patch, figure3_curves, name, value)
-    everywhere(patch, figure3_curves, "AT", tuple(np.linspace(10.0, 42.0, 17).tolist()))
-    everywhere(patch, radius_runs, "N_TRAIN", 300)
-
-
-def small_paper_run(patch: Patch) -> None:
-    patch.setattr(paper_runs, "N_TRAIN", 200)
-    patch.setattr(paper_runs, "STEPS", 30)
-
-
-def small_figure2(patch: Patch) -> None:
-    patch.setattr(figure2_cosines, "N_TRAIN", 1000)
+    setting(weights, descent_against_flow=lambda seed: np.array([4.0, 2.0, 1.0])),
+)
+small_radii = setting(networks, POINTS=12, IDEAL_POINTS=12)
+small_curves = setting(
+    figure3, ATTACKED=6, BRACKETED=2, AT=tuple(np.linspace(10.0, 42.0, 17).tolist())
+)
+CURVES = {"n": 300, "points": 16}
+GROWTH = {"dimensions": (3_162, 100_000), "clusters": (4, 20)}
+STEPS = {"n": 200, "steps": 30}
 
 
 # Networks that are not what training makes of them.
@@ -141,18 +119,16 @@ def no_averaging(module) -> object:
     return lambda patch: patch.setattr(module, "train", mutated_train)
 
 
-def networks_are(make, module=radius_runs) -> object:
-    return lambda patch: everywhere(patch, module, "networks", make)
+def networks_are(make) -> object:
+    return lambda patch: everywhere(patch, networks, "networks", make)
 
 
 def with_recipe(**changes) -> object:
     """Runs in the regime start or end otherwise."""
 
     def mutate(patch: Patch) -> None:
-        honest = theorem_runs.theorem_recipe
-        patch.setattr(
-            theorem_runs, "theorem_recipe", lambda *args: replace(honest(*args), **changes)
-        )
+        honest = runs.theorem_recipe
+        patch.setattr(runs, "theorem_recipe", lambda *args: replace(honest(*args), **changes))
 
     return mutate
 
@@ -164,7 +140,7 @@ def unequal_regime(patch: Patch) -> None:
         shares = {3: (1 / 3, 0.6, 0.2 / 3)}.get(k)
         return MultiCluster(k=k, d=d, probabilities=shares)
 
-    patch.setattr(theorem_runs, "MultiCluster", task)
+    patch.setattr(runs, "MultiCluster", task)
 
 
 class PrintedQuotient(Coefficients):
@@ -178,11 +154,6 @@ class PrintedQuotient(Coefficients):
         self._errors.append(self._error(view.params[0]))
 
 
-def large_start(patch: Patch) -> None:
-    """The talks' initialisation at the paper's setting."""
-    patch.setattr(paper_runs, "Recipe", partial(Recipe, sigma_w=1.0, sigma_b=1.0))
-
-
 def always_on(data, recipe):
     """Initial weights that begin on their own cluster."""
     weights = data.unit_weights.copy()
@@ -192,16 +163,19 @@ def always_on(data, recipe):
 
 def pgd_sees_all(case, readout, seeds, points, at):
     """PGD that finds every flip there is."""
-    return radius_runs.measured_radii(case, readout, seeds, figure3_curves.POINTS).robust_accuracy(
-        np.array(at)
-    )[1]
+    exact = networks.measured_radii(case, readout, seeds, CURVES["points"])
+    return exact.robust_accuracy(np.array(at))[1]
 
 
-small_unequal = setting(unequal_sizes, N_TRAIN=200, PARTITIONS=(2, 5))
-small_start = setting(initialisation, N_TRAIN=200, START_LONG_STEPS=50, SCALES=(1.0, 5.5e-4))
-small_dead = setting(dead_neurons, DRAWS=40, SIZES=(20, 40), TRAINED=3)
-small_grid = setting(biased_average, THRESHOLDS=(-4.0, 0.0, 0.6), POINTS=12)
-small_linf = setting(linf, LINF_DIMENSIONS=(60, 120), TRAINING=100, POINTS=2)
+def few_samples(d_power, n_power):
+    return honest_exponent(d_power, 5.0)
+
+
+def paper_start(watched, scale, steps):
+    return honest_end(watched, 5.5e-4, steps)
+
+
+honest_exponent, honest_end = proof.epsilon_exponent, initialisation.ended
 
 
 def deviations(power: float):
@@ -210,190 +184,147 @@ def deviations(power: float):
     def made(k, precision):
         off = 1.2 * float(k) ** -power
         numbers = (15.0, 14.9, 15.1, 0.1, off, 15.0 * off, 1e-5)
-        return ScaleRun(k, k**10, k**7, 0, precision, *numbers, 0, 2000, 900, 60.0, 10**9, 10**9)
+        sizes = (0, 2000, 900, 60.0, 10**9, 10**9)
+        return scale.ScaleRun(k, k**10, k**7, 0, precision, *numbers, *sizes)
 
-    study = TheoremScale(tuple(made(k, "single") for k in (3, 4, 5)), made(4, "double"))
-    return setting(scale_claims, theorem_scale=lambda **_: study)
+    study = [made(k, "single") for k in (3, 4, 5)], made(4, "double")
+    return setting(scale, theorem_scale=lambda *_: study)
 
+
+AVERAGING = "each neuron keeps one feature of its class"
+DECOUPLING = "each group takes up its class's other features"
+NINE = "one cluster is nine times the other"
+ROBUST = "the trained networks are robust solutions"
+AVERAGES = "cluster labels make averages as well"
 
 ROWS = (
     Sabotage(
-        "theorem-1-scale",
-        "the distance does not depend on k",
-        deviations(0.0),
-        deviations(2.0),
+        "theorem-1-scale", "the distance does not depend on k", deviations(0.0), deviations(2.0)
     ),
-    Sabotage(
-        "figure-2a-averaged",
-        "each neuron keeps one feature of its class",
-        no_averaging(figure2_cosines),
-        small_figure2,
-    ),
-    Sabotage(
-        "figure-2b-decoupled",
-        "each group takes up its class's other features",
-        no_averaging(figure2_cosines),
-        small_figure2,
-    ),
+    Sabotage("figure-2a-averaged", AVERAGING, no_averaging(cosines)),
+    Sabotage("figure-2b-decoupled", DECOUPLING, no_averaging(cosines)),
     Sabotage(
         "theorem-2-clean",
         "six times the noise",
-        setting(clean_errors, MultiCluster=partial(MultiCluster, sigma=6.0)),
-        setting(clean_errors, POINTS=2000),
+        setting(clean_error, MultiCluster=partial(MultiCluster, sigma=6.0)),
+        given={"points": 2000},
     ),
-    Sabotage(
-        "theorem-1-averaging",
-        "each neuron keeps one feature of its class",
-        no_averaging(theorem_runs),
-        small_theorems,
-    ),
-    Sabotage(
-        "theorem-1-coefficients",
-        "each neuron keeps one feature of its class",
-        no_averaging(theorem_runs),
-        small_theorems,
-    ),
-    Sabotage(
-        "theorem-4-decoupling",
-        "each group takes up its class's other features",
-        no_averaging(theorem_runs),
-        small_theorems,
-    ),
+    Sabotage("theorem-1-averaging", AVERAGING, no_averaging(runs), small_theorems),
+    Sabotage("theorem-1-coefficients", AVERAGING, no_averaging(runs), small_theorems),
+    Sabotage("theorem-4-decoupling", DECOUPLING, no_averaging(runs), small_theorems),
     Sabotage(
         "lemma-1-2-decomposition",
         "the recursion divides by the squared norm, as printed",
-        setting(paper_runs, Coefficients=PrintedQuotient),
-        small_paper_run,
+        setting(updates, Coefficients=PrintedQuotient),
+        given=STEPS,
     ),
     Sabotage(
         "lemma-3-activation",
         "initial biases that switch neurons off for good",
         with_recipe(sigma_b=1e3),
-        together(small_theorems, small_paper_run),
+        small_theorems,
+        given=STEPS,
     ),
     Sabotage(
-        "lemma-4-updates", "a start so large that neurons stay off", large_start, small_paper_run
+        "lemma-4-updates",
+        "a start so large that neurons stay off",
+        setting(updates, Recipe=partial(Recipe, sigma_w=1.0, sigma_b=1.0)),
+        given=STEPS,
     ),
-    Sabotage(
-        "lemma-5-balance", "one cluster is nine times the other", unequal_regime, small_theorems
-    ),
-    Sabotage(
-        "step-3-contraction", "one cluster is nine times the other", unequal_regime, small_theorems
-    ),
+    Sabotage("lemma-5-balance", NINE, unequal_regime, small_theorems),
+    Sabotage("step-3-contraction", NINE, unequal_regime, small_theorems),
     Sabotage(
         "lemma-6-7-9-bounds",
         "a start as large as the weights learned",
         with_recipe(sigma_w=0.05),
         small_theorems,
     ),
-    Sabotage(
-        "theorem-5-inequalities",
-        "each group takes up its class's other features",
-        no_averaging(theorem_runs),
-        small_theorems,
-    ),
-    Sabotage(
-        "lemma-12-epsilon",
-        "n = k^5 only",
-        lambda patch: patch.setattr(
-            decoupling_claims,
-            "epsilon_exponent",
-            partial(decoupling_claims.epsilon_exponent, n_power=5.0),
-        ),
-    ),
+    Sabotage("theorem-5-inequalities", DECOUPLING, no_averaging(runs), small_theorems),
+    Sabotage("lemma-12-epsilon", "n = k^5 only", setting(proof, epsilon_exponent=few_samples)),
     Sabotage(
         "decoupling-dead-neurons",
         "neurons begin active on their cluster",
         setting(dead_neurons, initial_net=always_on),
-        small_dead,
+        given={"sizes": (20, 40), "draws": 40, "trained": 3},
     ),
     Sabotage(
         "assumption-2-unequal",
-        "each neuron keeps one feature of its class",
+        AVERAGING,
         no_averaging(unequal_sizes),
-        small_unequal,
+        given={"n": 200, "positive": (2, 5)},
     ),
     Sabotage(
         "talk-initialisation",
         "the paper's start in place of the talks'",
-        setting(initialisation, SCALES=(5.5e-4, 5.5e-4), N_TRAIN=1000),
-        small_start,
+        setting(initialisation, ended=paper_start),
+        given={"scales": (1.0, 5.5e-4), "long_steps": 50},
         improves=True,
     ),
     Sabotage(
         "average-any-bias",
         "three times the signal",
-        setting(biased_average, MultiCluster=partial(MultiCluster, alpha=3.0)),
-        small_grid,
+        setting(any_bias, MultiCluster=partial(MultiCluster, alpha=3.0)),
+        given={"thresholds": (-4.0, 0.0, 0.6), "points": 12},
     ),
     Sabotage(
-        "averaged-gradient-norm",
-        "the trained networks are robust solutions",
-        networks_are(robust_networks),
-        small_radii,
+        "averaged-gradient-norm", ROBUST, networks_are(robust_networks), given={"clusters": (4, 20)}
     ),
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
         setting(steepness, biased_robust=feature_decoupling),
-        small_radii,
+        given={"clusters": (4, 20)},
     ),
     Sabotage(
-        "theorem-1-non-robust",
-        "the trained networks are robust solutions",
-        networks_are(robust_networks),
-        small_radii,
+        "theorem-1-non-robust", ROBUST, networks_are(robust_networks), small_radii, given=GROWTH
     ),
     Sabotage(
         "theorem-3-f-fa",
         "f_FA is the robust solution",
-        setting(radius_scaling, feature_averaging=biased_robust),
+        setting(networks, feature_averaging=biased_robust),
         small_radii,
+        given=GROWTH,
     ),
     Sabotage(
         "robust-solution-exists",
         "the construction is the average",
-        setting(radius_scaling, biased_robust=feature_averaging),
+        setting(networks, biased_robust=feature_averaging),
         small_radii,
+        given=GROWTH,
     ),
     Sabotage(
         "theorem-4-robust",
         "the labels of the clusters are shuffled",
         networks_are(shuffled_networks),
-        together(small_radii, setting(radius_claims, CERTIFIED_POINTS=4)),
+        given={"last": 100_000, "points": 4},
     ),
     Sabotage(
-        "figure-3-left",
-        "cluster labels make averages as well",
-        networks_are(averaged_networks),
-        small_radii,
+        "figure-3-left", AVERAGES, networks_are(averaged_networks), small_curves, given=CURVES
     ),
     Sabotage(
         "readout-matters",
         "PGD that finds every flip",
-        lambda patch: everywhere(patch, radius_runs, "pgd_accuracy", pgd_sees_all),
-        small_radii,
+        setting(figure3, pgd_accuracy=pgd_sees_all),
+        small_curves,
+        given=CURVES,
     ),
     Sabotage(
         "gap-against-k",
-        "cluster labels make averages as well",
+        AVERAGES,
         networks_are(averaged_networks),
         small_radii,
+        given={"clusters": (4, 20)},
     ),
     Sabotage(
         "remark-attack-vector",
         "f_FA is the robust solution",
         setting(universal, feature_averaging=biased_robust),
     ),
-    Sabotage(
-        "universal-vector",
-        "the trained networks are robust solutions",
-        networks_are(robust_networks),
-    ),
+    Sabotage("universal-vector", ROBUST, networks_are(robust_networks)),
     Sabotage(
         "linf-averaging",
-        "cluster labels make averages as well",
+        AVERAGES,
         setting(linf, NETWORKS={"averaged": ("coarse", "sum"), "decoupled": ("coarse", "sum")}),
-        small_linf,
+        given={"dimensions": (60, 120), "n": 100, "points": 2},
     ),
 )

@@ -10,7 +10,7 @@ from tests.claims.sabotage import Sabotage, forget_results
 
 from featavg.paper.engine.check import CheckStatus
 from featavg.paper.engine.claim import Context, Evidence, Verdict
-from featavg.paper.engine.registry import MODULES, all_claims, find_claims
+from featavg.paper.engine.registry import MODULES, all_claims, claims_in, find_claims
 
 # Better first. A claim that could not be run has no place here.
 ORDER = (Verdict.HOLDS, Verdict.IN_PART, Verdict.UNDECIDED, Verdict.FAILS)
@@ -23,7 +23,7 @@ ROWS: tuple[Sabotage, ...] = tuple(
 def run(row: Sabotage) -> Evidence:
     forget_results()
     (claim,) = [each for each in find_claims(row.claim) if each.id == row.claim]
-    return claim.run(Context(seeds=row.seeds))
+    return claim.run(Context(seeds=row.seeds), **row.given)
 
 
 def lost(better: Evidence, worse: Evidence) -> list[str]:
@@ -59,5 +59,5 @@ def test_every_claim_of_a_theme_with_a_table_has_a_row() -> None:
     folders |= {"theorems", "figures"}
     for module in MODULES:
         if module.split(".")[0] in folders:
-            for claim in import_module(f"featavg.paper.{module}").CLAIMS:
+            for claim in claims_in(f"featavg.paper.{module}"):
                 assert claim.id in covered, claim.id

@@ -17,7 +17,7 @@ from featavg.measures.dynamics import Activations, LossBalance, UngatedUpdates
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import binary
-from featavg.paper.figures.clean_errors import exact_clean_error
+from featavg.paper.figures.clean_error import exact_clean_error
 from featavg.training.train import Recipe, train
 
 RNG = np.random.default_rng(3)

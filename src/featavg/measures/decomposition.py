@@ -1,4 +1,4 @@
-"""Lemma 1 and 2: the weights as features and noise, with coefficients tracked step by step."""
+"""Lemmas 1 and 2: the weights as a sum of features and noise, and the coefficients of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from featavg.training.state import StepView
 
 
 class Coefficients:
-    r"""Follows lambda and sigma of a run of plain gradient descent.
+    r"""Records lambda and sigma during plain gradient descent.
 
         w_r(t) = w_r(0) + sum_j lambda_{r,j}(t) mu_j/|mu_j|^2 + sum_i sigma_{r,i}(t) xi_i/|xi_i|^2
 
@@ -34,7 +34,7 @@ class Coefficients:
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
-    >>> watch = fa.Coefficients(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> watch = Coefficients(fa.draw(task, n=40, neurons=10, seed=0))
     >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
     >>> watch.feature.shape, bool(watch.errors.max() < 1e-12)
     ((10, 4), True)
@@ -87,7 +87,7 @@ class Coefficients:
         return np.stack(self._errors)
 
     def rebuilt(self) -> Float[ndarray, "*s M N"]:
-        """The weights that the coefficients stand for."""
+        """The weights computed from the coefficients."""
         weights = self._initial + (self.feature / self._feature_squares) @ self.data.features
         if self.data.task.sigma > 0:
             scale = self.data.task.sigma / self._noise_squares[..., None, :]
@@ -117,7 +117,7 @@ class Coefficients:
 def projected_coefficients(
     weights: Float[ndarray, "*t M N"], initial: Float[ndarray, "M N"], data: TrainingSet
 ) -> tuple[Float[ndarray, "*t M k"], Float[ndarray, "*t M n"]]:
-    """lambda and sigma of any weights in the span, by solving the decomposition for them.
+    """Solves the decomposition for lambda and sigma, for any weights in the span.
 
     They are unique whenever features and noise are linearly independent. Compressed noise is lower
     triangular behind the k features and M weights, so its coefficients are one triangular solve, and

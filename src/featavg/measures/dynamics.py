@@ -1,4 +1,4 @@
-"""What the lemmas say about a run while it goes on: who is active, and whose loss pulls how hard."""
+"""Activation rates and per-class loss gradients during training: what Lemmas 3 to 5 are about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from featavg.training.state import StepView
 
 
 class _Series(ABC):
-    """Numbers taken before the first step and after each one."""
+    """A recorder of named numbers, before the first step and after each one."""
 
     names: tuple[str, ...]
 
@@ -27,15 +27,15 @@ class _Series(ABC):
 
     @abstractmethod
     def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
-        """The numbers of one moment."""
+        """The numbers of one state of the network."""
 
     def start(self, params: Params, evaluation: Evaluation) -> None:
-        """The moment before the first step."""
+        """Record the initial network."""
         self._values = {name: [] for name in self.names}
         self._append(evaluation)
 
     def see(self, view: StepView) -> None:
-        """The moment after a step."""
+        """Record the network after a step."""
         self._append(view.after)
 
     def _append(self, evaluation: Evaluation) -> None:
@@ -45,7 +45,7 @@ class _Series(ABC):
             self._values[name].append(value)
 
     def __getitem__(self, name: str) -> Float[ndarray, "t *s"]:
-        """A series by name: one row a moment."""
+        """A series by name: one row before the first step and one after each."""
         return np.stack(self._values[name])
 
     def arrays(self) -> dict[str, ndarray]:
@@ -65,7 +65,7 @@ class Activations(_Series):
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
-    >>> watch = fa.Activations(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> watch = Activations(fa.draw(task, n=40, neurons=10, seed=0))
     >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
     >>> float(watch["own"][-1])
     1.0
@@ -75,7 +75,7 @@ class Activations(_Series):
 
     def take(self, evaluation: TwoLayerEvaluation) -> dict[str, PerSeed]:
         """Both shares now."""
-        own = own_pairs(evaluation.net, self.data)
+        own = own_clusters(evaluation.net, self.data)[self.data.clusters]
         active = evaluation.preactivations >= 0.0
         return {
             "own": (active & own).sum(axis=(-1, -2)) / own.sum(axis=(-1, -2)),
@@ -95,7 +95,7 @@ class LossBalance(_Series):
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
-    >>> watch = fa.LossBalance(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> watch = LossBalance(fa.draw(task, n=40, neurons=10, seed=0))
     >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
     >>> bool(watch["ratio"][-1] >= 1)
     True
@@ -129,18 +129,18 @@ class LossBalance(_Series):
 
 
 class UngatedUpdates(_Series):
-    """Lemma 4: what is wrong with the update of lambda when its indicator is left out.
+    """Lemma 4: the error of the update of lambda without its indicator.
 
     For neuron r and cluster j, with g_i the derivative of the loss by the neuron's output on sample i,
 
         |sum_{i in I_j} g_i 1[r active on i] - sum_{i in I_j} g_i| / |sum_{i in I_j} g_i|,
 
-    the largest over the clusters that the neuron speaks for (`own`) and over the others (`other`).
+    the largest over the clusters of the neuron's label (`own`) and over the others (`other`).
     Own means own class for a binary network and own cluster for a grouped one.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
-    >>> watch = fa.UngatedUpdates(fa.draw(task, n=40, neurons=10, seed=0))
+    >>> watch = UngatedUpdates(fa.draw(task, n=40, neurons=10, seed=0))
     >>> run = fa.train(task, n=40, seed=0, steps=20, recorders=[watch])
     >>> len(watch["own"])
     21
@@ -174,16 +174,8 @@ def _largest_spread(logs: Float[ndarray, "*s n"], labels: Int[ndarray, "*s n"]) 
     return spread
 
 
-def own_pairs(net: TwoLayer, data: TrainingSet) -> Bool[ndarray, "*s n M"]:
-    """Which neurons speak for the label of which sample."""
-    if net.outputs == 1:
-        return np.asarray(data.y[..., :, None] == neuron_signs(net))
-    head = net.head[(0,) * len(net.batch)]
-    return np.asarray(data.clusters[..., :, None] == np.argmax(head != 0, axis=0))
-
-
 def own_clusters(net: TwoLayer, data: TrainingSet) -> Bool[ndarray, "k M"]:
-    """Which neurons speak for which cluster: those of its class, or of its group."""
+    """Which neurons belong to which cluster: those of its class, or of its group."""
     if net.outputs == 1:
         return np.asarray(data.task.cluster_labels[:, None] == neuron_signs(net))
     return net.head[(0,) * len(net.batch)] != 0

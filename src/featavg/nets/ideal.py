@@ -1,4 +1,4 @@
-"""The networks of the theory written down rather than trained."""
+"""Networks of the theory that are constructed, not trained: f_FA, f_FD, and f_FD with biases."""
 
 from __future__ import annotations
 

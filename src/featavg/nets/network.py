@@ -14,11 +14,10 @@ from featavg.errors import InputError
 
 N = TypeVar("N")
 
-# The kinds of networks that a saved run may hold, and where they live.
+# The kinds of networks that a saved run may hold, and where they live; the paper layer adds its own.
 KINDS = {
     "two-layer": ("featavg.nets.two_layer", "TwoLayer"),
     "deep": ("featavg.nets.deep", "Deep"),
-    "shallow": ("featavg.paper.connections.power_relu", "Shallow"),
 }
 
 

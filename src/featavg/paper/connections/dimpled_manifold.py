@@ -17,7 +17,7 @@ from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.connections.subspace import OnSubspace, Split, split
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.table import measured_table
+from featavg.paper.engine.tables import tabulate
 from featavg.training.train import train
 
 PAPER = 1e-5  # initial weights of the paper; the talks have 1/sqrt(d)
@@ -87,11 +87,11 @@ def dimpled_manifold(
         return dimpled_network(labels, size, seed, task, n, steps)
 
     # Without --full later seeds are run at both ends alone.
-    table = measured_table(
-        lambda **plan: _measures(network(**plan)),
+    table = tabulate(
+        lambda labels, size, seed: _measures(network(labels, size, seed)),
         run.seeds,
         run.progress,
-        lambda plan: run.full or plan["size"] in (sizes[0], sizes[-1]),
+        every_seed=lambda labels, size: run.full or size in (sizes[0], sizes[-1]),
         labels=list(LABELS),
         size=sizes,
     )

@@ -34,7 +34,7 @@ from featavg.paper.connections.shallow_radii import (
 )
 from featavg.paper.connections.sphere_distance import SphereDistance, sphere_distance
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.table import measured_table
+from featavg.paper.engine.tables import tabulate
 from featavg.progress import Progress, part, remembered, silent
 
 SOURCE = "Talk, 'GD learns average features'; Min and Vidal 2024, Conjecture 1 and section 5.1"
@@ -174,11 +174,13 @@ def limits(
         return power_relu_run(p, noise, seed, k, n=n, width=width, d=d, scale=scale, time=time)
 
     # The checks are about small noise; one seed shows how the distance grows with it.
-    table = measured_table(
-        lambda **plan: _to_limits(trained(**plan)) | _cosines(trained(**plan)),
+    table = tabulate(
+        lambda p, noise, seed: (
+            _to_limits(trained(p, noise, seed)) | _cosines(trained(p, noise, seed))
+        ),
         run.seeds,
         run.progress,
-        lambda plan: run.full or plan["noise"] == NOISES[0],
+        every_seed=lambda p, noise: run.full or noise == NOISES[0],
         p=(1.0, 3.0),
         noise=NOISES,
     )
@@ -305,10 +307,15 @@ def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Ev
         return {"radius": attacked(made), **_cosines(made)}
 
     first, second = part(run.progress, 0.0, 0.7), part(run.progress, 0.7, 1.0)
-    by_k = measured_table(
-        by_count, run.seeds, first, lambda plan: run.full or plan["k"] == 10, p=(1.0, 3.0), k=COUNTS
+    by_k = tabulate(
+        by_count,
+        run.seeds,
+        first,
+        every_seed=lambda p, k: run.full or k == 10,
+        p=(1.0, 3.0),
+        k=COUNTS,
     )
-    by_p = measured_table(by_power, run.seeds[:1], second, p=POWERS)
+    by_p = tabulate(by_power, run.seeds[:1], second, p=POWERS)
     middle = by_k["radius"].median("seed")
     slopes = {
         p: float(np.polyfit(np.log(COUNTS), np.log(middle.sel(p=p)), 1)[0]) for p in (1.0, 3.0)
@@ -388,7 +395,7 @@ def published(run: Context, n: int = 20_000, width: int = 100) -> Evidence:
         return _to_limits(made) | {"radius": attacked(made)}
 
     noises = (NOISES[0], NOISES[-1])
-    table = measured_table(measure, run.seeds[:1], run.progress, p=(1.0, 3.0), noise=noises)
+    table = tabulate(measure, run.seeds[:1], run.progress, p=(1.0, 3.0), noise=noises)
     rows = table.isel(seed=0).stack(plan=("p", "noise"))
     plans = rows["plan"].values.tolist()
     ratios = (rows["wrong"] / rows["right"]).values

@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.network import KINDS
 from featavg.progress import Progress
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import Stop, run
@@ -27,6 +28,8 @@ from featavg.training.losses.exponential import Exponential
 from featavg.training.objectives.objective import Params, check_points
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.trajectory import Trajectory
+
+KINDS["shallow"] = (__name__, "Shallow")  # a saved run may hold one
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ def run_claim(
     (claim,) = find_claims([id])
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     folder = None if data_dir is None else Path(data_dir)
-    return judge(claim, Context(chosen, True, folder, progress), **claim.values_of(values))
+    return judge(
+        claim, Context(chosen, claim.tier == "full", folder, progress), **claim.values_of(values)
+    )
 
 
 def _workers(workers: int | None, waiting: Sequence[Claim], settings: Context) -> int:

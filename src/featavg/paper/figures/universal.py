@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -15,17 +13,20 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
-from featavg.figures.result import Result
 from featavg.nets.ideal import feature_averaging
 from featavg.nets.two_layer import TwoLayer
-from featavg.paper.theorems.radius_runs import RADIUS_SAMPLES, K, RadiusCase, fresh, networks
-from featavg.progress import Progress, silent
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import tabulate
+from featavg.paper.figures.networks import SAMPLES, K, flow_case, fresh, networks
 from featavg.robustness.exact.witness import decision_margins
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import Recipe, train
 
-D, POINTS = 10_000, 200
+if TYPE_CHECKING:
+    import xarray as xr
+
 LENGTHS = np.linspace(0.0, 2.5, 101)  # in units of sqrt(d/k)
+FINE_LENGTHS = np.linspace(0.5, 1.5, 401)
 # A loss of e^-50: complementarity of a flow from a small start is within some percent there.
 DEEP_LOG_LOSS = -50.0
 NETWORKS: dict[str, tuple[str, Role]] = {
@@ -34,209 +35,164 @@ NETWORKS: dict[str, tuple[str, Role]] = {
     "deep": ("averaged, both layers and biases, loss e⁻⁵⁰", "neutral"),
     "decoupled": ("decoupled (probability)", "decoupled"),
 }
-
-
-@cache
-def deep_networks(task_k: int, d: int, seeds: tuple[int, ...]) -> tuple[TwoLayer, ...]:
-    """Both layers and the biases trained by gradient flow until the loss is e^-50."""
-    recipe = Recipe(
-        layers="both",
-        sigma_w=1e-5 * 3072 / d,
-        sigma_b=1e-5 * 3072 / d,
-        stepper=GradientFlow(),
-        steps=20_000,
-        target_log_loss=DEEP_LOG_LOSS,
-    )
-    task = MultiCluster(k=task_k, d=d)
-    return tuple(train(task, recipe, n=RADIUS_SAMPLES, seed=seed).net for seed in seeds)
+# k, d, |J+| of the tasks on which the vector meets f_FA itself.
+LARGE = 10**7
+REMARK = (
+    (10, 3072, 5),
+    (10, 10**5, 5),
+    (10, LARGE, 5),
+    (4, LARGE, 2),
+    (40, LARGE, 20),
+    (10, LARGE, 2),
+)
 
 
 def fooled(
-    task: MultiCluster, net: TwoLayer, seed: int, lengths: Float[ndarray, " q"] = LENGTHS
+    task: MultiCluster, net: TwoLayer, seed: int, points: int, lengths: Float[ndarray, " q"]
 ) -> Float[ndarray, " q"]:
     """The share of correctly decided fresh points x for which x - y z is decided otherwise.
 
-    Args:
-        lengths: |z| in units of sqrt(d/k), z along sum_j y_j mu_j.
+    z is along sum_j y_j mu_j, with its length in units of sqrt(d/k).
     """
-    test = fresh(task, POINTS, seed)
+    test = fresh(task, points, seed)
     x = test.coordinates(net.dimension)
     direction = task.cluster_labels @ task.features_in(net.dimension)
     direction *= math.sqrt(task.d / task.k) / np.linalg.norm(direction)
     mask = task.positive_clusters if net.outputs > 1 else None
-    right = decision_margins(net, x, test.y, mask, "probability") > 0
+    margins = partial(decision_margins, net, positive=mask, readout="probability")
+    right = margins(x, test.y) > 0
     x, y = x[right], test.y[right]
-    moved = [x - length * y[:, None] * direction for length in lengths]
-    return np.array(
-        [np.mean(decision_margins(net, one, y, mask, "probability") <= 0) for one in moved]
-    )
+    moved = (x - length * y[:, None] * direction for length in lengths)
+    return np.array([np.mean(margins(one, y) <= 0) for one in moved])
 
 
-def shortest(
-    shares: Float[ndarray, " q"], level: float, lengths: Float[ndarray, " q"] = LENGTHS
-) -> float:
+def shortest(shares: ndarray, level: float, lengths: ndarray) -> float:
     """The shortest of the lengths that fools a share `level`; infinite if none does."""
     enough = np.flatnonzero(shares >= level)
     return float(lengths[enough[0]]) if len(enough) else math.inf
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class UniversalVector(Result):
-    """Share of points fooled against |z| / sqrt(d/k), a row for each seed, for each kind of network.
+def length_figure(half: xr.DataArray, almost: xr.DataArray) -> Figure:
+    """Both lengths against d for the balanced tasks."""
+    rows = [i for i, (k, _, plus) in enumerate(REMARK) if k == K and plus == K // 2]
+    d = [REMARK[i][1] for i in rows]
 
-    Returned by `fa.universal_vector`, which has an example.
+    def line(label: str, lengths: xr.DataArray, role: Role) -> Series:
+        drawn = lengths.values[rows].T  # a length that was not found is a gap
+        return Series.over_seeds(label, d, np.where(np.isfinite(drawn), drawn, np.nan), role)
+
+    theory = Series("√(d/k)", d, [1.0] * len(d), "reference", "dashed")
+    lines = line("half of the points", half, "neutral"), line("99%", almost, "averaged"), theory
+    return Figure(
+        "lengths",
+        "How long the attack vector must be",
+        "Length of ρ along −Σ<sub>J₊</sub>μ + Σ<sub>J₋</sub>μ that fools f<sub>FA</sub> on half of "
+        f"the points and on 99%, in units of √(d/k), k = {K}; band: seeds.",
+        (Lines(Axis("dimension d", log=True), Axis("|ρ| / √(d/k)"), lines),),
+    )
+
+
+@claim(
+    "remark-attack-vector", "The averaged features themselves are the attack", theme="Exact robustness",
+    source="Lecture notes on arXiv 2410.10322, remark to Definition 1.1",
+    measured="shortest ρ that fools half of the fresh points and 99% of them, over d, k and partitions",
+    minutes=0.02, statements=("notes-remark-1.1", "notes-why-averaging"),
+)  # fmt: skip
+def attack_vector(run: Context, points: int = 200) -> Evidence:
+    """ρ along −Σ<sub>J₊</sub>μ<sub>j</sub> + Σ<sub>J₋</sub>μ<sub>j</sub> with |ρ| = Ω(√(d/k)) flips
+    f<sub>FA</sub>, because f<sub>FA</sub> is linear in it.
     """
 
-    d: int
-    shares: Mapping[str, Float[ndarray, "s q"]]
-
-    def length(self, name: str, level: float = 0.99) -> list[float]:
-        """For each seed the shortest |z| / sqrt(d/k) that fools a share `level` of the points."""
-        return [shortest(row, level) for row in self.shares[name]]
-
-    def at(self, name: str, length: float) -> list[float]:
-        """For each seed the share fooled at a length in units of sqrt(d/k)."""
-        return [float(v) for v in self.shares[name][:, int(np.searchsorted(LENGTHS, length))]]
-
-    def figure(self) -> Figure:
-        """All kinds against the length."""
-        lines = tuple(
-            Series.over_seeds(NETWORKS[name][0], LENGTHS, rows, NETWORKS[name][1])
-            for name, rows in self.shares.items()
-        )
-        return Figure(
-            "fooled",
-            "One vector for all points",
-            f"Share of correctly decided points that x − y z fools, z along Σ yⱼ μⱼ, d = {self.d:,}, "
-            f"k = {K}, against its length; band: seeds.",
-            (Lines(Axis("|z| / √(d/k)"), Axis("share fooled"), lines),),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The share fooled against the length, for every network."""
-        return {
-            "d": self.d,
-            "lengths": LENGTHS.tolist(),
-            "shares": {name: rows.tolist() for name, rows in self.shares.items()},
-        }
-
-    def summary(self) -> str:
-        """The length for 99% of each kind, worst seed."""
-        lines = [f"  {name:10} {max(self.length(name)):.3f} √(d/k)" for name in self.shares]
-        return "\n".join(["Length of the universal vector that fools 99%, worst seed", *lines])
-
-
-def universal_vector(
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
-) -> UniversalVector:
-    """The universal vector against f_FA and against trained networks, k = 10.
-
-    Args:
-        seeds: one network and one sample for each.
-        progress: called with the share done and a note.
-
-    >>> import featavg as fa
-    >>> fa.universal_vector(seeds=(0,))
-    Length of the universal vector that fools 99%, worst seed
-    ...
-    """
-    task = MultiCluster(k=K, d=D)
-    kinds = {
-        "f_FA": (feature_averaging(task),) * len(seeds),
-        "averaged": networks(RadiusCase("coarse", d=D, paper=False), seeds),
-        "deep": deep_networks(K, D, seeds),
-        "decoupled": networks(RadiusCase("fine", d=D, paper=False), seeds),
-    }
-    shares = {}
-    for i, (name, nets) in enumerate(kinds.items()):
-        progress(i / len(kinds), name)
-        shares[name] = np.array(
-            [fooled(task, net, seed) for net, seed in zip(nets, seeds, strict=True)]
-        )
-    return UniversalVector(D, shares)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RemarkLengths(Result):
-    """The vector against f_FA itself: |z| / sqrt(d/k) that fools half of the points, and 99%.
-
-    Attributes:
-        settings: (k, d, |J+|) of each row.
-        half, almost: a row for each setting, a column for each seed.
-
-    Returned by `fa.remark_lengths`, which has an example.
-    """
-
-    settings: tuple[tuple[int, int, int], ...]
-    half: Float[ndarray, "v s"]
-    almost: Float[ndarray, "v s"]
-
-    def figure(self) -> Figure:
-        """Both lengths against d for the balanced ones."""
-        rows = [i for i, (k, _, plus) in enumerate(self.settings) if k == K and plus == K // 2]
-        d = [self.settings[i][1] for i in rows]
-        lines = (
-            Series.over_seeds("half of the points", d, _drawable(self.half[rows].T), "neutral"),
-            Series.over_seeds("99%", d, _drawable(self.almost[rows].T), "averaged"),
-            Series("√(d/k)", d, [1.0] * len(d), "reference", "dashed"),
-        )
-        return Figure(
-            "lengths",
-            "How long the attack vector must be",
-            "Length of ρ along −Σ<sub>J₊</sub>μ + Σ<sub>J₋</sub>μ that fools f<sub>FA</sub> on half of "
-            f"the points and on 99%, in units of √(d/k), k = {K}; band: seeds.",
-            (Lines(Axis("dimension d", log=True), Axis("|ρ| / √(d/k)"), lines),),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Every length."""
-        return {
-            "settings": [list(row) for row in self.settings],
-            "half": self.half.tolist(),
-            "almost": self.almost.tolist(),
-        }
-
-    def summary(self) -> str:
-        """One line for each setting."""
-        rows = zip(self.settings, self.half, self.almost, strict=True)
-        lines = [
-            f"  k = {k:>3}, d = {d:>9,}, |J+| = {plus:>2}: half at {h.mean():.3f}, 99% at {a.mean():.3f}"
-            for (k, d, plus), h, a in rows
-        ]
-        return "\n".join(["|ρ| / √(d/k) that fools f_FA", *lines])
-
-
-def _drawable(lengths: Float[ndarray, "s v"]) -> Float[ndarray, "s v"]:
-    """A length that was not found is a gap."""
-    return np.where(np.isfinite(lengths), lengths, np.nan)
-
-
-REMARK_SETTINGS = (
-    (10, 3072, 5),
-    (10, 10**5, 5),
-    (10, 10**7, 5),
-    (4, 10**7, 2),
-    (40, 10**7, 20),
-    (10, 10**7, 2),
-)
-
-
-def remark_lengths(seeds: tuple[int, ...] = (0, 1, 2, 3, 4)) -> RemarkLengths:
-    """The remark to Definition 1.1: the vector itself against f_FA, and how long it must be.
-
-    Args:
-        seeds: of the fresh points.
-
-    >>> import featavg as fa
-    >>> fa.remark_lengths(seeds=(0,))
-    |ρ| / √(d/k) that fools f_FA
-    ...
-    """
-    lengths = np.linspace(0.5, 1.5, 401)
-    half, almost = [], []
-    for k, d, plus in REMARK_SETTINGS:
+    def measure(setting: int, seed: int) -> dict[str, float]:
+        k, d, plus = REMARK[setting]
         task = MultiCluster(k=k, d=d, positive=plus)
-        shares = [fooled(task, feature_averaging(task), seed, lengths) for seed in seeds]
-        half.append([shortest(row, 0.5, lengths) for row in shares])
-        almost.append([shortest(row, 0.99, lengths) for row in shares])
-    return RemarkLengths(REMARK_SETTINGS, np.array(half), np.array(almost))
+        shares = fooled(task, feature_averaging(task), seed, points, FINE_LENGTHS)
+        levels = {"half": 0.5, "almost": 0.99}
+        return {name: shortest(shares, level, FINE_LENGTHS) for name, level in levels.items()}
+
+    table = tabulate(measure, run.seeds, run.progress, setting=range(len(REMARK)))
+    half, almost = table["half"], table["almost"]
+    # Against f_FA the vector takes (|rho| sqrt(k/d)) d from the margin d: exactly sqrt(d/k) at a centre,
+    # for any partition. Noise moves the margin by sqrt(k/d): 0.1% of it at d = 10^7, k = 10.
+    longest = float(almost[[d == LARGE for _, d, _ in REMARK]].max())
+    return Evidence(
+        Check("|ρ| / √(d/k) that fools 99%, largest d, worst k and partition", longest, "<=", 1.05, role="main"),
+        Check("|ρ| / √(d/k) that fools half, smallest over all", half.min(), ">=", 0.95,
+              note="how long it must be: no shorter one does"),
+        Check("|ρ| / √(d/k) that fools half, largest over all d, k and partitions", half.max(), "<=", 1.05),
+        figure=length_figure(half, almost), numbers={"settings": REMARK, "lengths": table},
+        finding=f"The vector flips f<sub>FA</sub> on half of the points at {half.mean():.3f} √(d/k) for "
+        f"every d, k and partition tried, and on 99% at {longest:.3f} √(d/k) for large "
+        "d: it must be √(d/k) long and that is enough. (The documents print "
+        "sgn f(x+ρ) = sgn f(x) for success; ≠ is meant.)",
+    )  # fmt: skip
+
+
+def deep_networks(task: MultiCluster, seeds: tuple[int, ...]) -> tuple[TwoLayer, ...]:
+    """Both layers and the biases trained by gradient flow until the loss is e^-50."""
+    start = 1e-5 * 3072 / task.d
+    recipe = Recipe(
+        layers="both", sigma_w=start, sigma_b=start, stepper=GradientFlow(), steps=20_000,
+        target_log_loss=DEEP_LOG_LOSS,
+    )  # fmt: skip
+    return tuple(train(task, recipe, n=SAMPLES, seed=seed).net for seed in seeds)
+
+
+def figure(shares: xr.DataArray, d: int) -> Figure:
+    """The share fooled against the length, for all networks."""
+    lines = tuple(
+        Series.over_seeds(label, LENGTHS, shares.sel(network=name).values, role)
+        for name, (label, role) in NETWORKS.items()
+    )
+    return Figure(
+        "fooled",
+        "One vector for all points",
+        f"Share of correctly decided points that x − y z fools, z along Σ yⱼ μⱼ, d = {d:,}, "
+        f"k = {K}, against its length; band: seeds.",
+        (Lines(Axis("|z| / √(d/k)"), Axis("share fooled"), lines),),
+    )
+
+
+@claim(
+    "universal-vector", "One vector fools almost all points", theme="Exact robustness",
+    source="Talk at iTCS 2024, Theorem 4.2 (Frei et al.; for KKT points: see margin-kkt-radius); lecture "
+    "notes on arXiv 2410.10322, remark to Definition 1.1",
+    measured="the share of fresh points fooled against |z|, and the shortest |z| for 99%: networks at "
+    "the paper's time, and with both layers and biases trained to a loss of e⁻⁵⁰",
+    minutes=0.1, shares="radii at any d", statements=("itcs-theorem-4.2", "notes-remark-1.1"),
+)  # fmt: skip
+def against_trained(run: Context, d: int = 10_000, points: int = 200) -> Evidence:
+    """For trained networks too there is one z along Σ y<sub>j</sub>μ<sub>j</sub> with |z| =
+    O(√(d/k)) such that x − y z is decided otherwise than x for almost all points.
+    """
+    task, seeds = MultiCluster(k=K, d=d), run.seeds
+    run.progress(0.0, "training")
+    nets = {
+        "f_FA": (feature_averaging(task),) * len(seeds),
+        "averaged": networks(flow_case("coarse", d), seeds),
+        "deep": deep_networks(task, seeds),
+        "decoupled": networks(flow_case("fine", d), seeds),
+    }
+
+    def measure(network: str, seed: int) -> dict[str, float | ndarray]:
+        shares = fooled(task, nets[network][seeds.index(seed)], seed, points, LENGTHS)
+        return {"share": shares, "length": shortest(shares, 0.99, LENGTHS)}
+
+    table = tabulate(measure, seeds, run.progress, ("z",), network=tuple(NETWORKS))
+    table = table.assign_coords(z=LENGTHS)
+    worst = {name: float(table["length"].sel(network=name).max()) for name in NETWORKS}
+    beyond = table["share"][..., int(np.searchsorted(LENGTHS, 1.25))]
+    unharmed = float(beyond.sel(network="decoupled").max())
+    return Evidence(
+        Check("averaged, paper's time: length that fools 99% / √(d/k), worst seed", worst["averaged"], "<=", 1.5,
+              role="main"),
+        Check("averaged: share fooled at 1.25 √(d/k)", beyond.sel(network="averaged"), ">=", 0.95),
+        Check("both layers and biases trained to e⁻⁵⁰: length that fools 99% / √(d/k), worst seed",
+              worst["deep"], "<=", 2.0, note="Theorem 4.2 allows O(√(d/c²k)), c = 1/2, at KKT points"),
+        Check("decoupled: share fooled by the same vector at 1.25 √(d/k)", unharmed, "<=", 0.01, role="note"),
+        figure=figure(table["share"], d), numbers=table,
+        finding=f"A vector of length {worst['averaged']:.2f} √(d/k) fools 99% of the points of every averaged "
+        f"network at the paper's time, and {worst['deep']:.2f} √(d/k) after both layers and the biases "
+        f"were trained to a loss of e⁻⁵⁰; at 1.25 √(d/k) it fools {unharmed:.1%} of the decoupled "
+        f"network's. Against f<sub>FA</sub> {worst['f_FA']:.2f} √(d/k) is enough.",
+    )  # fmt: skip

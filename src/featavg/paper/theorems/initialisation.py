@@ -1,114 +1,38 @@
-"""The talks' initialisation, sigma_w^2 = 1/d and sigma_b^2 = 1/d^2, and smaller ones: who averages?"""
+"""The talks' initialisation, sigma_w^2 = 1/d and sigma_b^2 = 1/d^2, and smaller ones: which average?"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
-from featavg.figures.result import Result
 from featavg.measures.averaging import averaging_index
 from featavg.measures.decomposition import Coefficients
 from featavg.measures.dynamics import own_clusters
-from featavg.progress import Progress, silent
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import tabulate
 from featavg.training.train import Recipe, train
 
-K, START_D, N_TRAIN, START_STEPS, START_LONG_STEPS = 10, 3072, 1000, 100, 1000
+if TYPE_CHECKING:
+    import xarray as xr
+
+K, D, STEPS, LONG_STEPS = 10, 3072, 100, 1000
 # sigma_w in units of the talks' 1/sqrt(d); the paper's 1e-5 is 5.5e-4 of it.
-SCALES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-5 * math.sqrt(START_D))
-# The long run is for the talks' start only, and for one seed: it takes ten times as long.
-LONG_SEEDS = 1
+SCALES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-5 * math.sqrt(D))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class StartSweep(Result):
-    """What training from starts of different size ends in, one column for each seed.
+def ended(watched: Coefficients, scale: float, steps: int) -> dict[str, float]:
+    """Ratios of coefficients (worst neurons), index and evenness after training on one sample.
 
-    Attributes:
-        scales: sigma_w sqrt(d), 1 for the talks.
-        within: largest ratio of a neuron's coefficients inside its class, worst neuron; infinite
-            where one of them is not positive.
-        across: largest |coefficient| on the other class over the mean one on the own, worst neuron.
-        index, evenness: averaging index of the network, and its first factor.
-        long_within, long_across: the first two after LONG_STEPS from the talks' start.
-
-    Returned by `fa.start_sweep`, which has an example.
+    `within` is the largest ratio inside a class, infinite where a coefficient is not positive; `across`
+    the largest |coefficient| on the other class over the mean one on the own.
     """
-
-    scales: tuple[float, ...]
-    within: Float[ndarray, "v s"]
-    across: Float[ndarray, "v s"]
-    index: Float[ndarray, "v s"]
-    evenness: Float[ndarray, "v s"]
-    long_within: Float[ndarray, " q"]
-    long_across: Float[ndarray, " q"]
-
-    def begins(self, level: float = 0.9) -> float:
-        """The largest start, sigma_w sqrt(d), below which the median index is at least `level`."""
-        good = np.median(self.index, axis=1) >= level
-        smaller = [i for i in range(len(good)) if good[i:].all()]
-        return self.scales[smaller[0]] if smaller else 0.0
-
-    def figure(self) -> Figure:
-        """Index and ratios against the size of the start."""
-        drawn = np.where(np.isfinite(self.within), self.within, np.nan)
-        ratios = Series(
-            "ratio inside a class",
-            self.scales,
-            np.median(drawn, axis=1),
-            "averaged",
-            "line+markers",
-        )
-        across = Series.over_seeds(
-            "|λ across| / λ", self.scales, self.across.T, "neutral", "line+markers"
-        )
-        size = Axis("σ<sub>w</sub> √d (1: the talks)", log=True)
-        return Figure(
-            "start",
-            "Averaging begins where the start is small",
-            f"Averaging index, and ratios of coefficients, after {START_STEPS} steps at the paper's setting "
-            "against the size of the initial weights; a ratio is left out where a coefficient is not "
-            "positive.",
-            (
-                Lines(
-                    size,
-                    Axis("averaging index", range=(-0.05, 1.05)),
-                    (Series.over_seeds("index", self.scales, self.index.T, "averaged"),),
-                ),
-                Lines(size, Axis("ratio", log=True), (ratios, across), rules=(Rule(1.0),)),
-            ),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number."""
-        names = ("within", "across", "index", "evenness", "long_within", "long_across")
-        return {"scales": list(self.scales)} | {n: getattr(self, n).tolist() for n in names}
-
-    def summary(self) -> str:
-        """One line for each start."""
-        lines = [
-            f"  σ_w √d = {scale:7.2g}: index {np.median(i):.3f}, ratio inside a class "
-            f"{np.median(w):.3g}, across {np.median(a):.3g}"
-            for scale, i, w, a in zip(
-                self.scales, self.index, self.within, self.across, strict=True
-            )
-        ]
-        return "\n".join(
-            [f"After {START_STEPS} steps, k = {K}, d = {START_D}, n = {N_TRAIN}", *lines]
-        )
-
-
-def _ended(watched: Coefficients, scale: float, steps: int) -> tuple[float, float, float, float]:
-    """Ratio inside, ratio across (worst neurons), index and evenness after training on one sample."""
     data = watched.data
-    recipe = Recipe(sigma_w=scale / math.sqrt(START_D), sigma_b=scale / START_D, steps=steps)
+    recipe = Recipe(sigma_w=scale / math.sqrt(D), sigma_b=scale / D, steps=steps)
     net = train(data, recipe, recorders=(watched,)).net
     own = own_clusters(net, data).T
     low = np.where(own, watched.feature, np.inf).min(axis=-1)
@@ -118,35 +42,92 @@ def _ended(watched: Coefficients, scale: float, steps: int) -> tuple[float, floa
     within = np.divide(high, low, out=np.full_like(high, np.inf), where=low > 0)
     across = np.divide(other, mean, out=np.full_like(other, np.inf), where=mean > 0)
     index = averaging_index(net, data.task)
-    return float(within.max()), float(across.max()), index.value, index.evenness
+    return {
+        "within": float(within.max()),
+        "across": float(across.max()),
+        "index": index.value,
+        "evenness": index.evenness,
+    }
 
 
-def start_sweep(
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
-) -> StartSweep:
-    """Train from starts of falling size at the paper's setting, the talks' first.
+def begins(index: xr.DataArray, level: float = 0.9) -> float:
+    """The largest start, sigma_w sqrt(d), from which down the median index is at least `level`."""
+    good = index.median("seed").values >= level
+    below = [i for i in range(len(good)) if good[i:].all()]
+    return float(index["scale"][below[0]]) if below else 0.0
 
-    Args:
-        seeds: one network and one sample for each.
-        progress: called with the share done and a note.
 
-    >>> import featavg as fa  # long
-    >>> fa.start_sweep(seeds=(0,))
-    After 100 steps, k = 10, d = 3072, n = 1000
-    ...
+def figure(table: xr.Dataset, steps: int) -> Figure:
+    """Index and ratios against the size of the start."""
+    scales = table["scale"].values
+    drawn = np.median(np.where(np.isfinite(table["within"]), table["within"], np.nan), axis=1)
+    index = Series.over_seeds("index", scales, table["index"].values.T, "averaged")
+    ratios = (
+        Series("ratio inside a class", scales, drawn, "averaged", "line+markers"),
+        Series.over_seeds("|λ across| / λ", scales, table["across"].values.T, "neutral", "line+markers"),
+    )  # fmt: skip
+    size = Axis("σ<sub>w</sub> √d (1: the talks)", log=True)
+    return Figure(
+        "start",
+        "Averaging begins where the start is small",
+        f"Averaging index, and ratios of coefficients, after {steps} steps at the paper's setting "
+        "against the size of the initial weights; a ratio is left out where a coefficient is not "
+        "positive.",
+        (
+            Lines(size, Axis("averaging index", range=(-0.05, 1.05)), (index,)),
+            Lines(size, Axis("ratio", log=True), ratios, rules=(Rule(1.0),)),
+        ),
+    )
+
+
+@claim(
+    "talk-initialisation", "The talks' larger initialisation averages too", theme="Theorem 1: averaging",
+    source="Talks at iTCS and CSML 2024, initialisation and theorem on feature averaging",
+    measured=f"coefficients after {STEPS} and {LONG_STEPS} steps at d = {D}, n = 1000, and for smaller starts",
+    minutes=0.3, statements=("itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2"),
+)  # fmt: skip
+def talk_start(
+    run: Context,
+    scales: tuple[float, ...] = SCALES,
+    n: int = 1000,
+    steps: int = STEPS,
+    long_steps: int = LONG_STEPS,
+) -> Evidence:
+    """From σ<sub>w</sub>² = 1/d, σ<sub>b</sub>² = 1/d², gradient descent ends with coefficients that
+    are of one size inside a class and small across classes.
     """
-    task = MultiCluster(k=K, d=START_D)
-    ends, long_ends = [], []
-    for i, seed in enumerate(seeds):
-        # One sample for every start; by itself it stays in a core's cache, which five would not.
-        watched = Coefficients(draw(task, N_TRAIN, Recipe().neurons(K), seed), rebuild=False)
-        for j, scale in enumerate(SCALES):
-            note = f"seed {seed}, σ_w √d = {scale:.2g}"
-            progress((i + j / len(SCALES)) / len(seeds), note)
-            ends.append(_ended(watched, scale, START_STEPS))
-        if i < LONG_SEEDS:
-            long_ends.append(_ended(watched, SCALES[0], START_LONG_STEPS))
-    shape = len(seeds), len(SCALES)
-    within, across, index, even = (np.reshape(row, shape).T for row in zip(*ends, strict=True))
-    long_within, long_across, *_ = map(np.array, zip(*long_ends, strict=True))
-    return StartSweep(SCALES, within, across, index, even, long_within, long_across)
+    task = MultiCluster(k=K, d=D)
+    # One sample for every start.
+    samples = {
+        seed: Coefficients(draw(task, n, Recipe().neurons(K), seed), rebuild=False)
+        for seed in run.seeds
+    }
+
+    def measure(scale: float, seed: int) -> dict[str, float]:
+        return ended(samples[seed], scale, steps)
+
+    table = tabulate(measure, run.seeds, run.progress, scale=scales)
+    talks = table.isel(scale=0)
+    # One seed: it takes ten times as long.
+    long = ended(samples[run.seeds[0]], scales[0], long_steps)
+    from_scale = begins(table["index"])
+    # "No coefficient is much larger than others": a factor of two would already be generous; "small
+    # for the other class": half of the own ones.
+    return Evidence(
+        Check(f"ratio inside a class after {steps} steps, worst neuron, smallest seed",
+              talks["within"].min(), "<=", 2.0, role="main"),
+        Check(f"|λ| across classes over λ after {steps} steps, worst neuron, smallest seed",
+              talks["across"].min(), "<=", 0.5),
+        Check(f"ratio inside a class after {long_steps} steps, smallest seed", long["within"], "<=", 2.0),
+        Check("averaging index from the paper's start, smallest seed", table["index"][-1].min(), ">=", 0.9,
+              role="note"),
+        Check("largest σ<sub>w</sub>√d from which the index is at least 0.9", from_scale, "<=", 0.1,
+              note="the talks have 1, the paper 0.00055", role="note"),
+        figure=figure(table, steps), numbers={"starts": table, "long": long},
+        finding=f"From the talks' start, at d = {D}, the coefficients that the worst neuron has inside its "
+        f"class differ by a factor of {talks['within'].median():.0f} after {steps} steps (median "
+        f"over seeds) and of {long['within']:.0f} after {long_steps} (one seed), and "
+        f"those across classes are {talks['across'].median():.1f} times as large as the mean inside. "
+        f"Averaging begins where the start is small: the index passes 0.9 at σ<sub>w</sub>√d = {from_scale:.2g}, "
+        "when the initial weights are shorter than what is learned.",
+    )  # fmt: skip

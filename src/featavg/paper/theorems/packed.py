@@ -8,7 +8,7 @@ both products of a training step go through them one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -22,6 +22,10 @@ from featavg.data.clusters import MultiCluster, Sample
 from featavg.data.compress import fill_bartlett
 from featavg.data.memory import require
 from featavg.data.streams import stream
+from featavg.errors import InputError
+from featavg.nets.two_layer import TwoLayer
+from featavg.training.losses import Loss, check_targets
+from featavg.training.objectives.objective import Params, TwoLayerEvaluation
 
 # Rows in a block: large enough for BLAS, small enough to waste little above the diagonal.
 ROWS = 512
@@ -32,30 +36,12 @@ Precision = Literal["float32", "float64"]
 class PackedTriangle:
     """n rows that are lower triangular behind their first `before` columns.
 
-    Products are computed in the precision of the blocks and added up in float64.
-
-    Attributes:
-        blocks: rows one after the other; each block ends at the diagonal entry of its last row.
-        before: columns in front of the triangle.
-
-    >>> x = np.tril(np.ones((5, 7)), 2)
-    >>> packed = PackedTriangle.of(x, before=2, rows=2)
-    >>> [block.shape for block in packed.blocks], packed.shape
-    ([(2, 4), (2, 6), (1, 7)], (5, 7))
-    >>> bool(np.allclose(packed.times(x[:2]), x @ x[:2].T))
-    True
+    Each block of rows ends at the diagonal entry of its last row. Products are computed in the
+    precision of the blocks and added up in float64.
     """
 
     blocks: tuple[Float[ndarray, "_ _"], ...]
     before: int
-
-    @classmethod
-    def of(cls, x: Float[ndarray, "n N"], before: int, rows: int = ROWS) -> PackedTriangle:
-        """Pack a matrix, whose entries above the triangle are left out."""
-        starts = range(0, len(x), rows)
-        ends = [min(start + rows, len(x)) for start in starts]
-        parts = (x[a:b, : before + b].copy() for a, b in zip(starts, ends, strict=True))
-        return cls(tuple(parts), before)
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -69,7 +55,7 @@ class PackedTriangle:
 
     @property
     def nbytes(self) -> int:
-        """Of all blocks."""
+        """Bytes of all blocks."""
         return sum(block.nbytes for block in self.blocks)
 
     @property
@@ -121,28 +107,15 @@ class PackedTriangle:
         return np.concatenate([block[:, :columns] for block in self.blocks]).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class PackedSet:
-    """A compressed training set as a packed triangle; `TrainingSet` is the same as a matrix.
-
-    Attributes:
-        x: the points.
-        clusters: of the points.
-        unit_weights: standard normal directions in the same frame, zero behind the first columns.
-    """
+    """A compressed training set as a packed triangle; `TrainingSet` is the same as a matrix."""
 
     task: MultiCluster
     seed: int
     x: PackedTriangle
     clusters: Int[ndarray, " n"]
-    unit_weights: Float[ndarray, "M N"]
-
-    def __repr__(self) -> str:
-        n, width = self.x.shape
-        return (
-            f"PackedSet({n:,} points of {self.task.k} clusters in {self.task.d:,} dimensions, "
-            f"in {width:,} coordinates of {self.x.dtype}, seed {self.seed})"
-        )
+    unit_weights: Float[ndarray, "M N"]  # standard normal, zero behind the first columns
 
     @property
     def y(self) -> Int[ndarray, " n"]:
@@ -171,16 +144,7 @@ def draw_packed(
 ) -> PackedSet:
     """A training set with the law of `draw(..., coordinates="compressed")`, from other draws.
 
-    Args:
-        task: the clusters.
-        n: training points.
-        neurons: initial directions, of all networks together.
-        seed: of noise and weights.
-        precision: of the stored numbers, "float32" or "float64".
-
-    >>> import featavg as fa
-    >>> task = fa.MultiCluster(k=4, d=10**6)
-    >>> data = fa.draw_packed(task, n=600, neurons=4, seed=0)
+    >>> data = draw_packed(MultiCluster(k=4, d=10**6), n=600, neurons=4, seed=0)
     >>> data.x.shape, [len(block) for block in data.x.blocks]
     ((600, 608), [512, 88])
     """
@@ -203,3 +167,38 @@ def draw_packed(
         block[:, : task.k] += task.alpha * task.features[clusters[start:end]]
         blocks.append(block)
     return PackedSet(task, seed, PackedTriangle(tuple(blocks), before), clusters, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedObjective:
+    """`TwoLayerObjective` for points that are held as a triangle; one network, not a batch."""
+
+    blocks: PackedTriangle
+    targets: Int[ndarray, " n"]
+    net: TwoLayer
+    loss: Loss
+    trainable: Sequence[str] = ("weights", "biases")
+
+    def __post_init__(self) -> None:
+        points, columns = self.blocks.shape
+        if self.targets.shape != (points,):
+            raise InputError("targets", f"have shape {self.targets.shape}", "give one per point")
+        if self.net.batch or columns != self.net.dimension:
+            raise InputError("net", f"reads {self.net.dimension}", f"the points have {columns}")
+        check_targets(self.targets, self.net.outputs)
+
+    @property
+    def data(self) -> Sequence[ndarray]:
+        """The blocks and the targets."""
+        return (*self.blocks.blocks, self.targets)
+
+    def net_with(self, params: Params) -> TwoLayer:
+        """The network that has these trainable arrays."""
+        return self.net.with_arrays(dict(zip(self.trainable, params, strict=True)))
+
+    def evaluate(self, params: Params) -> TwoLayerEvaluation:
+        """Forward pass."""
+        net = self.net_with(params)
+        z = self.blocks.times(net.weights) + net.biases
+        outputs = np.maximum(z, 0.0) @ net.head.T
+        return TwoLayerEvaluation(self, net, z, self.loss(outputs, self.targets))

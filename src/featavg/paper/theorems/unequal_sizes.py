@@ -5,16 +5,15 @@ share of the sample in cluster j gradient flow gives
 
     d lambda_j / dt = (d p_j / m) / (1 + e^{lambda_j}),   lambda_j + e^{lambda_j} - 1 = (d p_j / m) t.
 
-At first the weights are in proportion to the
-clusters' sizes; later lambda_j = log((d p_j / m) t) up to lower terms, and large clusters lead by
-log(p_j / p_j') only. Nothing in it depends on how many clusters each class has.
+At first the weights are in proportion to the clusters' sizes; later lambda_j = log((d p_j / m) t) up to
+lower terms, and large clusters lead by log(p_j / p_j') only. Nothing in it depends on how many clusters
+each class has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -24,20 +23,21 @@ from scipy.special import lambertw
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.figures.figure import Axis, Figure, Lines, Series
-from featavg.figures.result import Result
 from featavg.measures.averaging import averaging_index
 from featavg.measures.decomposition import projected_coefficients
 from featavg.measures.dynamics import own_clusters
-from featavg.paper.theorems.theorem_runs import scaled_recipe
-from featavg.progress import Progress, silent
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import tabulate
+from featavg.paper.theorems.runs import scaled_recipe
+from featavg.progress import part
 from featavg.training.train import train
 
-K, D, N_TRAIN = 10, 10**6, 500
-PARTITIONS = (2, 5, 8)  # |J+|: a ratio of up to c = 4
+if TYPE_CHECKING:
+    import xarray as xr
+
+K, D = 10, 10**6
 # The claim bears 5% of lambda; the flow is off by 0.4% at this tolerance.
 TOLERANCE = 1e-3
-# Largest over smallest cluster 4, in both classes.
-UNEQUAL = tuple(np.tile(np.geomspace(1.0, 4.0, 5), 2) / (2 * np.geomspace(1.0, 4.0, 5).sum()))
 
 
 def predicted_coefficients(shares: Float[ndarray, " k"], pace: float) -> Float[ndarray, " k"]:
@@ -53,108 +53,89 @@ def predicted_coefficients(shares: Float[ndarray, " k"], pace: float) -> Float[n
     return np.asarray(v - lambertw(np.exp(v)).real)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class UnequalClusters(Result):
-    """Coefficients under unequal partitions and unequal clusters.
-
-    Attributes:
-        partitions: |J+| of each row.
-        evenness: smallest evenness of a neuron, a column for each seed.
-        error: largest relative distance of a class's mean coefficient on a feature from the
-            prediction, the same layout, partitions first and then the unequal clusters.
-        shares: p_j of the sample with unequal clusters, a row for each seed.
-        measured, predicted: lambda_j there.
-
-    Returned by `fa.unequal_clusters`, which has an example.
-    """
-
-    partitions: tuple[int, ...]
-    evenness: Float[ndarray, "v s"]
-    error: Float[ndarray, "u s"]
-    shares: Float[ndarray, "s k"]
-    measured: Float[ndarray, "s k"]
-    predicted: Float[ndarray, "s k"]
-
-    def figure(self) -> Figure:
-        """lambda_j against the size of its cluster, and evenness against the partition."""
-        order = np.argsort(self.shares[0])
-        weights = (
-            Series(
-                "measured", self.shares[0][order], self.measured[0][order], "averaged", "markers"
-            ),
-            Series(
-                "λ + e^λ = 1 + dpt/m", self.shares[0][order], self.predicted[0][order], "reference"
-            ),
-        )
-        even = Series.over_seeds("smallest evenness", self.partitions, self.evenness.T, "averaged")
-        return Figure(
-            "unequal",
-            "Large clusters weigh more, by a known amount",
-            "Left: coefficient of each feature in the weights of its class against the share of the "
-            "sample in its cluster (first seed), with the prediction. Right: how evenly neurons "
-            "spread over the features of their class when classes have different numbers of clusters.",
-            (
-                Lines(Axis("share of the sample"), Axis("λ<sub>j</sub>"), weights),
-                Lines(Axis("clusters in class +"), Axis("evenness", range=(0.0, 1.05)), (even,)),
-            ),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number."""
-        names = ("evenness", "error", "shares", "measured", "predicted")
-        return {"partitions": list(self.partitions)} | {n: getattr(self, n).tolist() for n in names}
-
-    def summary(self) -> str:
-        """Evenness for each partition, and the largest error."""
-        rows = zip(self.partitions, self.evenness, strict=True)
-        lines = [f"  |J+| = {plus}: smallest evenness {row.min():.3f}" for plus, row in rows]
-        last = f"  λ_j against λ + e^λ = 1 + d p_j t/m: off by at most {self.error.max():.1%}"
-        return "\n".join([f"Unequal clusters, k = {K}, d = {D:,}", *lines, last])
-
-
-@cache
-def _learned(
-    positive: int, probabilities: tuple[float, ...] | None, seed: int
-) -> tuple[float, ndarray, ndarray, ndarray]:
-    """Smallest evenness, shares of the sample, measured and predicted lambda_j of one run."""
-    task = MultiCluster(k=K, d=D, positive=positive, probabilities=probabilities)
-    recipe = scaled_recipe("coarse", D, tolerance=TOLERANCE)
-    data = draw(task, N_TRAIN, recipe.neurons(K), seed)
+def learned(task: MultiCluster, n: int, seed: int) -> dict[str, float | ndarray]:
+    """Smallest evenness of a neuron, shares of the sample, measured and predicted lambda_j of one run."""
+    recipe = scaled_recipe("coarse", task.d, tolerance=TOLERANCE)
+    data = draw(task, n, recipe.neurons(task.k), seed)
     run = train(data, recipe)
     lambdas, _ = projected_coefficients(run.net.weights, run.initial.weights, data)
     own = own_clusters(run.net, data).T
     measured = np.where(own, lambdas, 0.0).sum(axis=0) / own.sum(axis=0)
-    shares = np.bincount(data.clusters, minlength=K) / N_TRAIN
-    pace = D * float(np.exp(run.log_times[-1])) / recipe.m
-    even = averaging_index(run.net, task).neuron_evenness
-    return float(np.nanmin(even)), shares, measured, predicted_coefficients(shares, pace)
+    shares = np.bincount(data.clusters, minlength=task.k) / n
+    pace = task.d * float(np.exp(run.log_times[-1])) / recipe.m
+    return {
+        "evenness": float(np.nanmin(averaging_index(run.net, task).neuron_evenness)),
+        "share": shares,
+        "measured": measured,
+        "predicted": predicted_coefficients(shares, pace),
+    }
 
 
-def unequal_clusters(
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4), progress: Progress = silent
-) -> UnequalClusters:
-    """Train with unequal partitions of equal clusters, then with equal classes of unequal clusters.
-
-    Args:
-        seeds: one network and one sample for each.
-        progress: called with the share done and a note.
-
-    >>> import featavg as fa
-    >>> fa.unequal_clusters(seeds=(0,))
-    Unequal clusters, k = 10, d = 1,000,000
-    ...
-    """
-    settings: list[tuple[int, tuple[float, ...] | None]] = [(p, None) for p in PARTITIONS]
-    settings.append((K // 2, UNEQUAL))
-    rows = []
-    for i, (positive, probabilities) in enumerate(settings):
-        progress(i / len(settings), f"|J+| = {positive}")
-        rows.append([_learned(positive, probabilities, seed) for seed in seeds])
-    error = [[np.abs(m / p - 1.0).max() for _, _, m, p in row] for row in rows]
-    last = rows[-1]
-    return UnequalClusters(
-        PARTITIONS,
-        np.array([[run[0] for run in row] for row in rows[:-1]]),
-        np.array(error),
-        *(np.array([run[i] for run in last]) for i in (1, 2, 3)),
+def figure(tables: Mapping[str, xr.Dataset]) -> Figure:
+    """lambda_j against the size of its cluster, and evenness against the partition."""
+    sizes, even = tables["sizes"].isel(seed=0, largest=0), tables["partitions"]["evenness"]
+    order = np.argsort(sizes["share"].values)
+    share, measured, predicted = (
+        sizes[name].values[order] for name in ("share", "measured", "predicted")
     )
+    weights = (
+        Series("measured", share, measured, "averaged", "markers"),
+        Series("λ + e^λ = 1 + dpt/m", share, predicted, "reference"),
+    )
+    positive = even["positive"].values
+    evenness = Series.over_seeds("smallest evenness", positive, even.values.T, "averaged")
+    return Figure(
+        "unequal",
+        "Large clusters weigh more, by a known amount",
+        "Left: coefficient of each feature in the weights of its class against the share of the "
+        "sample in its cluster (first seed), with the prediction. Right: how evenly neurons "
+        "spread over the features of their class when classes have different numbers of clusters.",
+        (
+            Lines(Axis("share of the sample"), Axis("λ<sub>j</sub>"), weights),
+            Lines(Axis("clusters in class +"), Axis("evenness", range=(0.0, 1.05)), (evenness,)),
+        ),
+    )
+
+
+@claim(
+    "assumption-2-unequal", "Unequal classes and clusters: a weighted average", theme="Theorem 1: averaging",
+    source="Lecture notes on arXiv 2410.10322, Assumption 2; abstract of the paper (an average or a "
+    "certain combination)",
+    measured="evenness of every neuron for |J₊| = 2, 5, 8 of 10, and each λ<sub>j</sub> against its "
+    "prediction, also for clusters that differ in size by a factor of 4",
+    minutes=0.2, statements=("notes-assumption-2", "abstract-averaging", "notes-definition-2.1"),
+)  # fmt: skip
+def unequal(
+    run: Context, positive: tuple[int, ...] = (2, 5, 8), largest: float = 4.0, n: int = 500
+) -> Evidence:
+    """Classes may have different numbers of clusters, up to a constant ratio: the features of each
+    class are still averaged.
+    """
+
+    def partition(positive: int, seed: int) -> dict[str, float | ndarray]:
+        return learned(MultiCluster(k=K, d=D, positive=positive), n, seed)
+
+    def clusters(largest: float, seed: int) -> dict[str, float | ndarray]:
+        sizes = np.tile(np.geomspace(1.0, largest, K // 2), 2)  # the same in both classes
+        return learned(MultiCluster(k=K, d=D, probabilities=tuple(sizes / sizes.sum())), n, seed)
+
+    first, second = part(run.progress, 0.0, 0.75), part(run.progress, 0.75, 1.0)
+    tables = {
+        "partitions": tabulate(partition, run.seeds, first, ("cluster",), positive=positive),
+        "sizes": tabulate(clusters, run.seeds, second, ("cluster",), largest=(largest,)),
+    }
+    even, sizes = tables["partitions"]["evenness"], tables["sizes"]
+    errors = [abs(table["measured"] / table["predicted"] - 1.0) for table in tables.values()]
+    error = max(float(each.max()) for each in errors)
+    spread = (sizes.max("cluster") / sizes.min("cluster")).mean()
+    by_size, by_weight = float(spread["share"]), float(spread["measured"])
+    return Evidence(
+        Check("smallest evenness of a neuron, |J₊| = 2 to 8 of 10", even.min("positive"), ">=", 0.8, role="main"),
+        Check("largest |λ<sub>j</sub> / predicted − 1|, unequal partitions and clusters", error, "<=", 0.05,
+              note="predicted: λ + e<sup>λ</sup> − 1 = (d p<sub>j</sub>/m) ηT"),
+        figure=figure(tables), numbers=tables,
+        finding=f"With |J₊| from 2 to 8 of 10 clusters every neuron stays an average (evenness at least "
+        f"{even.min():.2f}). Its weights are known: λ<sub>j</sub> + exp λ<sub>j</sub> = "
+        f"1 + (d p<sub>j</sub>/m) ηT, to {error:.1%}; clusters that differ by a factor of "
+        f"{by_size:.1f} in size differ by {by_weight:.2f} in weight, and by less and less as training goes on.",
+    )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Labelled tables of numbers measured for every seed, and exponents along their axes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from featavg.measures.power_law import power_law_exponent
+from featavg.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def tabulate(
+    measure: Callable[..., Mapping[str, Any]],
+    seeds: Sequence[int],
+    progress: Progress = silent,
+    inner: tuple[str, ...] = (),
+    every_seed: Callable[..., bool] | None = None,
+    **axes: Sequence[Any],
+) -> xr.Dataset:
+    """Calls `measure(value, ..., seed)` for every combination of values and seeds.
+
+    `simulate.sweep.grid.measure_each` does the same for measures of networks that it trains.
+
+    Args:
+        measure: gives named numbers, or arrays with the axes `inner`.
+        seeds: the last argument of `measure`, and an axis of the table.
+        progress: called with the share done and a note.
+        inner: names of the axes of arrays.
+        every_seed: of the values; where it is false only the first seed is measured, others are NaN.
+        axes: the other arguments of `measure`, by the names of their axes.
+
+    >>> table = tabulate(lambda k, seed: {"root": k**0.5}, (0, 1), k=(4, 9, 16))
+    >>> table["root"].dims, np.round(exponents(table["root"]), 9).tolist()
+    (('k', 'seed'), [0.5, 0.5])
+    """
+    import xarray as xr
+
+    combinations = list(itertools.product(*axes.values()))
+    cells: dict[str, list[Any]] = {}
+    for i, values in enumerate(combinations):
+        progress(
+            i / len(combinations),
+            ", ".join(_note(*each) for each in zip(axes, values, strict=True)),
+        )
+        used = seeds if every_seed is None or every_seed(*values) else seeds[:1]
+        rows = [measure(*values, seed) for seed in used]
+        rows += [dict.fromkeys(rows[0], np.nan)] * (len(seeds) - len(used))
+        for row in rows:
+            for name, number in row.items():
+                cells.setdefault(name, []).append(number)
+    shape = *(len(values) for values in axes.values()), len(seeds)
+    variables = {}
+    for name, numbers in cells.items():
+        array = np.array(numbers).reshape(*shape, *np.shape(numbers[0]))
+        variables[name] = ((*axes, "seed", *inner[: array.ndim - len(shape)]), array)
+    coordinates = {name: list(values) for name, values in axes.items()}
+    return xr.Dataset(variables, coordinates | {"seed": list(seeds)})
+
+
+def _note(axis: str, value: Any) -> str:
+    return f"{axis} = {value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+def exponents(values: xr.DataArray) -> list[float]:
+    """The exponent p of values ~ x^p for each seed, x the only other axis of the table."""
+    (axis,) = (str(name) for name in values.dims if name != "seed")
+    columns = values.transpose("seed", axis).values
+    return [power_law_exponent(values[axis].values, column) for column in columns]
