@@ -57,8 +57,9 @@ def radii(
         radius(x, y) = min { |u| : y * score(x + u) <= 0 },
 
     zero if x itself is on the wrong side (a score of exactly zero is), infinite if nothing is.
-    Exact for one output and for the read-outs `sum` and `max`, up to rounding; within `gap` for
-    `probability`; and where the budget ends first, an honest bracket.
+    Exact for one output and for the read-outs `sum`, `max`, `mean` and `top`, up to rounding; within
+    `gap` for `probability` and `soft`; and where the budget ends first, or the pieces of `top` are too
+    many to list, an honest bracket.
 
     Args:
         net: one network, not a batch.
@@ -79,7 +80,11 @@ def radii(
     """
     x, labels, mask = _inputs(net, points, y, positive)
     given = output_mask(net.outputs, mask)
-    task = _Task(net, readout_of(readout), given, budget or Budget(), gap)
+    rule = readout_of(readout)
+    if net.outputs > 1:
+        rule, factor = rule.simpler(given)
+        net = replace(net, head=factor * net.head)
+    task = _Task(net, rule, given, budget or Budget(), gap)
     if not 0.0 < gap < 1.0:
         raise InputError("gap", f"is {gap}", "give a share between 0 and 1")
     workers, trial = _workers(jobs, task, x, labels)

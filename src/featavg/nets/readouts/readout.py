@@ -68,5 +68,11 @@ class ReadOut(ABC):
         return None
 
     def hard(self, count: int) -> tuple[ReadOut, float] | None:
-        """A read-out with pieces, and slack: hard <= score <= hard + slack for `count` outputs."""
+        """A read-out with pieces, and slack: own score <= rival score only if hard own <= hard rival
+        + slack, for `count` outputs a class, as where hard <= score <= hard + slack.
+        """
         return None
+
+    def simpler(self, own: Bool[ndarray, " c"]) -> tuple[ReadOut, float]:
+        """A read-out and a factor > 0: it decides as this one does when all outputs are multiplied."""
+        return self, 1.0
