@@ -182,9 +182,6 @@ BAD = {
     "readout is 'median': choose one of probability, max, sum, mean, soft, top": (
         lambda: readout_of("median")
     ),
-    "net holds 5 neurons: give as many to either class": (
-        lambda: PooledLogistic()(np.ones((2, 5)), np.array([1, -1]))
-    ),
 }
 
 

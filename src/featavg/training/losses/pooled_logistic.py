@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
 from featavg.nets.readouts.registry import readout_of
 from featavg.training.losses import Loss, LossValue
 from featavg.training.losses.logistic import Logistic
@@ -38,10 +37,7 @@ class PooledLogistic(Loss):
         self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
     ) -> LossValue:
         """Value and normalised derivative."""
-        pool, (half, odd) = readout_of(self.pooling), divmod(outputs.shape[-1], 2)
-        if odd or not half:
-            problem = f"holds {outputs.shape[-1]} neurons"
-            raise InputError("net", problem, "give as many to either class")
+        pool, half = readout_of(self.pooling), outputs.shape[-1] // 2
         own, other = outputs[..., :half], outputs[..., half:]
         score = pool.class_score(own) - pool.class_score(other)
         value = Logistic()(np.asarray(score)[..., None], targets)
