@@ -7,6 +7,7 @@ from featavg.progress import ProgressBar as ProgressBar
 from featavg.data.clusters import MultiCluster as MultiCluster
 from featavg.data.clusters import Sample as Sample
 from featavg.data.compress import TrainingSet as TrainingSet
+from featavg.data.labels import Labels as Labels
 from featavg.data.compress import draw as draw
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
