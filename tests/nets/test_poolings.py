@@ -178,6 +178,8 @@ BAD = {
     "temperature is -1.0: give a number above 0": lambda: readout_of("soft:temperature=-1"),
     "positive leaves a class empty": lambda: _radii("top:q=1", np.ones(6, dtype=bool)),
     "soft needs as many outputs in either class": lambda: _radii("soft", np.arange(6) < 2),
+    "q is 9 for a class of 5: give at most 5": lambda: fa.Setting(pooling="top:q=9", m=5),
+    "pooling is 'median': choose one of max, mean,": lambda: fa.Setting(pooling="median"),
     "top has q": lambda: readout_of("top:p=3"),
     "readout is 'median': choose one of probability, max, sum, mean, soft, top": (
         lambda: readout_of("median")

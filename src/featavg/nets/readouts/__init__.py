@@ -7,4 +7,4 @@ help texts and error messages follow from these lists, which cost no import of N
 # How the outputs of clusters become a class.
 NAMES = ("probability", "max", "sum")
 # How the outputs of neurons become a class: these have options, such as top:q=3.
-POOLINGS = ("max", "mean", "soft", "top")
+POOLINGS = ("max", "mean", "probability", "soft", "sum", "top")

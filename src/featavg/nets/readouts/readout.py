@@ -47,6 +47,9 @@ class ReadOut(ABC):
     def derivative(self, outputs: Float[ndarray, "*s c"]) -> Float[ndarray, "*s c"]:
         """The derivative of the class score (a subgradient where it has a kink)."""
 
+    def check(self, count: int) -> None:
+        """Refuse a class of `count` outputs for which the options make no sense."""
+
     def touch(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
         """Class score and derivative at once, for one point: the inner loop of searches."""
         return float(self.class_score(outputs)), self.derivative(outputs)

@@ -42,12 +42,12 @@ class Top(ReadOut):
 
     def class_score(self, outputs: Float[ndarray, "*s c"]) -> PerSeed:
         """The mean of the q largest."""
-        self._fits(outputs.shape[-1])
+        self.check(outputs.shape[-1])
         return np.sort(outputs, axis=-1)[..., -self.q :].mean(axis=-1)
 
     def derivative(self, outputs: Float[ndarray, "*s c"]) -> Float[ndarray, "*s c"]:
         """1/q at the q largest; on a tie at the first of them."""
-        self._fits(outputs.shape[-1])
+        self.check(outputs.shape[-1])
         order = np.argsort(-outputs, axis=-1, kind="stable")[..., : self.q]
         slopes = np.zeros(outputs.shape)
         np.put_along_axis(slopes, order, 1.0 / self.q, axis=-1)
@@ -63,7 +63,7 @@ class Top(ReadOut):
         None where pieces times inequalities are more than `LISTED`.
         """
         mine, rivals = int(own.sum()), int((~own).sum())
-        self._fits(min(mine, rivals))
+        self.check(min(mine, rivals))
         if comb(mine, self.q) * comb(rivals, self.q) > LISTED:
             return None
         left = _placed(_subsets(mine, self.q), own)
@@ -71,10 +71,11 @@ class Top(ReadOut):
 
     def hard(self, count: int) -> tuple[ReadOut, float]:
         """What stays near it where the pieces are too many to list."""
-        self._fits(count)
+        self.check(count)
         return _TopAbove(self.q), 0.0
 
-    def _fits(self, count: int) -> None:
+    def check(self, count: int) -> None:
+        """q is at most the number of outputs."""
         if self.q > count:
             raise InputError("q", f"is {self.q} for a class of {count}", f"give at most {count}")
 
