@@ -49,6 +49,7 @@ class ReadOut(ABC):
 
     def check(self, count: int) -> None:
         """Refuse a class of `count` outputs for which the options make no sense."""
+        return
 
     def touch(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
         """Class score and derivative at once, for one point: the inner loop of searches."""

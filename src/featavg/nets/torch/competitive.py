@@ -45,7 +45,7 @@ class Compete(nn.Module):
             remedy = f"give a multiple of {self.groups}, so that groups are of one size"
             raise InputError("x", f"has {channels} channels", remedy)
         size = channels // self.groups
-        return self._pooled(x.unflatten(1, (self.groups, size)), size)
+        return self._pooled(x.reshape(len(x), self.groups, size, *x.shape[2:]), size)
 
     def _pooled(self, x: Tensor, size: int) -> Tensor:
         rule = self.rule

@@ -61,6 +61,9 @@ MODULES: tuple[str, ...] = (
     "questions.claim_adversarial",
     "questions.claim_borders",
     "questions.claim_depth",
+    "questions.competition",
+    "questions.competition_cost",
+    "questions.competition_images",
 )
 
 

@@ -143,12 +143,12 @@ def figure(wide: xr.Dataset, base: float, path: xr.Dataset) -> Figure:
     m, q = wide["m"].values, path["q"].values
     over = wide.mean("seed")
     lines = (
-        Series("max, measured", m, over["radius"].values, "decoupled", "lines+markers"),
+        Series("max, measured", m, over["radius"].values, "decoupled", "line+markers"),
         Series("√(d/(c<sub>a</sub> + c<sub>b</sub>)), neurons as they fell", m, over["law"].values, "reference"),
         Series("sum", m, np.full(len(m), base), "averaged"),
         Series("no network beats", m, np.full(len(m), best), "neutral"),
     )  # fmt: skip
-    paths = (Series("exact", q, path["radius"].mean("seed").values, "decoupled", "lines+markers"),)
+    paths = (Series("exact", q, path["radius"].mean("seed").values, "decoupled", "line+markers"),)
     return Figure(
         "competition",
         "Neurons that compete decouple, with class labels alone",
@@ -200,7 +200,7 @@ def competition(
     for field, values in CHANGES.items():
         for value in values:
             run.progress(0.9, f"{field} = {value:g}")
-            own = [measured(points, seed, **{field: value}) for seed in run.seeds]
+            own = [measured(points, seed, "max", **{field: value}) for seed in run.seeds]
             other = [averaged(points, seed, **{field: value}) for seed in run.seeds]
             rows[f"{field} = {value:g}"] = {name: [one[name] for one in own] for name in own[0]} | {
                 f"sum's {name}": [one[name] for one in other] for name in other[0]
@@ -209,7 +209,8 @@ def competition(
     gain = wide["radius"].values.reshape(len(widths), len(run.seeds), networks).mean(axis=2) / base
     expected = pairs(k) / np.array(widths) * len(many)
     spread = np.sqrt(expected * (1 - 1 / np.array(widths)))
-    distance = np.abs(wide["shared"].sum("seed").values - expected) / spread
+    shared = wide["shared"].sum("seed").values
+    distance = np.abs(shared - expected) / spread
     ratio = (wide["radius"] / wide["law"]).mean("seed").values
     gains = {
         name: np.mean(row["radius"]) / np.mean(row["sum's radius"]) for name, row in rows.items()
@@ -222,28 +223,62 @@ def competition(
     )
     return Evidence(
         Check(f"median radius over the sum's, m = {widths[-1]}", gain[-1], ">=", 1.6, role="main"),
-        Check("pairs that share a neuron against pairs/m, standard deviations, worst m", distance.max(), "<=", 3.0),
-        Check("median radius / law, the m furthest from 1", ratio[np.abs(np.log(ratio)).argmax()], "within", (0.85, 1.1)),
-        Check(f"index of neurons that own a cluster, m = {widths[-1]}", wide["index"][-1].values, "<=", 0.25),
+        Check(
+            "pairs that share a neuron against pairs/m, standard deviations, worst m",
+            distance.max(),
+            "<=",
+            3.0,
+        ),
+        Check(
+            "median radius / law, the m furthest from 1",
+            ratio[np.abs(np.log(ratio)).argmax()],
+            "within",
+            (0.85, 1.1),
+        ),
+        Check(
+            f"index of neurons that own a cluster, m = {widths[-1]}",
+            wide["index"][-1].values,
+            "<=",
+            0.25,
+        ),
         Check("index of the sum's neurons", sums["index"].values, ">=", 0.5, role="note"),
         Check("radius at q = m over the sum's", last, "within", (0.9, 1.1)),
-        Check("radius at q = 1 over q = m", (path["radius"][0] / path["radius"][-1]).values, ">=", 1.3),
+        Check(
+            "radius at q = 1 over q = m", (path["radius"][0] / path["radius"][-1]).values, ">=", 1.3
+        ),
         Check(f"radius after {lengths[-1]} steps over {BASE['steps']}", longer, ">=", 0.9),
         Check("gain over the sum, least over other k, d and n", min(sized), ">=", 1.3),
         *(
-            Check(f"gain over the sum, {name}", np.array(row["radius"]) / np.array(row["sum's radius"]), ">=", 1.3, role="note")
-            for name, row in rows.items() if name.startswith("sigma")
+            Check(
+                f"gain over the sum, {name}",
+                np.array(row["radius"]) / np.array(row["sum's radius"]),
+                ">=",
+                1.3,
+                role="note",
+            )
+            for name, row in rows.items()
+            if name.startswith("sigma")
         ),
         figure=figure(wide, base, path),
         numbers={
-            "widths": widths, "radius": wide["radius"].values, "law": wide["law"].values,
-            "shared": wide["shared"].sum("seed").values, "expected": expected, "sum": sums["radius"].values,
-            "tops": tops, "top": path["radius"].values, "top index": path["index"].values,
-            "lengths": lengths, "length": long["radius"].values, "changes": rows,
+            "widths": widths,
+            "radius": wide["radius"].values,
+            "law": wide["law"].values,
+            "shared": shared,
+            "expected": expected,
+            "sum": sums["radius"].values,
+            "tops": tops,
+            "top": path["radius"].values,
+            "top index": path["index"].values,
+            "lengths": lengths,
+            "length": long["radius"].values,
+            "changes": rows,
         },
-        finding=f"The sum has radius {base:.1f}, no network more than {math.sqrt(d / 2):.1f}; the maximum has, by "
-        f"neurons of a class, {table}. Two clusters of a class share a neuron with probability 1/m "
-        f"({wide['shared'].sum('seed').values.astype(int).tolist()} pairs, expected {expected.round().astype(int).tolist()}). "
-        f"After {lengths[-1]} steps the radius is {longer.mean():.2f} of that after {BASE['steps']}. Gains elsewhere: "
-        + ", ".join(f"{name}: {value:.2f}" for name, value in gains.items()) + ".",
-    )  # fmt: skip
+        finding=f"The sum has radius {base:.1f}, no network more than {math.sqrt(d / 2):.1f}; the maximum "
+        f"has, by neurons of a class, {table}. Two clusters of a class share a neuron with probability "
+        f"1/m ({shared.astype(int).tolist()} pairs, expected {expected.round().astype(int).tolist()}). "
+        f"After {lengths[-1]} steps the radius is {longer.mean():.2f} of that after {BASE['steps']}. "
+        "Gains elsewhere: "
+        + ", ".join(f"{name}: {value:.2f}" for name, value in gains.items())
+        + ".",
+    )
