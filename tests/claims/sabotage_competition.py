@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.paper.questions import competition, competition_cost, competition_images
+from featavg.paper.questions import (
+    competition,
+    competition_cost,
+    competition_images,
+    without_fine_labels,
+)
 from featavg.training.train import train
 
 
@@ -27,6 +33,16 @@ def winners_learn_slowly(patch: pytest.MonkeyPatch) -> None:
         return train(task, pooling=pooling, lr=lr if pooling == "mean" else lr / 10, **options)
 
     patch.setattr(competition_cost, "train", slow)
+
+
+def labels_found_at_random(patch: pytest.MonkeyPatch) -> None:
+    """What clustering finds has nothing to do with the clusters."""
+    rng, half = np.random.default_rng(0), without_fine_labels.TASK.k // 2
+
+    def drawn(data: Any, seed: int) -> np.ndarray:
+        return rng.integers(half, size=len(data.y)) + np.where(data.y > 0, 0, half)
+
+    patch.setattr(without_fine_labels, "found_labels", drawn)
 
 
 ROWS = (
@@ -51,6 +67,17 @@ ROWS = (
             KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
         ),
         given={"sets": ("digits",), "steps": 200, "points": 30},
+        needs=("torch",),
+    ),
+    Sabotage(
+        "without-fine-labels",
+        "clustering finds random labels",
+        labels_found_at_random,
+        given={
+            "ways": ("sum", "max, m = 20", "found labels", "fine labels", "apart"),
+            "steps": 100,
+            "points": 10,
+        },
         needs=("torch",),
     ),
 )

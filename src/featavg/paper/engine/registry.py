@@ -64,6 +64,7 @@ MODULES: tuple[str, ...] = (
     "questions.competition",
     "questions.competition_cost",
     "questions.competition_images",
+    "questions.without_fine_labels",
 )
 
 
