@@ -9,7 +9,7 @@ import numpy as np
 from row import Row
 
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.paper.images.foolbox_comparison import compare_attacks
+from featavg.paper.images.comparison import compare_attacks, strength
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
@@ -143,16 +143,17 @@ def _against_foolbox(model: TorchModel, x: np.ndarray, y: np.ndarray) -> list[Ro
     rows = []
     for norm in ("l2", "linf"):
         comparison = compare_attacks(model, x, y, norm)
+        found = strength(comparison)
         spent = ", ".join(f"{name} {count:.0f}" for name, count in comparison.gradients.items())
         rows.append(
             Row(
                 f"{norm}: images on which ours is over 1% longer than the best of foolbox's",
-                f"{comparison.longer:.1%}",
+                f"{found['longer']:.1%}",
                 "<= 1%",
-                comparison.longer <= 0.01,
-                f"mean radius {comparison.mean_ratio:.3f} of theirs; robust accuracy at most "
-                f"{comparison.excess_points:+.2f} points above theirs and "
-                f"{comparison.apgd_excess_points:+.2f} above APGD's; gradients per point: {spent}",
+                found["longer"] <= 0.01,
+                f"mean radius {found['mean_ratio']:.3f} of theirs; robust accuracy at most "
+                f"{found['excess_points']:+.2f} points above theirs and "
+                f"{found['apgd_excess_points']:+.2f} above APGD's; gradients per point: {spent}",
             )
         )
     return rows

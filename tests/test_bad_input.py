@@ -157,8 +157,6 @@ CASES = [
     ("presets --show nobody", "preset is 'nobody'"),
     ("presets --k -1", "k is -1"),
     ("presets --show theorem --k 0", "k is 0"),
-    ("images table --networks wide", "networks is 'wide': choose one of two-layer"),
-    ("images table --trainings none", "trainings is 'none': choose one of cross-entropy"),
     (
         "audit tiny_model:net --data digits --images 9 --mean 1,2",
         "mean has 2 numbers for inputs of",

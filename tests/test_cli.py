@@ -46,7 +46,6 @@ def test_brackets_in_help_texts_are_shown(monkeypatch: pytest.MonkeyPatch) -> No
         "reproduce": "[default: featavg-results/report]",
         "sweep": "a table [vary].",
         "simulate": "coarse, fine or both [both].",
-        "images curve": "[RUNS/NAME-curves]",
     }.items():
         assert words in CliRunner().invoke(app, [*command.split(), "--help"]).stdout
 
@@ -371,7 +370,7 @@ def test_every_command_that_computes_writes_where_one_says_and_for_machines() ->
     from tests.bad_inputs.command_table import commands
 
     computing = [each for each in commands() if each.name not in NOTHING_TO_COMPUTE]
-    assert len(computing) >= 15
+    assert len(computing) >= 6
     for each in computing:
         names = {flag.name.lstrip("-") for flag in each.flags}
         assert {"out", "json"} <= names, each.name

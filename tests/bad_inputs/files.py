@@ -157,8 +157,7 @@ def _damaged(folder: Path, name: str, files: tuple[str, ...]) -> None:
 READS = {
     "simulate --config": ("toml",), "simulate --data": ("npz",), "simulate --gram": ("json", "npy", "csv"),
     "sweep --config": ("toml",), "images train data": ("npz",),
-    "images heads data": ("npz",), "images curve data": ("npz",), "audit --data": ("npz",),
-    "images heads --features": ("safetensors", "pt"), "audit --embedding": ("npy",),
+    "audit --data": ("npz",), "audit --embedding": ("npy",),
     "audit --weights": ("safetensors", "pt"), "audit --twin-weights": ("safetensors", "pt"),
     "audit model": ("safetensors", "pt"),
 }  # fmt: skip
@@ -167,7 +166,6 @@ BESIDE = {"audit --embedding": ["--no-fine"], "audit --twin-weights": ["--twin=t
 FOLDERS = {
     "radius result": "result",
     "report folder": "claims",
-    "images curve --runs": "none",
     "sweep --out": "sweep",
 }
 PYTHON_READS = {
@@ -179,12 +177,10 @@ PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_t
 # A new sweep may begin in an empty folder, in one that is not there, and in an empty database.
 NEW_SWEEPS = {"missing", "folder.dat", "sweep-runs-sqlite-empty", "sweep-runs-sqlite-gone"}
 OVERRULED = [("sweep --config", [field]) for field in ("n", "steps", "cosine")]
-PICTURE_READS = {"images train data", "images heads data", "images curve data"}
+PICTURE_READS = {"images train data"}
 # Commands that read MNIST from a folder of data sets, and what they need for it.
 WITH_DATA = {
     "images train": ["mnist", "coarse", "--epochs=1"],
-    "images heads": ["mnist", "--seeds=1", "--points=2"],
-    "images table": ["mnist", "--seeds=1"],
     "audit": ["tiny_model:net", "--data=mnist", "--images=20"],
 }
 WRITES = {"--out", "--json", "--checkpoint"}

@@ -14,14 +14,12 @@ NEEDED: dict[str, list[str]] = {
     "reproduce": ["--only=lemma-1"],
     "audit": ["tiny_model:net", "--data=digits", "--images=20", "--radii=2", "--gradients=2"],
     "images train": ["digits", "coarse", "--epochs=1"],
-    "images heads": ["digits", "--seeds=1", "--points=2"],
-    "images curve": ["digits"],
     "presets": [],
 }
 # Zero means something here: none, off, the default, or a number like any other.
 ZERO_IS_GOOD = {
     "--seed", "--sigma", "--sigma-w", "--sigma-b", "--steps", "--cosine", "--beta", "--threads",
-    "--checkpoint-every", "--samples", "--pgd-steps", "--hint", "--noise", "--until", "--momentum",
+    "--checkpoint-every", "--samples", "--hint", "--noise", "--until", "--momentum",
     "--n-test", "--inner-scale", "--mean", "--leak", "--alpha", "--target-loss",
 }  # fmt: skip
 ONE_IS_BAD = {"--cosine", "--beta", "--momentum", "--k", "--r"}
@@ -30,11 +28,11 @@ NEGATIVE_IS_GOOD = {"--until", "--angle", "--leak", "--cosine"}
 HUGE_IS_GOOD = {"--seed", "--passes"}
 # What the sentence may call a flag beside its own name.
 ALSO = {
-    "--show": "preset", "--features": "source", "--workers": "engine",
+    "--show": "preset", "--workers": "engine",
     "--checkpoint-every": "checkpoint_seconds", "--vary": "cosine is", "--set": "n is",
 }  # fmt: skip
 # Any length of these is as good as another: they are cut, or bound nothing that costs.
-BOUNDLESS = {"--images", "--points", "--pgd-steps", "--budget", "--gradients", "--radii", "--every",
+BOUNDLESS = {"--images", "--points", "--gradients", "--radii", "--every",
              "--steps", "--epochs", "--d", "--samples", "--save-every", "--clusters"}  # fmt: skip
 
 

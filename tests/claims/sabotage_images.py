@@ -10,30 +10,38 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tests.claims.sabotage import Sabotage, setting
+from tests.claims.sabotage import Sabotage, together
 
 from featavg.audit.gain import FeatureGain
 from featavg.data.clusters import MultiCluster
 from featavg.nets.readouts.registry import READOUTS
-from featavg.paper.images import claim_attacks as attacks
-from featavg.paper.images import claim_audit as audit
-from featavg.paper.images import claim_curves as curves
-from featavg.paper.images import claim_digits as digits
-from featavg.paper.images import claim_heads as heads
-from featavg.paper.images import claim_labels as labels
-from featavg.paper.images import claim_protocols as protocols
-from featavg.paper.images import features, gain_study, hidden_study, label_pairs, pgd_protocols
-from featavg.paper.images.attack_comparison import AttackComparison
-from featavg.paper.images.curve_result import PUBLISHED_CURVES, ImageCurves
-from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
+from featavg.paper.images import (
+    attacks,
+    digits,
+    figure3,
+    gain,
+    heads,
+    hidden,
+    labels,
+    protocols,
+    sharing,
+    superclasses,
+)
+from featavg.paper.images.comparison import Comparison
+from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.features import FeatureSet
-from featavg.paper.images.gain_study import GainRow, GainStudy
-from featavg.paper.images.hidden_study import METHODS, HiddenRow, HiddenStudy
-from featavg.paper.images.label_cell import CellResult
-from featavg.paper.images.label_protocol import NETWORKS, TRAININGS, LabelCell
-from featavg.paper.images.label_study import LabelRow, LabelTable
-from featavg.paper.images.superclasses import study_superclasses
-from featavg.robustness.curve import Curve
+from featavg.paper.images.label_cell import LABELS, NETWORKS, TRAININGS
+
+
+def parameters(claim, **values):
+    """A patch of a claim's defaults."""
+
+    def patch(monkeypatch):
+        defaults = tuple((claim.parameters | values).values())
+        monkeypatch.setattr(claim.run, "__defaults__", defaults)
+
+    return patch
+
 
 # Points of clusters in place of images.
 
@@ -56,10 +64,6 @@ def shuffled(features: FeatureSet) -> FeatureSet:
     return replace(features, train_classes=classes)
 
 
-def small_digits(monkeypatch):
-    monkeypatch.setattr(digits, "POINTS", 8)
-
-
 def digits_shuffled(monkeypatch):
     honest = digits.pixels_of
     monkeypatch.setattr(digits, "pixels_of", lambda task: shuffled(honest(task)))
@@ -68,98 +72,81 @@ def digits_shuffled(monkeypatch):
 TEN = np.repeat([1, 0], 5)
 
 
-def small_heads(monkeypatch):
-    for name in ("resnet20_features", "resnet18_features"):
-        monkeypatch.setattr(heads, name, lambda settings: cluster_features(TEN))
-    monkeypatch.setattr(heads, "RADIUS_POINTS", 8)
+def heads_on(change):
+    def patch(monkeypatch):
+        for name in ("public_features", "our_features"):
+            monkeypatch.setattr(heads, name, lambda *_: change(cluster_features(TEN)))
 
-
-def heads_shuffled(monkeypatch):
-    for name in ("resnet20_features", "resnet18_features"):
-        monkeypatch.setattr(heads, name, lambda settings: shuffled(cluster_features(TEN)))
+    return patch
 
 
 def superclasses_are(change):
     """Four classes of five clusters each stand for CIFAR-100's."""
 
     def patch(monkeypatch):
-        from featavg.paper.images import embedding
-
-        groups = np.repeat(np.arange(4), 5)
-        made = change(cluster_features(groups, d=100))
-        monkeypatch.setattr(embedding, "efficientnet_lite0", lambda size: None)
-        monkeypatch.setattr(features, "features_of", lambda *_, **__: made)
-        monkeypatch.setattr(
-            heads,
-            "study_superclasses",
-            lambda features, seeds, **rest: study_superclasses(
-                features, seeds, points=20, budget=20, **rest
-            ),
-        )
-        monkeypatch.setattr(heads, "data_needed", lambda *_: None)
+        made = change(cluster_features(np.repeat(np.arange(4), 5), d=100))
+        monkeypatch.setattr(superclasses, "efficientnet_lite0", lambda size: None)
+        monkeypatch.setattr(superclasses, "features_of", lambda *_, **__: made)
+        monkeypatch.setattr(superclasses, "data_needed", lambda *_: None)
 
     return patch
+
+
+def unchanged(made):
+    return made
 
 
 # Results that are made up.
 
 
-def made_up_pair(name: str, shift: float):
+def made_up_pair(
+    data: str, shift: float, seed: int = 0, found=(0.0, 1.0, 2.0)
+) -> figure3.LabelPair:
     """The published curves under both protocols, the fine one moved by `shift` points."""
-    from featavg.paper.images.curves import PgdEnds
-    from featavg.paper.images.label_pairs import LabelPair
-
-    paper = PUBLISHED_CURVES[name]
+    paper = figure3.PUBLISHED_CURVES[data]
 
     def curve(protocol, labels, readout, radii):
         percent = np.interp(radii, paper["radii"], paper[labels])
         share = (percent + (shift if labels == "fine" else 0.0)) / 100
-        ends = Curve(np.array(radii), share, share - 0.01, share + 0.01, 100, "l2", "made up")
-        each = np.array([0.0, 1.0, 2.0]) if protocol == ADAPTIVE else None
-        return DecisionCurve(protocol, labels, readout, "l2", ends, each, seconds=1.0)
+        made = {
+            "protocol": protocol,
+            "labels": labels,
+            "readout": readout,
+            "norm": "l2",
+            "seconds": 1.0,
+        }
+        made |= {"radii": list(radii), "accuracy": share, "low": share - 0.01, "high": share + 0.01}
+        each = {"each": list(found), "median": float(np.median(np.abs(found)))}
+        return made | (each if protocol == ADAPTIVE else {})
 
-    rows = [curve(OWN_LOSS, m, "probability", curves.PGD_RADII[name]) for m in ("coarse", "fine")]
+    rows = [curve(OWN_LOSS, m, "probability", figure3.PGD_RADII[data]) for m in LABELS]
     rows.append(curve(ADAPTIVE, "coarse", "probability", paper["radii"]))
     rows += [curve(ADAPTIVE, "fine", readout, paper["radii"]) for readout in READOUTS]
     about = {"test_accuracy": {"coarse": 0.99, "fine": 0.98}, "seconds": 10.0}
-    pair = {"coarse": about, "fine": about}
-    return LabelPair(0, ImageCurves(name, tuple(rows)), pair, PgdEnds(2.0, 1.0, 0.3))
+    ends = {"radius": 2.0, "fooled": 1.0, "kept": 0.3}
+    return figure3.LabelPair(seed, rows, {"coarse": about, "fine": about}, ends)
 
 
 def pairs_moved_by(shift: float):
     def patch(monkeypatch):
-        monkeypatch.setattr(curves, "data_needed", lambda *_: None)
-        monkeypatch.setattr(
-            label_pairs,
-            "train_pair",
-            lambda preset, *_: made_up_pair(preset.split("-", maxsplit=1)[0], shift),
-        )
+        monkeypatch.setattr(figure3, "data_needed", lambda *_: None)
+        monkeypatch.setattr(figure3, "train_pair", lambda data, *_: made_up_pair(data, shift))
 
     return patch
 
 
 def published_are_in(unit: str):
     """Curves that agree with the published ones when radii are in `unit`, and else are far off."""
-
-    def row(protocol, each):
-        away = 0.0 if each == unit else -40.0
-        paper = PUBLISHED_CURVES["cifar10"]
-        percent = {
-            m: tuple(np.interp(pgd_protocols.RADII, paper["radii"], paper[m]) + away)
-            for m in ("coarse", "fine")
-        }
-        return pgd_protocols.ProtocolRow(protocol.name, each, 1.0, percent)
-
-    rows = tuple(row(p, each) for p in pgd_protocols.PROTOCOLS for each in p.units)
-    study = pgd_protocols.ProtocolStudy(rows, {"coarse": 97.0, "fine": 98.0}, 200)
+    paper = [figure3.published("cifar10", m, protocols.RADII) for m in LABELS]
+    away = [0.0 if each == unit else -40.0 for _, each in protocols.ROWS]
+    units = (protocols.PIXELS, protocols.DATA_UNIT, protocols.USUAL_UNIT)
+    percent = np.array(away)[:, None, None] + np.array(paper)
+    table = protocols.table_of(percent, [97.0, 98.0], dict.fromkeys(units, 1.0))
 
     def patch(monkeypatch):
-        from featavg.training.torch import image_network
-
         monkeypatch.setattr(protocols, "data_needed", lambda *_: None)
-        monkeypatch.setattr(image_network, "train_images", lambda *_, **__: study)
-        monkeypatch.setattr(type(study), "net", None, raising=False)
-        monkeypatch.setattr(pgd_protocols, "published_protocols", lambda *_: study)
+        monkeypatch.setattr(protocols, "trained_pair", lambda *_: {})
+        monkeypatch.setattr(protocols, "robust_accuracies", lambda *_: table)
 
     return patch
 
@@ -170,7 +157,7 @@ def our_radii_times(factor: float):
     others = {"DDNAttack": best, "L2DeepFoolAttack": 1.1 * best}
     spent = {"ours": 120.0, "DDNAttack": 120.0, "L2DeepFoolAttack": 40.0}
     share = (float(np.mean(best > 1.0)),)
-    made = AttackComparison(
+    made = Comparison(
         "made up", "l2", "l2, pixels in [0,1]", 120, factor * best, others, spent, (1.0,), share
     )
 
@@ -179,34 +166,35 @@ def our_radii_times(factor: float):
         monkeypatch.setattr(attacks, "_small", lambda _: iter([one]))
         monkeypatch.setattr(attacks, "_of_the_table", lambda _: iter(()))
         monkeypatch.setattr(attacks, "_of_other_claims", lambda _: iter(()))
-        monkeypatch.setattr(attacks, "_compared", lambda *_: (made, None))
+        monkeypatch.setattr(attacks, "compared", lambda *_: (made, None))
 
     return patch
 
 
+def made_up_cell(kind, which, seed, radius, shared, **changes):
+    """A cell of the table of labels with this median radius and shared gradient."""
+    data, network, training = kind
+    about = {"data": data, "network": network, "training": training, "labels": which, "seed": seed}
+    about |= {"accuracy": 0.9, "median": radius, "robust_accuracy": 0.5, "shared": shared}
+    about |= {"layer": "input", "null": 0.99, "noise": 0.1, "nc1": 1.0, "same_class_cosine": 0.5}
+    return about | {"train_seconds": 1.0, "attack_seconds": 1.0, "key": "", "commit": ""} | changes
+
+
 def table_of_labels(gain: float, controlled: float, coarse: float, fine: float):
     """Every network gains as much, `controlled` where its gradient is; A with either labels."""
-
-    def cell(data, network, training, told, seed):
-        gains = gain if training == "cross-entropy" else controlled
-        radii = (gains if told == "fine" else 1.0) * np.linspace(0.9, 1.1, 5)
-        where = LabelCell(data, network, training, told, seed)
-        shared = fine if told == "fine" else coarse
-        return CellResult(where, 0.9, radii, 0.5, shared, "input", 0.99, 0.1, 1.0, 0.5, 1.0, 1.0)
-
-    def row(data, network, training):
-        both = [
-            tuple(cell(data, network, training, told, seed) for seed in range(2))
-            for told in ("coarse", "fine")
-        ]
-        return LabelRow(data, network, training, *both)
-
-    rows = [row(d, n, t) for d in ("digits", "mnist") for n in NETWORKS for t in TRAININGS]
-    rows += [row("cifar10", "wide CNN", t) for t in ("cross-entropy", "adversarial")]
+    kinds = [(d, n, t) for d in ("digits", "mnist") for n in NETWORKS for t in TRAININGS]
+    kinds += [("cifar10", "wide CNN", t) for t in ("cross-entropy", "adversarial")]
+    more = {kind: gain if kind[2] == "cross-entropy" else controlled for kind in kinds}
+    cells = [
+        made_up_cell(kind, which, seed, *((more[kind], fine) if which == "fine" else (1.0, coarse)))
+        for kind in kinds
+        for which in LABELS
+        for seed in range(2)
+    ]
 
     def patch(monkeypatch):
-        for module in (labels, audit):
-            monkeypatch.setattr(module, "tables", lambda _: LabelTable(tuple(rows)))
+        for module in (labels, sharing):
+            monkeypatch.setattr(module, "all_cells", lambda *_, **__: cells)
 
     return patch
 
@@ -215,57 +203,65 @@ def worst_digit_gains(points: float):
     """What discovered labels add to the accuracy and the radius of the worst digit."""
 
     def row(method, seed):
-        more = 0.0 if method == METHODS[0] else points
-        return HiddenRow(method, seed, 0.9, 8, 0.8 + more, 8, 1.0 + more, 0.8, 1.0, 0.5)
+        more = 0.0 if method == hidden.METHODS[0] else points
+        values = (0.9, 8, 0.8 + more, 8, 1.0 + more, 0.8, 1.0, 0.5)
+        return {"method": method, "seed": seed} | dict(zip(hidden.FIELDS, values, strict=True))
 
-    study = HiddenStudy(tuple(row(method, seed) for method in METHODS for seed in range(2)))
+    table = hidden.table_of([row(method, seed) for method in hidden.METHODS for seed in range(2)])
 
     def patch(monkeypatch):
-        monkeypatch.setattr(audit, "data_needed", lambda *_: None)
-        monkeypatch.setattr(hidden_study, "hidden_subclasses", lambda *_: study)
+        monkeypatch.setattr(hidden, "data_needed", lambda *_: None)
+        monkeypatch.setattr(hidden, "hidden_subclasses", lambda *_: table)
 
     return patch
 
 
 def predictions_times(factor: float):
-    def gain(value):
+    def made(value):
         return FeatureGain(value, 0.9 * value, 1.1 * value, 3.0)
 
     measured = np.linspace(1.2, 2.0, 9).tolist()
-    rows = [GainRow(f"space {i}", gain(factor * m), gain(m)) for i, m in enumerate(measured)]
+    rows = [gain.Gain(f"space {i}", made(factor * m), made(m)) for i, m in enumerate(measured)]
 
     def patch(monkeypatch):
-        monkeypatch.setattr(audit, "data_needed", lambda *_: None)
-        monkeypatch.setattr(gain_study, "feature_spaces", lambda *_: [])
-        monkeypatch.setattr(gain_study, "compare_gains", lambda *_, **__: GainStudy(tuple(rows)))
+        monkeypatch.setattr(gain, "data_needed", lambda *_: Path())
+        monkeypatch.setattr(gain, "feature_spaces", lambda *_: [])
+        monkeypatch.setattr(gain, "gains", lambda *_: rows)
 
     return patch
 
 
 def labels_swapped(monkeypatch):
     """Class labels decouple and cluster labels average."""
-    honest = audit.simulated_sharing
+    honest = sharing.simulated
 
     def swapped(*args):
         row = honest(*args)
         return replace(row, coarse=row.fine, fine=row.coarse)
 
-    monkeypatch.setattr(audit, "simulated_sharing", swapped)
+    monkeypatch.setattr(sharing, "simulated", swapped)
 
 
 DEALT_OUT = "finer labels are dealt out at random inside a class"
 NO_GAIN = "finer labels gain nothing"
 TORCH = ("torch",)
 ROWS = (
-    Sabotage("images-digits", DEALT_OUT, digits_shuffled, small_digits),
-    Sabotage("figure-2-cifar10", DEALT_OUT, heads_shuffled, small_heads),
-    Sabotage("figure-2-cifar10-resnet18", DEALT_OUT, heads_shuffled, small_heads),
-    Sabotage("figure-2-cifar10-radii", DEALT_OUT, heads_shuffled, small_heads),
+    Sabotage("images-digits", DEALT_OUT, digits_shuffled, parameters(digits.digits, points=8)),
+    Sabotage("figure-2-cifar10", DEALT_OUT, heads_on(shuffled), heads_on(unchanged)),
+    Sabotage("figure-2-cifar10-resnet18", DEALT_OUT, heads_on(shuffled), heads_on(unchanged)),
+    Sabotage(
+        "figure-2-cifar10-radii",
+        DEALT_OUT,
+        heads_on(shuffled),
+        together(heads_on(unchanged), parameters(heads.feature_radii, points=8)),
+    ),
     Sabotage(
         "cifar100-superclasses",
         DEALT_OUT,
         superclasses_are(shuffled),
-        superclasses_are(lambda made: made),
+        together(
+            superclasses_are(unchanged), parameters(superclasses.superclasses, points=20, budget=20)
+        ),
         needs=TORCH,
     ),
     Sabotage("figure-3-mnist", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
@@ -288,7 +284,7 @@ ROWS = (
         "audit-shared-gradient",
         "class labels decouple",
         labels_swapped,
-        setting(audit, N=200),
+        parameters(sharing.simulator, n=200),
     ),
     Sabotage(
         "audit-shared-gradient-images",

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
 from dataclasses import replace
-from functools import partial
+from types import ModuleType
 
 import numpy as np
 import pytest
-from tests.claims.sabotage import Patch, Sabotage, setting, together
-from tests.questions.test_depth import averaging as made_up_averaging
-from tests.questions.test_depth import margin as made_up_margin
-from tests.questions.test_depth import probe as made_up_probe
-from tests.questions.test_depth import scaling as made_up_scaling
+from tests.claims.sabotage import Patch, Sabotage, setting
+from tests.questions import test_depth as made_up
 
 from featavg.measures.alignment import neuron_signs
-from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
-from featavg.paper.questions import claim_adversarial as adversarial_claims
-from featavg.paper.questions import claim_angle as angle_claims
-from featavg.paper.questions import claim_borders as border_claims
-from featavg.paper.questions import claim_depth as depth_claims
-from featavg.paper.questions import claim_optimizers as optimizer_claims
+from featavg.paper.questions import (
+    adversarial,
+    borders,
+    depth_averages,
+    depth_inner,
+    depth_margin,
+    depth_radius,
+    geometry,
+    optimizers,
+)
 from featavg.simulate.measurements import net_of
+from featavg.simulate.sweep import grid
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
-
-COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
-
 
 # Angles.
 
@@ -39,18 +38,8 @@ def labels_swapped(points_and_runs):
     return points, runs
 
 
-small_angles = together(
-    setting(angle, N=200, GROUP=4),
-    setting(
-        angle_claims,
-        equal_angles=lambda seeds, store, progress: angle.equal_angles(seeds, (0.0, 0.3)),
-    ),
-)
 # Where the honest claim holds; that it does not elsewhere is its finding.
 HOLDING = ("orthogonal", "class closer", "classes mixed")
-small_geometry = setting(
-    angle_claims, geometry_study=partial(geometry.geometry_study, geometries=HOLDING)
-)
 
 
 def neurons_look_for_one_feature(given):
@@ -69,34 +58,18 @@ def neurons_look_for_one_feature(given):
 
 # Optimizers and adversarial training.
 
-small_optimizers = together(
-    setting(optimizers, D=150, N=80, TEST_POINTS=4),
-    setting(
-        optimizer_claims,
-        optimizer_study=partial(
-            optimizers.optimizer_study, optimizers=("gradient descent", *COORDINATE_WISE)
-        ),
-    ),
-)
+
+def few_of(module: ModuleType, name: str, *kept: str) -> Patch:
+    """Only these keys of a table of the module."""
+    return setting(module, **{name: {key: getattr(module, name)[key] for key in kept}})
 
 
 def descent_is_sign_descent(patch: pytest.MonkeyPatch) -> None:
-    wise = optimizers.OPTIMIZERS["sign descent"]
-    patch.setattr(
-        optimizers, "OPTIMIZERS", dict(optimizers.OPTIMIZERS) | {"gradient descent": wise}
-    )
+    known = optimizers.OPTIMIZERS
+    patch.setitem(known, "gradient descent", known["sign descent"])
 
 
-def small_adversarial(patch: pytest.MonkeyPatch) -> None:
-    setting(adversarial, STEPS=120, TEST_POINTS=4, CHECKED=2)(patch)
-    patch.setattr(
-        adversarial_claims,
-        "adversarial_study",
-        lambda seeds, store, progress: adversarial.adversarial_study(seeds, (0.0, 0.75)),
-    )
-
-
-def nobody_attacks(patch: pytest.MonkeyPatch) -> None:
+def without_attacks(patch: pytest.MonkeyPatch) -> None:
     honest = adversarial.AdversarialObjective
     patch.setattr(adversarial, "AdversarialObjective", lambda plain, length: honest(plain, 0.0))
 
@@ -104,81 +77,73 @@ def nobody_attacks(patch: pytest.MonkeyPatch) -> None:
 # Maps.
 
 
-def few_cells(name: str, rows: tuple[object, ...], columns: tuple[object, ...]) -> Patch:
-    """A map of a few cells, which nobody keeps."""
+def unkept(patch: pytest.MonkeyPatch) -> None:
+    """Sweeps that leave nothing behind."""
 
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        full = borders.DIAGRAMS[name]
-        fewer = replace(full, rows=(full.rows[0], rows), columns=(full.columns[0], columns))
-        monkeypatch.setitem(borders.DIAGRAMS, name, fewer)
-        monkeypatch.setattr(
-            border_claims,
-            "border_map",
-            lambda name, seeds, store, progress: borders.border_map(name, seeds),
-        )
+    def forgotten(vary, store, **given):
+        with tempfile.TemporaryDirectory() as folder:
+            return sweep(vary, folder, **given)
 
-    return patch
+    patch.setattr(borders, "sweep", forgotten)
 
 
 def swept_with(**changes: object) -> Patch:
-    """Sweeps that run something else than they are told; a function changes the values of an axis."""
+    """Sweeps that run something else than they are asked for; a function changes an axis."""
 
-    def other(vary, store, **given):
-        for name, change in changes.items():
-            if name in vary:
-                vary = vary | {name: [change(value) for value in vary[name]]}
-            else:
-                given[name] = change
-        return sweep(vary, store, **given)
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        honest = borders.sweep
 
-    return setting(borders, sweep=other)
+        def other(vary, store, **given):
+            for name, change in changes.items():
+                if name in vary:
+                    vary = vary | {name: [change(value) for value in vary[name]]}
+                else:
+                    given[name] = change
+            return honest(vary, store, **given)
+
+        patch.setattr(borders, "sweep", other)
+
+    return apply
 
 
 # Depth: a run takes minutes, so that its results are made up.
-
-
-def depth_is(name: str, make: Callable[..., object], *values: object, **named: object) -> Patch:
-    """The study `name` returns what `make` makes of the values."""
-    return setting(depth_claims, **{name: lambda *_, **__: make(*values, **named)})
-
-
-def learned_with_clusters(**values: float) -> Patch:
-    """What `depth_averaging` returns for either labels."""
-    return setting(
-        depth_claims, depth_averaging=lambda labels, *_, **__: made_up_averaging(labels, **values)
-    )
 
 
 DEPTH_ROWS = (
     Sabotage(
         "question-depth-averages",
         "deeper networks learn half of the features of a class",
-        depth_is("depth_averaging", made_up_averaging, index=0.5),
-        depth_is("depth_averaging", made_up_averaging),
+        setting(depth_averages, **made_up.averaging(index=0.5)),
+        setting(depth_averages, **made_up.averaging()),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-radius",
         "the radius grows like d^0.3",
-        depth_is("depth_scaling", made_up_scaling, power_d=0.3),
-        depth_is("depth_scaling", made_up_scaling),
+        setting(depth_radius, **made_up.scaling(power_d=0.3)),
+        setting(depth_radius, **made_up.scaling()),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-fine",
         "an output looks for other features too",
-        learned_with_clusters(index=0.3, own=0.7),
-        learned_with_clusters(index=0.01, own=0.98),
+        setting(depth_averages, **made_up.averaging(index=0.3, own=0.7)),
+        setting(depth_averages, **made_up.averaging(index=0.01, own=0.98)),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-inner",
         "a probe names most clusters",
-        depth_is("depth_probe", made_up_probe, 0.85),
-        depth_is("depth_probe", made_up_probe, 0.25),
+        setting(depth_inner, **made_up.probe(0.85)),
+        setting(depth_inner, **made_up.probe(0.25)),
+        seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-margin",
         "the margin doubles the radius",
-        depth_is("depth_margin", made_up_margin, 2.2),
-        depth_is("depth_margin", made_up_margin, 0.9),
+        setting(depth_margin, **made_up.margin(2.2)),
+        setting(depth_margin, **made_up.margin(0.9)),
+        seeds=made_up.SEEDS,
     ),
 )
 ROWS = (
@@ -186,49 +151,55 @@ ROWS = (
     Sabotage(
         "question-angle-equal",
         "class labels decouple and cluster labels average",
-        setting(angle, trained=lambda given: labels_swapped(trained(given))),
-        small_angles,
+        setting(grid, trained=lambda given: labels_swapped(trained(given))),
+        given={"cosines": (0.0, 0.3), "n": 200, "group": 4},
     ),
     Sabotage(
         "question-angle-geometry",
         "with class labels every neuron learns one feature",
-        setting(geometry, trained=neurons_look_for_one_feature),
-        small_geometry,
+        setting(grid, trained=neurons_look_for_one_feature),
+        few_of(geometry, "GEOMETRIES", *HOLDING),
     ),
     Sabotage(
         "question-optimizers",
         "gradient descent takes only the signs of the gradient",
         descent_is_sign_descent,
-        small_optimizers,
+        few_of(optimizers, "OPTIMIZERS", "gradient descent", *optimizers.COORDINATE_WISE),
+        given={"d": 150, "n": 80, "test_points": 4},
     ),
     Sabotage(
         "question-adversarial",
         "the worst case within any radius is the point itself",
-        nobody_attacks,
-        small_adversarial,
+        without_attacks,
+        setting(adversarial, SHARES=(0.0, 0.75)),
+        given={"steps": 120, "test_points": 4},
     ),
     Sabotage(
         "question-border-noise",
         "the noise is eight times what it is called",
         swept_with(sigma=lambda value: 8 * value),
-        few_cells("noise", (6, 16), (0.2, 0.5, 1.0, 6.0, 10.0)),
+        unkept,
+        given={"k": (6, 16), "sigma": (0.2, 0.5, 1.0, 6.0, 10.0)},
     ),
     Sabotage(
         "question-border-samples",
         "the noise is ten times the usual",
         swept_with(sigma=10.0),
-        few_cells("samples", (1000, 10**6), (10, 60, 120, 300)),
+        unkept,
+        given={"d": (1000, 10**6), "n": (10, 60, 120, 300)},
     ),
     Sabotage(
         "question-border-initialisation",
         "initial weights are thirty times what they are called",
         swept_with(sigma_w=lambda value: 30 * value),
-        few_cells("initialisation", (0.02, 0.1), (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)),
+        unkept,
+        given={"lr": (0.02, 0.1), "sigma_w": (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)},
     ),
     Sabotage(
         "question-border-neurons",
         "initial weights outweigh what is learned",
         swept_with(sigma_w=0.3),
-        few_cells("neurons", (4, 12), (1, 2, 20)),
+        unkept,
+        given={"k": (4, 12), "m": (1, 2, 20)},
     ),
 )

@@ -4,21 +4,22 @@ import importlib.util
 
 import numpy as np
 import pytest
+from tests.claims.sabotage_images import made_up_pair, parameters
 
-from featavg.nets.readouts.registry import READOUTS
 from featavg.paper.engine.claim import Context, NotRun, Verdict
 from featavg.paper.engine.registry import all_claims
-from featavg.paper.images.claim_curves import PGD_RADII, evidence
-from featavg.paper.images.claim_digits import digits
-from featavg.paper.images.curve_result import (
+from featavg.paper.images import sharing
+from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
+from featavg.paper.images.digits import digits
+from featavg.paper.images.figure3 import (
     PUBLISHED_CURVES,
-    ImageCurves,
+    evidence,
+    mean_curves,
+    picked,
     stretch_to_published,
 )
-from featavg.paper.images.curves import PgdEnds
-from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
-from featavg.paper.images.label_pairs import LabelPair, mean_curves
-from featavg.robustness.curve import Curve
+from featavg.paper.images.gain import spaces_in_words
+from featavg.storage.files import dumps, strict_json
 
 CLAIMS = [claim for claim in all_claims() if claim.theme == "Real data"]
 FULL = [claim for claim in CLAIMS if claim.tier == "full"]
@@ -28,7 +29,7 @@ def test_the_quick_claim_runs_without_torch_and_the_others_are_full():
     quick = [claim.id for claim in CLAIMS if claim.tier == "quick"]
     assert quick == ["images-digits", "audit-shared-gradient"]
     assert len(FULL) >= 6
-    result = digits(Context(seeds=(0,)))
+    result = digits.run(Context(seeds=(0,)))
     assert result.verdict in (Verdict.HOLDS, Verdict.IN_PART)
     assert result.numbers["gains"]["fine, max"] > 1.0
 
@@ -51,11 +52,7 @@ def test_without_torch_the_full_claims_are_not_run(claim, tmp_path, monkeypatch)
 
 def read_at(radii, percent):
     """A curve with these values."""
-    share = np.asarray(percent, dtype=float) / 100
-    unit = "l2, pixels in [0,1]"
-    return Curve(
-        np.array(radii, dtype=float), share, share - 0.01, share + 0.01, 100, unit, "made up"
-    )
+    return {"radii": list(radii), "accuracy": np.asarray(percent, dtype=float) / 100}
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
@@ -71,23 +68,8 @@ def test_a_common_scale_of_the_radii_is_found(name):
     assert stretch_to_published(name, shrunk)[1] > 5.0
 
 
-def made_up(shift: float, seed: int = 0) -> LabelPair:
-    """A pair that has the published curves under both protocols, the fine one moved by `shift`."""
-    paper = PUBLISHED_CURVES["mnist"]
-
-    def curve(protocol, labels, readout, radii):
-        percent = np.interp(radii, paper["radii"], paper[labels])
-        moved = read_at(radii, percent + (shift if labels == "fine" else 0.0))
-        each = np.array([0.0, 1.0, 2.0, np.inf]) if protocol == ADAPTIVE else None
-        return DecisionCurve(protocol, labels, readout, "l2", moved, each, seconds=1.0)
-
-    curves = [curve(OWN_LOSS, m, "probability", PGD_RADII["mnist"]) for m in ("coarse", "fine")]
-    curves.append(curve(ADAPTIVE, "coarse", "probability", paper["radii"]))
-    curves += [curve(ADAPTIVE, "fine", readout, paper["radii"]) for readout in READOUTS]
-    about = {"test_accuracy": {"coarse": 0.99, "fine": 0.98}, "seconds": 10.0}
-    ends = PgdEnds(2.0, 1.0, 0.3)
-    result = ImageCurves("mnist", tuple(curves))
-    return LabelPair(seed, result, {"coarse": about, "fine": about}, ends)
+def made_up(shift, seed=0):
+    return made_up_pair("mnist", shift, seed, (0.0, 1.0, 2.0, -1.0))
 
 
 def test_several_pairs_are_averaged_and_each_is_told():
@@ -112,15 +94,16 @@ def test_a_result_says_what_was_really_run():
     radii = [row["each"] for row in two.numbers["curves"] if row["protocol"] == ADAPTIVE]
     assert radii == [[0.0, 1.0, 2.0, -1.0]] * 8
     assert {row["seed"] for row in two.numbers["curves"]} == {3, 4}
+    assert dumps(strict_json(two.numbers))
 
 
 def test_the_band_of_a_mean_curve_covers_the_band_of_each():
     pairs = [made_up(0.0), made_up(-10.0)]
-    mean = mean_curves(pairs).by_name(OWN_LOSS)["fine, probability"].curve
-    each = [pair.curves.by_name(OWN_LOSS)["fine, probability"].curve for pair in pairs]
-    assert np.allclose(mean.accuracy, np.mean([curve.accuracy for curve in each], axis=0))
-    assert np.all(mean.low <= np.min([curve.low for curve in each], axis=0))
-    assert np.all(mean.high >= np.max([curve.high for curve in each], axis=0))
+    mean = picked(mean_curves(pairs), OWN_LOSS)["fine, probability"]
+    each = [picked(pair.curves, OWN_LOSS)["fine, probability"] for pair in pairs]
+    assert np.allclose(mean["accuracy"], np.mean([curve["accuracy"] for curve in each], axis=0))
+    assert np.all(mean["low"] <= np.min([curve["low"] for curve in each], axis=0))
+    assert np.all(mean["high"] >= np.max([curve["high"] for curve in each], axis=0))
 
 
 def test_what_is_not_in_the_documents_is_said_to_be_ours():
@@ -134,24 +117,17 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
     [(None, Verdict.HOLDS), ("labels", Verdict.IN_PART), ("sum", Verdict.FAILS)],
 )
 def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
-    """Fine networks that were told coarse labels average; coarse ones read as fine ones decouple."""
-    from featavg.paper.images import claim_audit as audit
-    from featavg.paper.images import sharing
-
-    monkeypatch.setattr(audit, "K", 4)
-    monkeypatch.setattr(audit, "D", 400)
-    monkeypatch.setattr(audit, "N", 200)
+    """Fine networks with coarse labels average; coarse ones read as fine ones decouple."""
+    parameters(sharing.simulator, k=4, d=400, n=200)(monkeypatch)
     real = sharing.network_sharing
 
-    def told(task, labels, *given):
+    def changed(task, labels, *given):
         return real(task, {"labels": "coarse", "sum": "fine"}.get(sabotage, labels), *given)
 
-    monkeypatch.setattr(sharing, "network_sharing", told)
-    assert audit.simulator(Context(seeds=(0, 1))).verdict is verdict
+    monkeypatch.setattr(sharing, "network_sharing", changed)
+    assert sharing.simulator.run(Context(seeds=(0, 1))).verdict is verdict
 
 
 def test_the_finding_speaks_of_refused_spaces_only_if_there_are_some():
-    from featavg.paper.images.claim_audit import _spaces
-
-    assert _spaces(9, 0) == "Over 9 feature spaces"
-    assert _spaces(7, 2) == "Over 7 feature spaces (2 more were refused)"
+    assert spaces_in_words(9, 0) == "Over 9 feature spaces"
+    assert spaces_in_words(7, 2) == "Over 7 feature spaces (2 more were refused)"

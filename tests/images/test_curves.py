@@ -9,21 +9,29 @@ torch = pytest.importorskip("torch")
 
 from featavg.cli.app import main  # noqa: E402
 from featavg.cli.data import register as register_data  # noqa: E402
+from featavg.cli.images import register as register_images  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
-from featavg.paper.commands.images import register as register_images  # noqa: E402
-from featavg.paper.images import curves, foolbox_comparison, pgd_protocols  # noqa: E402
-from featavg.paper.images.attack_comparison import AttackComparison  # noqa: E402
+from featavg.paper.images import comparison, curves, protocols  # noqa: E402
+from featavg.paper.images.attacks import comparison_figure  # noqa: E402
+from featavg.paper.images.comparison import (  # noqa: E402
+    best_of_others,
+    compare_attacks,
+    foolbox_radii,
+    plain,
+    read_comparison,
+    strength,
+)
 from featavg.paper.images.curves import (  # noqa: E402
+    ADAPTIVE,
+    OWN_LOSS,
     CurveSettings,
     adaptive,
-    image_curve,
+    image_curves,
     own_loss_pgd,
 )
-from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS  # noqa: E402
-from featavg.paper.images.foolbox_comparison import compare_attacks, foolbox_radii  # noqa: E402
-from featavg.paper.images.pgd_protocols import USUAL_UNIT, published_protocols  # noqa: E402
+from featavg.paper.images.figure3 import picked  # noqa: E402
 from featavg.robustness.attacks.pgd import beginnings  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402
 from featavg.training.torch.recipe import ImageRecipe  # noqa: E402
@@ -55,11 +63,11 @@ def trained(tmp_path_factory):
 def test_the_adaptive_attack_is_nowhere_weaker_than_the_published_one(trained):
     task, nets, _ = trained
     for labels in nets:
-        strong = adaptive(nets[labels], task, labels, "probability", "l2", SETTINGS)
-        weak = own_loss_pgd(nets[labels], task, labels, "probability", "l2", SETTINGS)
-        assert np.all(strong.curve.accuracy <= weak.curve.accuracy + 1e-9)
-        assert strong.curve.unit == "l2, pixels in [0,1]"
-        assert strong.curve.accuracy[0] > 0.85
+        strong = adaptive(nets[labels], task, (ADAPTIVE, labels, "probability", "l2"), SETTINGS)
+        weak = own_loss_pgd(nets[labels], task, (OWN_LOSS, labels, "probability", "l2"), SETTINGS)
+        assert np.all(np.array(strong["accuracy"]) <= np.array(weak["accuracy"]) + 1e-9)
+        assert strong["unit"] == "l2, pixels in [0,1]"
+        assert strong["accuracy"][0] > 0.85
 
 
 @pytest.mark.parametrize("labels", ["coarse", "fine"])
@@ -69,15 +77,15 @@ def test_the_attack_is_no_weaker_than_foolbox_at_the_same_budget(trained, labels
     rows = curves.attacked_images(task, 60, seed=0)
     model = curves.coarse_model(nets[labels], task, labels, "probability")
     pixels, y = task.test.unit[rows], task.targets(task.test, "coarse")[rows]
-    comparison = compare_attacks(model, pixels, y, budget=60, network=f"{labels} labels")
-    assert comparison.mean_ratio <= 1.0
-    assert comparison.longer <= 3 / 60  # three images of sixty may end elsewhere
-    assert comparison.apgd_excess_points <= 100 / 60 + 1e-9
-    assert comparison.gradients["ours"] <= 61  # one for the question whether a gradient is dead
-    again = AttackComparison.from_json(json.loads(json.dumps(comparison.to_json())))
-    assert again.longer == comparison.longer
-    assert "over 1% longer on" in repr(comparison)
-    assert len(comparison.figure().panels[0].series) == 4
+    compared = compare_attacks(model, pixels, y, budget=60, network=f"{labels} labels")
+    found = strength(compared)
+    assert found["mean_ratio"] <= 1.0
+    assert found["longer"] <= 3 / 60  # three images of sixty may end elsewhere
+    assert found["apgd_excess_points"] <= 100 / 60 + 1e-9
+    assert compared.gradients["ours"] <= 61  # one for the question whether a gradient is dead
+    again = read_comparison(json.loads(json.dumps(plain(compared))))
+    assert strength(again)["longer"] == found["longer"]
+    assert len(comparison_figure([compared]).panels[0].series) == 4
 
 
 def test_what_foolbox_found_before_is_compared_with_and_not_searched_again(trained, monkeypatch):
@@ -87,83 +95,48 @@ def test_what_foolbox_found_before_is_compared_with_and_not_searched_again(train
     pixels, y = task.test.unit[:12], task.targets(task.test, "coarse")[:12]
     whole = compare_attacks(model, pixels, y, "linf", budget=20)
     theirs = json.loads(json.dumps(foolbox_radii(model, pixels, y, "linf", budget=20)))
-    monkeypatch.setattr(foolbox_comparison, "foolbox_attack", None)  # not called any more
+    monkeypatch.setattr(comparison, "foolbox_attack", None)  # not called any more
     again = compare_attacks(model, pixels, y, "linf", budget=20, foolbox=theirs)
-    assert again.to_json() == whole.to_json()
+    assert plain(again) == plain(whole)
     wrong = {name: part | {"radii": [-1.0] * 12} for name, part in theirs.items()}
-    assert np.all(
-        np.isinf(compare_attacks(model, pixels, y, "linf", 20, foolbox=wrong).best_of_others)
-    )
+    never = compare_attacks(model, pixels, y, "linf", 20, foolbox=wrong)
+    assert np.all(np.isinf(best_of_others(never)))
 
 
 def test_own_loss_pgd_may_end_in_another_class_of_the_same_side(trained):
     task, nets, _ = trained
     ends = curves.pgd_ends(nets["fine"], task, SETTINGS)
-    curve = own_loss_pgd(nets["fine"], task, "fine", "probability", "l2", SETTINGS).curve
-    assert ends.radius == 1.0
-    assert 0.0 < ends.kept <= curve.accuracy[-1] + 1e-9
-    assert ends.kept <= ends.fooled <= 1.0
-    assert ends.fooled > 0.8
+    curve = own_loss_pgd(nets["fine"], task, (OWN_LOSS, "fine", "probability", "l2"), SETTINGS)
+    assert ends["radius"] == 1.0
+    assert 0.0 < ends["kept"] <= curve["accuracy"][-1] + 1e-9
+    assert ends["kept"] <= ends["fooled"] <= 1.0
+    assert ends["fooled"] > 0.8
 
 
 def test_finished_parts_are_not_run_again(trained, tmp_path, monkeypatch):
     task, nets, _ = trained
     quick = CurveSettings(**(vars(SETTINGS) | {"images": 10, "pgd_images": 10, "budget": 20}))
-    first = image_curve(nets, task, quick, tmp_path)
-    assert set(first.by_name(ADAPTIVE)) == {"coarse", "fine, probability", "fine, max"}
-    assert set(first.by_name(OWN_LOSS)) == {"coarse", "fine, probability"}
+    first = image_curves(nets, task, quick, tmp_path)
+    assert set(picked(first, ADAPTIVE)) == {"coarse", "fine, probability", "fine, max"}
+    assert set(picked(first, OWN_LOSS)) == {"coarse", "fine, probability"}
     assert len(list(tmp_path.glob("*.json"))) == 5
-    assert json.dumps(first.to_json(), allow_nan=False)
-    assert len(first.figure().panels) == 2
+    assert json.dumps(first, allow_nan=False)
     monkeypatch.setattr(curves, "adaptive", None)
     monkeypatch.setattr(curves, "own_loss_pgd", None)
-    assert image_curve(nets, task, quick, tmp_path).to_json() == first.to_json()
+    assert image_curves(nets, task, quick, tmp_path) == first
 
 
 def test_more_images_than_there_are_is_refused(trained):
     task, nets, _ = trained
     many = CurveSettings(**(vars(SETTINGS) | {"images": 10**6}))
     with pytest.raises(InputError, match="test images"):
-        adaptive(nets["fine"], task, "fine", "max", "l2", many)
+        adaptive(nets["fine"], task, (ADAPTIVE, "fine", "max", "l2"), many)
 
 
 def test_a_network_with_another_number_of_outputs_is_refused(trained):
     task, nets, _ = trained
     with pytest.raises(InputError, match="outputs"):
-        adaptive(nets["fine"], task, "coarse", "max", "l2", SETTINGS)
-
-
-def cells(text):
-    """The rows of all tables, split into words."""
-    return [line.split() for line in text.splitlines() if line.strip()]
-
-
-def test_every_share_stands_under_its_own_radius(trained):
-    """PGD is read at six radii, the adaptive attack at eleven: one header cannot serve both."""
-    _, _, folder = trained
-    words = ("--images", 10, "--budget", 20, "--pgd-steps", 2, "--runs", folder, "--threads", 1)
-    shown = run("images", "curve", "digits", *words)
-    assert shown.exit_code == 0, shown.output
-    parts = {}
-    for file in (folder / "digits-curves").glob("*.json"):
-        described = json.loads(file.read_text())
-        parts[described["protocol"], described["labels"], described["readout"]] = described
-    header, checked = [], 0
-    for row in cells(shown.output):
-        if row[:2] == ["labels", "read-out"]:
-            header = [float(word) for word in row[2:]]
-        elif header and row[0] in ("coarse", "fine"):
-            shares = [int(word) for word in row if word.isdigit()]
-            assert len(shares) == len(header), row
-            protocol = OWN_LOSS if len(header) == 6 else ADAPTIVE
-            readout = row[1] if row[0] == "fine" else "probability"
-            part = parts[protocol, row[0], readout]
-            expected = dict(zip(part["radii"], part["accuracy"], strict=True))
-            for radius, share in zip(header, shares, strict=True):
-                assert share == pytest.approx(100 * expected[radius], abs=0.51)
-            checked += 1
-    assert checked == len(parts) == 6
-    assert (folder / "digits-curves" / "digits-curves.png").exists()
+        adaptive(nets["fine"], task, (ADAPTIVE, "coarse", "max", "l2"), SETTINGS)
 
 
 def run(*words):
@@ -177,8 +150,7 @@ def run(*words):
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-def test_the_commands(trained, tmp_path):
-    _, _, folder = trained
+def test_the_commands(tmp_path):
     shown = run("data", "--data-dir", tmp_path)
     assert shown.exit_code == 0
     assert "digits" in shown.output
@@ -189,13 +161,6 @@ def test_the_commands(trained, tmp_path):
     # Another seed is another network: it lies beside the first, where experiments look for it.
     assert run("images", "train", "digits", "coarse", *words, "--seed", 1).exit_code == 0
     assert (tmp_path / "digits-coarse-seed1" / "arrays.safetensors").exists()
-    heads = run("images", "heads", "digits", "--seeds", 1, "--points", 5)
-    assert heads.exit_code == 0
-    assert "averaging" in heads.output
-    words = ("--images", 10, "--budget", 20, "--pgd-steps", 0, "--runs", folder, "--threads", 1)
-    curve = run("images", "curve", "digits", *words)
-    assert curve.exit_code == 0
-    assert "adaptive" in curve.output
 
 
 @pytest.mark.parametrize(
@@ -205,8 +170,6 @@ def test_the_commands(trained, tmp_path):
         ("images", "train", "digits", "medium"),
         ("images", "train", "digits", "fine", "--groups", "0/1"),
         ("images", "train", "mnist", "fine", "--data-dir", "/nowhere"),
-        ("images", "curve", "digits", "--runs", "/nowhere"),
-        ("images", "heads", "digits", "--features", "/nowhere.th"),
         ("data", "get", "imagenet"),
         ("data", "get", "digits"),
         ("images", "train", "digits", "fine", "--width", "0"),
@@ -216,9 +179,6 @@ def test_the_commands(trained, tmp_path):
         ("images", "train", "digits", "fine", "--device", "cuda:99"),
         ("images", "train", "digits", "fine", "--preset", "huge"),
         ("images", "train", "x" * 300, "fine"),
-        ("images", "heads", "digits", "--seeds", "0"),
-        ("images", "heads", "digits", "--points", "0"),
-        ("images", "curve", "digits", "--pgd-steps", "-1"),
     ],
     ids=lambda words: " ".join(words)[:60],
 )
@@ -231,25 +191,28 @@ def test_bad_input_is_one_sentence(words, tmp_path, capsys, monkeypatch):
 
 def test_protocols_are_compared_with_the_published_curves_and_kept(trained, tmp_path, monkeypatch):
     task, nets, _ = trained
-    study = published_protocols(nets, task, images=30, folder=tmp_path)
-    assert len(study.rows) == 8
-    plain = study.rows[0]
-    assert plain.residual("coarse")[0] == pytest.approx(plain.percent["coarse"][0] - 94.5)
+    table = protocols.robust_accuracies(nets, task, 30, tmp_path)
+    distance = protocols.distances(table)
+    assert len(distance) == 8
+    coarse = table["percent"].sel(labels="coarse")
+    plain, small = coarse[0], coarse[list(table["unit"].values).index(protocols.USUAL_UNIT)]
+    assert float(table["published"].sel(labels="coarse")[0]) == 94.5
     # A radius in smaller units is a smaller ball: fewer images flip.
-    small = next(row for row in study.rows if row.unit == USUAL_UNIT)
-    assert all(
-        a >= b for a, b in zip(small.percent["coarse"], plain.percent["coarse"], strict=True)
-    )
+    assert np.all(small >= plain)
     # So are steps that do not reach the radius; both shrink the ball.
-    short = next(row for row in study.rows if "quarter" in row.protocol)
-    assert short.percent["coarse"][-1] >= plain.percent["coarse"][-1]
-    assert study.nearest(full_steps=True).protocol != short.protocol
-    assert study.nearest().distance == min(row.distance for row in study.rows)
-    monkeypatch.setattr(pgd_protocols, "_attacked", lambda *_: 1 / 0)
-    again = published_protocols(nets, task, images=30, folder=tmp_path)
-    assert again.to_json() == study.to_json()
-    matplotlib_figure.render(study.figure())
-    assert "points from the published curves" in repr(study)
+    (short,) = [row for row in coarse if "quarter" in row["row"].item()]
+    assert short[-1] >= plain[-1]
+    assert float(distance.sel(row=protocols.nearest(distance))) == float(distance.min())
+    monkeypatch.setattr(protocols, "_attacked", lambda *_: 1 / 0)
+    assert protocols.robust_accuracies(nets, task, 30, tmp_path).equals(table)
+    away = dict(zip(distance["row"].values.tolist(), distance.values.tolist(), strict=True))
+    matplotlib_figure.render(protocols.figure(table, away, 30))
+
+
+@pytest.mark.parametrize("change", [{"images": 0}, {"budget": 0}, {"pgd_steps": -1}], ids=str)
+def test_settings_that_attack_nothing_are_refused(change):
+    with pytest.raises(InputError, match=next(iter(change))):
+        CurveSettings(**change)
 
 
 def test_the_coarse_label_is_attacked_as_its_cross_entropy_would_be(trained):

@@ -1,13 +1,12 @@
 """Heads on frozen features: no class is lost, averages are found, radii are exact."""
 
-import json
-
 import numpy as np
 import pytest
 
 from featavg.errors import InputError
 from featavg.paper.images.features import FeatureSet
-from featavg.paper.images.heads import head_radii, study_heads
+from featavg.paper.images.heads import head_radii, trained_heads
+from featavg.paper.images.superclasses import figure, superclass_heads
 from featavg.training.heads import (
     HeadRecipe,
     class_features,
@@ -63,23 +62,17 @@ def test_no_class_is_lost(features, seed):
 
 
 def test_class_labels_average_and_fine_labels_do_not(features):
-    coarse = study_heads(features, "coarse", (0, 1))
-    fine = study_heads(features, "fine", (0, 1))
-    assert coarse.index > fine.index
-    assert min(coarse.accuracy) > 0.95
-    assert min(fine.fine_accuracy) > 0.95
-    assert coarse.cosines.shape == (2, 10, 10)
-    radii = {
-        name: head_radii(result.nets[0], features, "max", points=30)
-        for name, result in (("coarse", coarse), ("fine", fine))
-    }
-    assert radii["fine"].median[0] > radii["coarse"].median[1]
-    assert radii["fine"].largest_gap < 1e-6
-    for result in (coarse, fine, radii["fine"]):
-        assert json.dumps(result.to_json(), allow_nan=False)
-        assert result.figure().panels
-        assert "feature" in radii["fine"]._repr_html_()
-        assert len(repr(result).splitlines()) < 20
+    nets, coarse = trained_heads(features, "coarse", (0, 1))
+    fine_nets, fine = trained_heads(features, "fine", (0, 1))
+    assert coarse["index"].mean() > fine["index"].mean()
+    assert coarse["accuracy"].min() > 0.95
+    assert fine["fine_accuracy"].min() > 0.95
+    assert coarse["cosine"].shape == (2, 10, 10)
+    averaged, decoupled = (
+        head_radii(net[0], features, "max", points=30) for net in (nets, fine_nets)
+    )
+    assert decoupled.median[0] > averaged.median[1]
+    assert decoupled.gaps.max() < 1e-6
 
 
 def test_the_scale_of_activations_does_not_matter(features):
@@ -126,20 +119,15 @@ def test_features_that_do_not_fit_are_refused(features):
 
 
 def test_superclasses(features):
-    from featavg.paper.images.superclasses import study_superclasses
-
     groups = np.repeat(np.arange(5), 2)
     five = FeatureSet(**(vars(features) | {"groups": groups}))
-    study = study_superclasses(five, (0,), points=40, budget=30)
-    assert study.accuracy["coarse"] > 0.9
-    assert study.index["coarse"] > study.index["fine"]
-    assert study.lost_classes == [[0, 0]]
-    assert json.dumps(study.to_json(), allow_nan=False)
-    assert study.figure().panels
-    with pytest.raises(InputError, match="seeds are none"):
-        study_superclasses(five, ())
+    table = superclass_heads(five, (0,), points=40, budget=30)
+    assert table["accuracy"].sel(of="coarse") > 0.9
+    assert table["index"].sel(labels="coarse") > table["index"].sel(labels="fine")
+    assert table["lost"].values.tolist() == [[0, 0]]
+    assert len(figure(table, "made up").panels[0].series) == 4
 
 
 def test_no_seeds_are_refused(features):
     with pytest.raises(InputError, match="seeds are none"):
-        study_heads(features, "fine", range(0))
+        trained_heads(features, "fine", range(0))

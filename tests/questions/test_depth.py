@@ -1,140 +1,146 @@
-"""Depth: what the experiments compute on made-up rows, and when the claims hold."""
+"""Depth: what the experiments compute on made-up tables, and when the claims hold."""
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
+from featavg.paper.engine.check import CheckStatus
 from featavg.paper.engine.claim import Context, Verdict
-from featavg.paper.questions import claim_depth as claims
-from featavg.paper.questions.depth_exponents import DepthScaling
-from featavg.paper.questions.depth_index import (
-    DepthAveraging,
-    architectures,
-    variations,
-)
-from featavg.paper.questions.depth_kkt import DepthMargin, MarginStage
-from featavg.paper.questions.depth_layers import DepthProbe, probe_accuracy, selectivity
-from featavg.paper.questions.depth_networks import Architecture, Learned, learned
-from featavg.paper.questions.depth_planes import depth_boundary
+from featavg.paper.questions import depth_averages, depth_inner, depth_margin, depth_radius
+from featavg.paper.questions.depth_inner import probe_accuracy, selectivity
+from featavg.paper.questions.depth_networks import Architecture, learned, networks
 
 SEEDS = (0, 1)
 LABELS = np.array([1, 1, -1, -1])
 
 
-def made_up(architecture, labels="coarse", k=10, d=3072, index=0.95, own=0.45, radius=1.0):
-    two = np.ones(2)
-    ends = radius * two
-    return Learned(
-        architecture, labels, k, d, 0.1 * two, two, index * two, 0.1, own * two, ends, ends
-    )
+def made_up(shapes, index=0.95, own=0.45, radius=1.0):
+    """As `learned` returns it, the same numbers for every network."""
+    values = {"accuracy": 1.0, "index": index, "own": own, "loss": 0.1}
+    values |= dict.fromkeys(("certified", "attack", "radius"), radius)
+    every, fields = np.ones((len(shapes), len(SEEDS))), ("depth", "residual", "layers")
+    cells = {name: (("network", "seed"), value * every) for name, value in values.items()}
+    coords = {name: ("network", [getattr(one, name) for one in shapes]) for name in fields}
+    return xr.Dataset(cells | {"null": ("network", 0.1 * every[:, 0])}, coords)
 
 
-def averaging(labels="coarse", **values):
-    rows = tuple(made_up(shape, labels, **values) for shape in architectures())
-    return DepthAveraging(labels, rows, tuple(made_up(shape, labels) for shape in variations()))
+def averaging(**values):
+    """What `measured` returns if every network learned this."""
+    shapes = depth_averages.SHAPES, depth_averages.VARIED
+    return {"measured": lambda *_: tuple(made_up(each, **values) for each in shapes)}
 
 
 def scaling(power_d=0.5, power_k=-0.5):
-    shapes = (Architecture(2), Architecture(3), Architecture(4, True))
+    """What `along` returns if the radius has these powers of d and k."""
 
-    def cell(shape, k, d):
-        radius = (d / 3072) ** (power_d - 0.5) * (k / 10) ** (power_k + 0.5)
-        return made_up(shape, k=k, d=d, radius=radius)
+    def along(run, field, values, *_):
+        sizes, power = np.array(values), {"d": power_d - 0.5, "k": power_k + 0.5}[field]
+        tables = [made_up(depth_radius.SHAPES, radius=float(size) ** power) for size in sizes]
+        joined = xr.concat(tables, xr.Variable(field, sizes))
+        return joined.transpose("network", field, "seed", ...)
 
-    return DepthScaling(
-        shapes,
-        tuple(tuple(cell(shape, 10, d) for d in (10**3, 10**5)) for shape in shapes),
-        tuple(tuple(cell(shape, k, 10**5) for k in (4, 16)) for shape in shapes),
-    )
-
-
-def test_exponents_are_those_of_the_radius_itself():
-    study = scaling(0.7, -0.3)
-    assert study.slopes_d(1) == pytest.approx([0.7, 0.7])
-    assert study.slopes_k(1) == pytest.approx([-0.3, -0.3])
+    return {"along": along}
 
 
 def probe(accuracy, even=0.95):
-    rows = {
-        kind: (np.full((2, 3), value),)
-        for kind, value in {"coarse": accuracy, "fine": 1.0, "untrained": 0.5}.items()
-    }
-    spread = {kind: (np.full((2, 3), even),) for kind in rows}
-    return DepthProbe((Architecture(4),), rows, spread, 0.2)
+    values = xr.DataArray([accuracy, 1.0, 0.5], {"labels": list(depth_inner.LABELS)})
+    table = xr.Dataset({"accuracy": values, "evenness": xr.full_like(values, even)})
+    table = table.expand_dims(network=["4 layers"], seed=list(SEEDS), layer=[1, 2, 3])
+    return {"probed": lambda run: table.assign_coords(depth=("network", [4]))}
 
 
 def margin(radius):
-    two = np.ones(2)
-    return DepthMargin(
-        (2, 3),
-        tuple(
-            MarginStage(depth, -40.0, -40 * two, radius * two, radius * two, two, 0.05 * two)
-            for depth in (2, 3)
-        ),
+    names = ("radius", "certified", "attack", "stationarity")
+    values = {name: radius if name != "stationarity" else 0.05 for name in names}
+    table = xr.Dataset({name: float(value) for name, value in values.items()}).expand_dims(
+        depth=list(depth_margin.DEPTHS), stage=list(depth_margin.STAGES), seed=list(SEEDS)
     )
+    return {"measured": lambda run: table}
 
 
 CASES = [
-    ("averages", {"depth_averaging": lambda *a, **k: averaging()}, Verdict.HOLDS),
-    ("averages", {"depth_averaging": lambda *a, **k: averaging(index=0.5)}, Verdict.FAILS),
-    (
-        "radius",
-        {
-            "depth_scaling": lambda *a, **k: scaling(),
-            "depth_averaging": lambda *a, **k: averaging(),
-        },
-        Verdict.HOLDS,
-    ),
-    (
-        "radius",
-        {
-            "depth_scaling": lambda *a, **k: scaling(power_d=0.3),
-            "depth_averaging": lambda *a, **k: averaging(),
-        },
-        Verdict.FAILS,
-    ),
-    (
-        "fine_labels",
-        {"depth_averaging": lambda labels, *a, **k: averaging(labels, index=0.01, own=0.98)},
-        Verdict.HOLDS,
-    ),
-    (
-        "fine_labels",
-        {"depth_averaging": lambda labels, *a, **k: averaging(labels, index=0.3, own=0.7)},
-        Verdict.FAILS,
-    ),
-    ("inner_layers", {"depth_probe": lambda *a, **k: probe(0.25)}, Verdict.HOLDS),
-    ("inner_layers", {"depth_probe": lambda *a, **k: probe(0.85)}, Verdict.FAILS),
-    ("inner_layers", {"depth_probe": lambda *a, **k: probe(0.25, even=0.4)}, Verdict.IN_PART),
-    ("margin", {"depth_margin": lambda *a, **k: margin(0.9)}, Verdict.HOLDS),
-    ("margin", {"depth_margin": lambda *a, **k: margin(2.2)}, Verdict.FAILS),
+    (depth_averages, "averages", averaging(), Verdict.HOLDS),
+    (depth_averages, "averages", averaging(index=0.5), Verdict.FAILS),
+    (depth_radius, "radius", scaling(), Verdict.HOLDS),
+    (depth_radius, "radius", scaling(power_d=0.3), Verdict.FAILS),
+    (depth_averages, "fine", averaging(index=0.01, own=0.98), Verdict.HOLDS),
+    (depth_averages, "fine", averaging(index=0.3, own=0.7), Verdict.FAILS),
+    (depth_inner, "inner", probe(0.25), Verdict.HOLDS),
+    (depth_inner, "inner", probe(0.85), Verdict.FAILS),
+    (depth_inner, "inner", probe(0.25, even=0.4), Verdict.IN_PART),
+    (depth_margin, "margin", margin(0.9), Verdict.HOLDS),
+    (depth_margin, "margin", margin(2.2), Verdict.FAILS),
 ]
 
 
-@pytest.mark.parametrize(("claim", "replaced", "verdict"), CASES)
-def test_verdicts_follow_from_the_rows(claim, replaced, verdict, monkeypatch):
+@pytest.mark.parametrize(("module", "claim", "replaced", "verdict"), CASES)
+def test_verdicts_follow_from_the_tables(module, claim, replaced, verdict, monkeypatch):
     for name, value in replaced.items():
-        monkeypatch.setattr(claims, name, value)
-    evidence = getattr(claims, claim)(Context(seeds=SEEDS))
+        monkeypatch.setattr(module, name, value)
+    evidence = getattr(module, claim).run(Context(seeds=SEEDS))
     assert evidence.verdict is verdict
     assert evidence.figures
     assert "nan" not in evidence.finding
 
 
-def test_results_show_themselves():
-    for result in (averaging(), scaling(), probe(0.3), margin(1.0)):
-        assert result.figure().caption
-        assert len(repr(result).splitlines()) < 40
-        assert result.to_json()
+RATIO = "radius / √(d/k), mean over d and k, 3 layers, residual"
+# What one cell of the table lacks, and a check that speaks of it.
+MISSING = [
+    (depth_averages, "averages", averaging(), "index", "averaging index, 3 layers, plain"),
+    (depth_averages, "averages", averaging(), "attack", "median radius"),
+    (depth_averages, "fine", averaging(), "own", "cosine with the own feature, 3 layers, plain"),
+    (depth_averages, "fine", averaging(), "certified", "radius over that of class labels"),
+    (depth_radius, "radius", scaling(), "radius", RATIO),
+    (depth_inner, "inner", probe(0.25), "accuracy", "clusters of a class named"),
+    (depth_inner, "inner", probe(0.25), "evenness", "evenness"),
+    (depth_margin, "margin", margin(0.9), "radius", "median radius"),
+]
+
+
+@pytest.mark.parametrize(("module", "claim", "honest", "lost", "check"), MISSING)
+def test_a_missing_number_never_passes(module, claim, honest, lost, check, monkeypatch):
+    def without(table):
+        table = table.copy(deep=True)
+        cell = {"network": 2, "d": 0, "k": 0, "layer": 1, "labels": 0, "depth": 1, "stage": -1}
+        cell = {
+            name: min(at, table.sizes[name] - 1) for name, at in cell.items() if name in table.dims
+        }
+        table[lost][{**cell, "seed": 0}] = np.nan
+        return table
+
+    def broken(*given):
+        found = make(*given)
+        return tuple(map(without, found)) if isinstance(found, tuple) else without(found)
+
+    ((name, make),) = honest.items()
+    monkeypatch.setattr(module, name, broken)
+    evidence = getattr(module, claim).run(Context(seeds=SEEDS))
+    about = next(each for each in evidence.checks if each.name.startswith(check))
+    assert about.status is CheckStatus.FAILED
+    assert np.isnan(about.measured)
+
+
+def test_exponents_are_those_of_the_radius_itself():
+    along = scaling(0.7, -0.3)["along"]
+    for field, theory, expected in (("d", 0.5, 0.7), ("k", -0.5, -0.3)):
+        slopes = depth_radius.exponents(along(None, field, (10, 100, 5000)), field, theory)
+        assert slopes.dims == ("network", "seed")
+        assert np.allclose(slopes, expected)
+
+
+def test_an_exponent_needs_two_sizes():
+    with pytest.raises(InputError, match="needs two"):
+        depth_radius.radius.run(Context(seeds=(0,)), d=(1000,))
 
 
 def test_a_probe_knows_what_a_layer_says_and_no_more():
     rng = np.random.default_rng(0)
     clusters = rng.integers(4, size=400)
-    told = np.eye(4)[clusters] + 0.1 * rng.normal(size=(400, 4))
-    assert probe_accuracy(told, clusters, told, clusters, LABELS) > 0.99
-    averaged = told @ np.kron(np.eye(2), np.ones((2, 1)))
+    said = np.eye(4)[clusters] + 0.1 * rng.normal(size=(400, 4))
+    assert probe_accuracy(said, clusters, said, clusters, LABELS) > 0.99
+    averaged = said @ np.kron(np.eye(2), np.ones((2, 1)))
     assert probe_accuracy(averaged, clusters, averaged, clusters, LABELS) < 0.65
     dead = np.zeros((400, 3))
     assert probe_accuracy(dead, clusters, dead, clusters, LABELS) == 0.5
@@ -147,15 +153,16 @@ def test_neurons_of_one_cluster_are_selective_and_averages_are_even():
     assert selectivity(even, clusters, LABELS) == pytest.approx(1.0)
 
 
-def test_three_layers_average_and_a_killed_run_goes_on(tmp_path):
+def test_three_layers_average_and_a_killed_run_goes_on(tmp_path, monkeypatch):
     shape = Architecture(3, True, neurons=4)
-    first = learned(shape, "coarse", (0,), k=4, d=500, points=2, keep=tmp_path)
-    assert first.index[0] > 0.8
-    assert 0.6 < first.radius[0] < 1.5
+    given = {"k": 4, "d": 500, "points": 2, "keep": tmp_path}
+    first = learned([shape], "coarse", (0,), **given)
+    assert first["index"][0, 0] > 0.8
+    assert 0.6 < first["radius"][0, 0] < 1.5
     assert len(list(tmp_path.iterdir())) == 1
-    learned.cache_clear()
-    again = learned(shape, "coarse", (0,), k=4, d=500, points=2, keep=tmp_path)
-    assert again.to_json() == first.to_json()
+    networks.cache_clear()
+    monkeypatch.setattr("featavg.paper.questions.depth_networks.train", None)  # not done again
+    assert learned([shape], "coarse", (0,), **given).identical(first)
 
 
 def test_neurons_that_make_no_groups_are_refused():
@@ -163,10 +170,21 @@ def test_neurons_that_make_no_groups_are_refused():
         Architecture(3, neurons=7).recipe("coarse", MultiCluster(k=4, d=100))
 
 
+def test_a_small_margin_run_and_a_small_probe(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEATAVG_RESULTS", str(tmp_path))
+    monkeypatch.setattr(depth_margin, "DEPTHS", (2,))
+    monkeypatch.setattr(depth_margin, "STAGES", (-2.0,))
+    table = depth_margin.measured(Context(seeds=(0,)))
+    assert table["log_loss"].sizes == {"depth": 1, "stage": 1, "seed": 1}
+    assert round(float(table["log_loss"].item())) == -2
+    monkeypatch.setattr(depth_inner, "SHAPES", (Architecture(2), Architecture(3)))
+    table = depth_inner.probed(Context(seeds=(0,)))
+    assert table["accuracy"].isnull().sum("layer").isel(seed=0, labels=0).values.tolist() == [1, 0]
+
+
 def test_the_boundary_of_a_deep_network_is_drawn_where_its_radius_says():
-    study = depth_boundary(shapes=(Architecture(3, True),))
-    (plane,) = study.planes
-    assert 0.1 < study.radius[0] < 0.6  # sqrt(1/k) is 0.32
+    figure = depth_averages.boundary("coarse", (Architecture(3, True),))
+    (plane,) = figure.panels
+    assert 0.1 < float(plane.circles[0].radius) < 0.6  # sqrt(1/k) is 0.32
     assert np.ptp(plane.contours[0].z) > 0
-    assert float(plane.circles[0].radius) == pytest.approx(study.radius[0], rel=0.05)
-    assert study.figure().name == "depth-boundary-coarse"
+    assert figure.name == "depth-boundary-coarse"

@@ -1,31 +1,34 @@
 """The open questions: small runs of every study, its theory against slow twins, and its texts."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from featavg.data.clusters import MultiCluster
-from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging
+from featavg.paper.engine.claim import Context
 from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
-from featavg.paper.questions import claim_borders as border_claims
-from featavg.paper.questions.adversarial import adversarial_study
-from featavg.paper.questions.angle import equal_angles
-from featavg.paper.questions.borders import BorderMap, border_map, lazy_border, signal_share
+from featavg.paper.questions.borders import lazy_border, signal_share
 from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
-from featavg.paper.questions.optimizers import optimizer_study
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.engines import Serial
+from featavg.storage.files import strict_json
 
 
-def whole(result):
-    """Every result has a figure, JSON that Python's own module takes, and a text for a screen."""
-    assert result.figure().panels
-    json.dumps(result.to_json(), allow_nan=False)
-    assert all(len(line) < 120 for line in repr(result).splitlines())
+def small(claim, data_dir=None, seeds=(0,), **parameters):
+    """A small run of a claim ends in a figure, numbers that JSON can say, and a finding without gaps."""
+    shares = []
+    settings = Context(seeds, data_dir=data_dir, progress=lambda share, _: shares.append(share))
+    evidence = claim.run(settings, **parameters)
+    assert evidence.figures
+    json.dumps(strict_json(evidence.numbers), allow_nan=False)
+    assert "nan" not in evidence.finding
+    assert shares == sorted(shares)
+    assert 0.0 <= shares[0] <= shares[-1] <= 1.0
+    return evidence
 
 
 @pytest.mark.parametrize("cosine", [-1 / 9, -0.05, 0.0, 0.3, 0.9])
@@ -44,17 +47,12 @@ def test_equal_angles_are_those_of_the_ideal_networks(cosine):
     assert np.allclose(apart.attack, decoupled_margin(task), rtol=1e-6)
 
 
-def test_equal_angles_follow_the_formulas(monkeypatch, tmp_path):
-    monkeypatch.setattr(angle, "N", 60)
-    monkeypatch.setattr(angle, "GROUP", 2)
-    study = equal_angles((0,), (0.0, 0.3), tmp_path)
-    whole(study)
-    assert study.averaged[:, 0] == pytest.approx(study.theory["averaged"], rel=0.25)
-    assert study.worst("gain").shape == (1,)
-    assert study.dead.max() <= 1
-    monkeypatch.setattr(angle, "trained", None)  # nothing is done again
-    again = equal_angles((0,), (0.0, 0.3), tmp_path)
-    assert np.array_equal(again.gain, study.gain)
+def test_equal_angles_follow_the_formulas():
+    evidence = small(angle.equal, cosines=(0.0, 0.3), n=60, group=2)
+    table = evidence.numbers
+    assert np.allclose(table["radius_coarse"] / table["averaged_theory"], 1.0, atol=0.25)
+    assert all(len(check.values) == 1 for check in evidence.checks)
+    assert table["dead"].max() <= 1
 
 
 def test_the_margins_of_a_geometry_by_brute_force():
@@ -75,93 +73,147 @@ def test_every_geometry_is_a_task(name):
 
 
 def test_a_geometry_is_measured(monkeypatch):
-    monkeypatch.setattr(geometry, "N", 80)
-    monkeypatch.setattr(geometry, "LATE", geometry.LATE | {"target_loss": 1e-3, "steps": 500})
-    study = geometry.geometry_study((0,), ("orthogonal",))
-    whole(study)
-    assert study.ratio("averaged")[0, 0] == pytest.approx(1.0, abs=0.25)
-    assert study.off("decoupled")["orthogonal"] < 0.25
-    assert study.column("early_weights")[0, 0] > 0.9
+    kept = ("orthogonal", "class closer", "classes mixed")
+    monkeypatch.setattr(geometry, "GEOMETRIES", {name: geometry.GEOMETRIES[name] for name in kept})
+    evidence = small(geometry.geometries, n=80, target_loss=1e-3)
+    table = evidence.numbers.sel(geometry="orthogonal", seed=0)
+    assert float(table["averaged"] / table["averaged_theory"]) == pytest.approx(1.0, abs=0.25)
+    assert float(table["decoupled"] / table["decoupled_theory"]) == pytest.approx(1.0, abs=0.25)
+    assert table["early_weights"] > 0.9
 
 
 def test_adam_along_the_axes_learns_noise(monkeypatch):
-    monkeypatch.setattr(optimizers, "D", 120)
-    monkeypatch.setattr(optimizers, "N", 50)
-    monkeypatch.setattr(optimizers, "TEST_POINTS", 3)
-    study = optimizer_study((0,), ("gradient descent", "sign descent"))
-    whole(study)
-    index, share = study.column("index"), study.column("share")
-    assert index[0, 0, 0] > 0.5 > index[0, 1, 0]
-    assert share[0, 1, 0] < 0.25 < share[1, 1, 0]
-    assert study.of(index, True).shape == (2, 1, 1)
+    kept = ("gradient descent", *optimizers.COORDINATE_WISE)
+    monkeypatch.setattr(optimizers, "OPTIMIZERS", {key: optimizers.OPTIMIZERS[key] for key in kept})
+    evidence = small(optimizers.optimizers, d=120, n=50, test_points=3)
+    table = evidence.numbers.sel(seed=0)
+    index, share = table["index_coarse"].sel(orientation="axes"), table["span_share_coarse"]
+    assert index.sel(optimizer="gradient descent") > 0.5 > index.sel(optimizer="sign descent")
+    along, across = share.sel(optimizer="sign descent")
+    assert along < 0.25 < across
+
+
+# Of each claim its module, what is missing, the checks by seed that speak of it, and its parameters.
+MISSING = {
+    angle.equal: (angle, "radius_fine", 2, {"cosines": (0.0, 0.2, 0.3), "n": 60, "group": 2}),
+    geometry.geometries: (geometry, "", 4, {"n": 80, "target_loss": 1e-3}),
+    optimizers.optimizers: (optimizers, "", 3, {"d": 120, "n": 50, "test_points": 3, "steps": 50}),
+}
+
+
+@pytest.mark.parametrize("claim", MISSING, ids=lambda claim: claim.id)
+def test_a_missing_number_never_passes(claim, monkeypatch):
+    """NaN in the first and the last cell reaches the checks, whatever the other cells say."""
+    module, missing, count, given = MISSING[claim]
+    honest = module.measure_each
+
+    def broken(*settings, **axes):
+        table = honest(*settings, **axes)
+        for name in table.data_vars:
+            if name.startswith(missing):
+                for end in (0, -1):
+                    table[name][dict.fromkeys(table[name].dims, end)] = np.nan
+        return table
+
+    monkeypatch.setattr(module, "measure_each", broken)
+    evidence = claim.run(Context(seeds=(0,)), **given)
+    assert np.isnan(evidence.main.measured)
+    assert sum(np.isnan(check.measured) for check in evidence.checks if check.values) == count
 
 
 def test_adversarial_training_decouples(monkeypatch):
-    monkeypatch.setattr(adversarial, "STEPS", 120)
-    monkeypatch.setattr(adversarial, "TEST_POINTS", 4)
-    monkeypatch.setattr(adversarial, "CHECKED", 4)
-    study = adversarial_study((0,), (0.0, 0.6))
-    whole(study)
-    assert study.at("index", 0.0) > 0.8
-    assert study.at("index", 0.6) < 0.4
-    assert study.at("radius", 0.6) > 1.3 * study.at("radius", 0.0)
-
-
-def small_map(monkeypatch, name):
-    full = borders.DIAGRAMS[name]
-    ends = replace(
-        full,
-        rows=(full.rows[0], full.rows[1][:: len(full.rows[1]) - 1]),
-        columns=(full.columns[0], full.columns[1][:: len(full.columns[1]) - 1]),
-    )
-    monkeypatch.setitem(borders.DIAGRAMS, name, ends)
+    monkeypatch.setattr(adversarial, "SHARES", (0.0, 0.6))
+    monkeypatch.setattr(adversarial, "SHARE", 0.6)
+    evidence = small(adversarial.adversarial, steps=120, test_points=4)
+    plain, hardened = (evidence.numbers.sel(share=share, seed=0) for share in (0.0, 0.6))
+    assert plain["index"] > 0.8
+    assert hardened["index"] < 0.4
+    assert hardened["radius"] > 1.3 * plain["radius"]
 
 
 def test_a_map_is_made_of_sweeps(monkeypatch, tmp_path):
-    small_map(monkeypatch, "noise")
-    found = border_map("noise", (0, 1), tmp_path)
-    whole(found)
-    assert found.index.shape == (2, 2, 2)
-    assert (found.middle(found.index)[:, 0] > 0.5).all()
-    assert (found.middle(found.index)[:, -1] < 0.5).all()
-    assert found.crossing() == pytest.approx(found.crossing())
+    given = {"data_dir": tmp_path, "seeds": (0, 1), "k": (4, 23), "sigma": (0.1, 10.0)}
+    found = small(borders.noise, **given)
+    index = found.numbers["index"]
+    assert index.sizes == {"k": 2, "sigma": 2}
+    assert (index.sel(sigma=0.1) > 0.5).all()
+    assert (index.sel(sigma=10.0) < 0.5).all()
 
     class Never(Serial):
         def run(self, jobs):
             assert not jobs, "computed again"
             return iter(())
 
-    again = border_map("noise", (0, 1), tmp_path, engine=Never())
-    assert np.array_equal(again.index, found.index)
-    with pytest.raises(InputError, match="name"):
-        border_map("colour")
-
-
-def invented(index, share=None, gain=None, name="noise"):
-    rows, columns = (
-        len(axis[1]) for axis in (borders.DIAGRAMS[name].rows, borders.DIAGRAMS[name].columns)
+    honest = borders.sweep
+    monkeypatch.setattr(
+        borders,
+        "sweep",
+        lambda vary, store, engine, **given: honest(vary, store, engine=Never(), **given),
     )
-    index = np.broadcast_to(index, (rows, columns))[..., None]
-    share = index if share is None else np.broadcast_to(share, (rows, columns))[..., None]
-    gain = np.sqrt(5) if gain is None else gain
-    gains = np.broadcast_to(gain, (rows, columns))[..., None]
-    return BorderMap(name, (0,), index, share, gains, 0)
+    assert small(borders.noise, **given).numbers.identical(found.numbers)
 
 
-def test_the_border_of_noise_can_be_missed():
-    blank = invented(np.zeros(20))
-    right = invented(blank.predicted_share, gain=np.sqrt(blank.field("k") / 2))
-    assert all(check.passed for check in border_claims._noise_checks(right))
-    wrong = invented(1.0 - blank.predicted_share)
-    assert not border_claims._noise_checks(wrong)[0].passed
+def test_a_cell_that_most_seeds_leave_empty_is_empty(monkeypatch, tmp_path):
+    class Table:
+        columns = {"error": np.array(["", "broke"])}  # noqa: RUF012
+
+        def cells(self, name):
+            return np.array([[1.0, 3.0, np.nan], [2.0, np.nan, np.nan]])
+
+    monkeypatch.setattr(borders, "sweep", lambda *_, **__: Table())
+    settings = Context(seeds=(0, 1, 2), data_dir=tmp_path)
+    table = borders.border_map(settings, ("k", (4,)), ("sigma", (1.0, 2.0)))
+    assert np.array_equal(table["index"], [[2.0, np.nan]], equal_nan=True)
+    assert table["failed"] == 1
 
 
-def test_the_lazy_border_is_read_off_between_the_columns():
-    columns = np.array(borders.DIAGRAMS["initialisation"].columns[1])
-    found = invented(1 / (1 + (columns / lazy_border()) ** 2), name="initialisation", gain=0.5)
-    assert found.crossing() == pytest.approx(np.full(20, lazy_border()), rel=0.05)
-    assert border_claims._lazy_checks(found)[0].passed
-    assert np.isnan(invented(np.ones(20), name="initialisation").crossing()).all()
+def invented(rows, columns, index, share=None, gain=None):
+    """A map with these values in its cells, as `border_map` returns it."""
+    (across, places), (up, heights) = columns, rows
+    shape, coords = (len(heights), len(places)), {up: list(heights), across: list(places)}
+    given = {"index": index, "share": index if share is None else share}
+    given["gain"] = np.sqrt(5) if gain is None else gain
+    cells = {name: ((up, across), np.broadcast_to(v, shape)) for name, v in given.items()}
+    table = xr.Dataset(cells, coords).assign(seeds=1, failed=0)
+    return table.assign(relative_gain=table["gain"] / np.sqrt(table.get("k", borders.K) / 2))
+
+
+def test_the_border_of_noise_can_be_missed(monkeypatch):
+    sides = ("k", borders.CLUSTERS), ("sigma", borders.NOISES)
+    k, sigma = np.array(borders.CLUSTERS)[:, None], np.array(borders.NOISES)
+    share = signal_share(k, sigma, borders.N)
+    right = invented(*sides, share, gain=np.sqrt(k / 2))
+    monkeypatch.setattr(borders, "border_map", lambda *_: right)
+    assert all(check.passed for check in borders.noise.run(Context()).checks)
+    wrong = invented(*sides, 1.0 - share)
+    monkeypatch.setattr(borders, "border_map", lambda *_: wrong)
+    assert not borders.noise.run(Context()).main.passed
+
+
+@pytest.mark.parametrize(
+    ("claim", "rows", "columns", "lost", "check"),
+    [
+        (borders.noise, ("k", (4, 9)), ("sigma", (0.1, 1.0)), "share", "|share in the span"),
+        (borders.samples, ("d", (50, 1000, 2000)), ("n", (10, 300)), "index", "range of the index"),
+        (borders.neurons, ("k", (4, 9, 12)), ("m", (1, 2, 20)), "index", "|index at m = 20"),
+    ],
+)
+def test_an_empty_cell_of_a_map_never_passes(claim, rows, columns, lost, check, monkeypatch):
+    table = invented(rows, columns, 0.9)
+    table[lost] = table[lost].copy(data=np.array(table[lost]))
+    table[lost][-1, 0] = np.nan
+    monkeypatch.setattr(borders, "border_map", lambda *_: table)
+    checks = claim.run(Context()).checks
+    assert np.isnan(next(each for each in checks if each.name.startswith(check)).measured)
+
+
+def test_the_lazy_border_is_read_off_between_the_columns(monkeypatch):
+    sides, columns = (("lr", borders.RATES), ("sigma_w", borders.STARTS)), np.array(borders.STARTS)
+    found = invented(*sides, 1 / (1 + (columns / lazy_border()) ** 2), gain=0.5)
+    assert borders.crossing(found["index"]) == pytest.approx(np.full(20, lazy_border()), rel=0.05)
+    monkeypatch.setattr(borders, "border_map", lambda *_: found)
+    assert borders.initialisation.run(Context()).main.passed
+    assert np.isnan(borders.crossing(invented(*sides, np.ones(20))["index"])).all()
 
 
 def test_the_share_of_noise_is_that_of_a_sum_of_samples():

@@ -33,7 +33,7 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.presets",
     "featavg.cli.playground",
     "featavg.cli.data",
-    "featavg.paper.commands.images",
+    "featavg.cli.images",
     "featavg.cli.audit",
     "featavg.cli.doctor",
 )

@@ -149,6 +149,7 @@ def _propositions(task: MultiCluster, table: xr.Dataset) -> tuple[Check, Check]:
     "noise; k = 10, d = 3072, and the printed 12 + 8 clusters in R<sup>2000</sup> with 200 relu³ "
     "neurons (noise 0.1, not printed)",
     minutes=0.2, seeds=3,
+    statements=("itcs-robust-exists", "csml-robust-exists", "summary-key-results",),
 )  # fmt: skip
 def optimal_radius(run: Context, k: int = 10, d: int = 3072, sigma: float = 1.0) -> Evidence:
     """At radius √(d/2) every classifier has robust error of at least

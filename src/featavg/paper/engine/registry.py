@@ -49,18 +49,25 @@ MODULES: tuple[str, ...] = (
     "connections.optimal_radius",
     "connections.min_vidal_descent",
     "connections.min_vidal_mnist",
-    "images.claim_digits",
-    "images.claim_heads",
-    "images.claim_curves",
-    "images.claim_protocols",
-    "images.claim_attacks",
-    "images.claim_audit",
-    "images.claim_labels",
-    "questions.claim_angle",
-    "questions.claim_optimizers",
-    "questions.claim_adversarial",
-    "questions.claim_borders",
-    "questions.claim_depth",
+    "images.digits",
+    "images.heads",
+    "images.superclasses",
+    "images.figure3",
+    "images.protocols",
+    "images.attacks",
+    "images.sharing",
+    "images.gain",
+    "images.hidden",
+    "images.labels",
+    "questions.angle",
+    "questions.geometry",
+    "questions.optimizers",
+    "questions.adversarial",
+    "questions.borders",
+    "questions.depth_averages",
+    "questions.depth_radius",
+    "questions.depth_inner",
+    "questions.depth_margin",
     "questions.competition",
     "questions.competition_cost",
     "questions.competition_images",
@@ -73,7 +80,7 @@ def all_claims() -> tuple[Claim, ...]:
     """Every claim, in the order of the report.
 
     >>> import featavg as fa
-    >>> [claim.id for claim in fa.all_claims() if claim.id.startswith("theorem-1")][:2]
+    >>> [claim.id for claim in fa.paper.all_claims() if claim.id.startswith("theorem-1")][:2]
     ['theorem-1-averaging', 'theorem-1-coefficients']
     """
     claims = tuple(claim for module in MODULES for claim in claims_in(f"featavg.paper.{module}"))

@@ -1,8 +1,7 @@
 """Every numbered statement of the five documents, in our words, with its claims or why it has none.
 
-A claim names the statements that it checks (`Claim.statements`); rows here name claims of other
-themes that do, and a row without any says why. `statements_table` joins them with verdicts: the
-report and the documentation show it.
+The statements are in `paper/statements.toml`; a claim names those that it checks. `statements_table`
+joins them with verdicts, for the report and the documentation.
 """
 
 from __future__ import annotations
@@ -10,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError
 from featavg.paper.engine.claim import Claim
 from featavg.paper.engine.registry import all_claims
 from featavg.paper.engine.result import ClaimResult
-from featavg.paper.engine.statement_rows import DOCUMENTS, ROWS
+from featavg.storage.reading import read_toml
+
+FILE = Path(__file__).parents[1] / "statements.toml"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Statement:
 
     Attributes:
         id: the document's short name and the statement's own name, such as "notes-lemma-3".
-        document: a key of `DOCUMENTS`.
+        document: a key of `documents`.
         place: where it is found, such as "Lemma 3".
         words: what it says, in our words.
         claims: ids of the claims that check it.
@@ -42,7 +44,17 @@ class Statement:
     @property
     def document_title(self) -> str:
         """The document, as a reader knows it."""
-        return DOCUMENTS[self.document]
+        return documents()[self.document]
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return dict(read_toml(FILE))
+
+
+def documents() -> dict[str, str]:
+    """The five documents: short name and title."""
+    return dict(_read()["documents"])
 
 
 @cache
@@ -50,7 +62,7 @@ def all_statements() -> tuple[Statement, ...]:
     """Every statement, in the order of the documents, with all claims that name it.
 
     >>> import featavg as fa
-    >>> fa.all_statements()[0].document_title
+    >>> fa.paper.all_statements()[0].document_title
     'Lecture notes on arXiv 2410.10322'
     """
     named: dict[str, list[str]] = {}
@@ -58,13 +70,18 @@ def all_statements() -> tuple[Statement, ...]:
         for statement in claim.statements:
             named.setdefault(statement, []).append(claim.id)
     statements = []
-    for name, place, words, claims, reason in ROWS:
-        document = name.split("-")[0]
-        joined = tuple(dict.fromkeys((*named.pop(name, ()), *claims)))
-        statements.append(Statement(name, document, place, words, joined, reason))
+    for row in _read()["statements"]:
+        document = row["id"].split("-")[0]
+        checked_by = tuple(named.pop(row["id"], ()))
+        words = row["place"], row["words"], checked_by, row.get("reason", "")
+        statements.append(Statement(row["id"], document, *words))
     if named:
         unknown = ", ".join(sorted(named))
-        raise InputError("statements", f"of some claim name no statement ({unknown})", "add a row")
+        raise InputError(
+            "statements",
+            f"of some claim name no statement ({unknown})",
+            "add it to statements.toml",
+        )
     return tuple(statements)
 
 
@@ -101,8 +118,7 @@ def statements_table(results: Iterable[ClaimResult] = ()) -> tuple[StatementRow,
     Args:
         results: of a run, such as `run_claims` returns; claims without one are "not run".
 
-    >>> import featavg as fa
-    >>> row = fa.statements_table()[0]
+    >>> row = statements_table()[0]
     >>> row.statement.document_title, row.verdict
     ('Lecture notes on arXiv 2410.10322', 'not run')
     """

@@ -42,7 +42,10 @@ def heatmap(matrices: Matrices, name: str, title: str, caption: str, panel: str)
     "figure-2a-averaged", "Figure 2 (a): the average, seen", theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (a); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
-    minutes=0.03, statements=("notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1"),
+    minutes=0.03,
+    statements=(
+        "notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1",
+    ),
 )  # fmt: skip
 def averaged_matrix(run: Context, n: int = 1000) -> Evidence:
     """Trained with class labels, each weight vector has the same cosine with every feature of its
@@ -82,7 +85,10 @@ def averaged_matrix(run: Context, n: int = 1000) -> Evidence:
     "figure-2b-decoupled", "Figure 2 (b): decoupled, seen", theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (b); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
-    minutes=0.03, statements=("notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1"),
+    minutes=0.03,
+    statements=(
+        "notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1",
+    ),
 )  # fmt: skip
 def decoupled_matrix(run: Context, n: int = 1000) -> Evidence:
     """Trained with cluster labels, each weight vector points at its own feature only."""

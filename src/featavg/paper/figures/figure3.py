@@ -129,7 +129,10 @@ def _words(difference: float, name: str) -> str:
     "figure-3-left", "Figure 3, left: robust accuracy of both networks", theme="Exact robustness",
     source="arXiv 2410.10322, Figure 3, left",
     measured="exact curves (certificate to attack for probability), PGD-40 and the published points",
-    minutes=0.3, shares="radii of the paper", statements=("notes-figure-3-left", "summary-experiment-3"),
+    minutes=0.3, shares="radii of the paper",
+    statements=(
+        "notes-figure-3-left", "summary-experiment-3", "summary-confidence", "abstract-supervision",
+    ),
 )  # fmt: skip
 def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     """At the paper's setting the network trained on 10 classes keeps its accuracy to more than twice
@@ -194,7 +197,10 @@ def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     "readout-matters", "PGD-40 overstates the sum read-out", theme="Exact robustness",
     source="Found while building featavg (design notes, section 5)",
     measured="median radii, exact and as PGD-40 on the coarse decision shows them, against theory",
-    minutes=0.05, shares="radii of the paper", statements=("notes-definition-grouped", "notes-figure-3-left"),
+    minutes=0.05, shares="radii of the paper",
+    statements=(
+        "notes-definition-grouped", "notes-figure-3-left",
+    ),
 )  # fmt: skip
 def read_out(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     """The read-outs look alike under PGD and are not: adding up the outputs of each class costs a

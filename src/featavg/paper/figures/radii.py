@@ -99,7 +99,10 @@ def _share_curve(result: Radii, unit: float, label: str, role: Role) -> Series:
     "misprint)",
     measured="exact robust accuracy at 1.25 √(d/k) and the exponents of the median radius in d and k",
     minutes=0.15, shares="radii at any d",
-    statements=("notes-theorem-1", "notes-theorem-3", "summary-mechanism-2", "notes-definition-2.6"),
+    statements=(
+        "notes-theorem-1", "notes-theorem-3", "summary-mechanism-2", "notes-definition-2.6",
+        "summary-key-results", "abstract-vulnerability",
+    ),
 )  # fmt: skip
 def averaged_is_fragile(
     run: Context, dimensions: tuple[int, ...] = DIMENSIONS, clusters: tuple[int, ...] = CLUSTERS
@@ -141,7 +144,10 @@ def averaged_is_fragile(
     source="Lecture notes on arXiv 2410.10322, Definition 1.1 and its remark, Theorem 3; talks, average "
     "features are non-robust",
     measured="the same for f<sub>FA</sub>, which is not trained", minutes=0.05,
-    statements=("notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
+    statements=(
+        "notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust",
+        "csml-theorem-nonrobust",
+    ),
 )  # fmt: skip
 def ideal_average_is_fragile(
     run: Context, dimensions: tuple[int, ...] = DIMENSIONS, clusters: tuple[int, ...] = CLUSTERS
@@ -194,7 +200,10 @@ def robust_solution_exists(
     source="arXiv 2410.10322, Theorem 4, part 3 (lecture notes, Theorem 5)",
     measured="certified (not attacked) robust accuracy at √d/10, by probability, and how far it goes",
     minutes=0.2, shares="radii at any d",
-    statements=("notes-theorem-4", "notes-theorem-5", "summary-mechanism-3", "csml-remark-supervision"),
+    statements=(
+        "notes-theorem-4", "notes-theorem-5", "summary-mechanism-3", "csml-remark-supervision",
+        "abstract-supervision",
+    ),
 )  # fmt: skip
 def decoupled_is_robust(
     run: Context, first: int = DIMENSIONS[0], last: int = DIMENSIONS[-1], points: int = 30

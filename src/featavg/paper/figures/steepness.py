@@ -76,7 +76,10 @@ def figure(table: xr.Dataset) -> Figure:
     source="Talks at iTCS and CSML 2024, intuition for the non-robustness theorem",
     measured="|∇f| over the margin at fresh points, trained averaged networks over the robust solution, "
     "against k",
-    minutes=0.05, shares="radii at any d", statements=("itcs-intuition-gradient", "csml-intuition-gradient"),
+    minutes=0.05, shares="radii at any d",
+    statements=(
+        "itcs-intuition-gradient", "csml-intuition-gradient", "summary-failure-signatures",
+    ),
 )  # fmt: skip
 def gradient_norm(
     run: Context, clusters: tuple[int, ...] = CLUSTERS, points: int = 200

@@ -96,7 +96,7 @@ def length_figure(half: xr.DataArray, almost: xr.DataArray) -> Figure:
     "remark-attack-vector", "The averaged features themselves are the attack", theme="Exact robustness",
     source="Lecture notes on arXiv 2410.10322, remark to Definition 1.1",
     measured="shortest ρ that fools half of the fresh points and 99% of them, over d, k and partitions",
-    minutes=0.02, statements=("notes-remark-1.1", "notes-why-averaging"),
+    minutes=0.02, statements=("notes-remark-1.1", "notes-why-averaging", "abstract-vulnerability",),
 )  # fmt: skip
 def attack_vector(run: Context, points: int = 200) -> Evidence:
     """ρ along −Σ<sub>J₊</sub>μ<sub>j</sub> + Σ<sub>J₋</sub>μ<sub>j</sub> with |ρ| = Ω(√(d/k)) flips
@@ -159,7 +159,10 @@ def figure(shares: xr.DataArray, d: int) -> Figure:
     "notes on arXiv 2410.10322, remark to Definition 1.1",
     measured="the share of fresh points fooled against |z|, and the shortest |z| for 99%: networks at "
     "the paper's time, and with both layers and biases trained to a loss of e⁻⁵⁰",
-    minutes=0.1, shares="radii at any d", statements=("itcs-theorem-4.2", "notes-remark-1.1"),
+    minutes=0.1, shares="radii at any d",
+    statements=(
+        "itcs-theorem-4.2", "notes-remark-1.1", "summary-break-2", "summary-failure-signatures",
+    ),
 )  # fmt: skip
 def against_trained(run: Context, d: int = 10_000, points: int = 200) -> Evidence:
     """For trained networks too there is one z along Σ y<sub>j</sub>μ<sub>j</sub> with |z| =

@@ -1,9 +1,9 @@
-"""Figure 3 on images: robust accuracy of coarse against fine labels, under two protocols (torch)."""
+"""Robust accuracy of the coarse decision of image networks, under two protocols (torch)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,7 @@ from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.readouts.registry import READOUTS
-from featavg.paper.images.curve_result import ImageCurves
-from featavg.paper.images.decision_curve import ADAPTIVE, OWN_LOSS, DecisionCurve
-from featavg.progress import Progress
+from featavg.progress import Progress, silent
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.attacks.strongest import Strongest, minimal_radii
 from featavg.robustness.curve import curve_of, pgd_curve
@@ -31,28 +29,25 @@ if TYPE_CHECKING:
 
     from featavg.training.torch.image_network import ImageNetwork
 
-# What the decision is attacked with.
-ATTACK = Strongest()
+# A minimal-norm attack on the decision itself, and PGD on the loss that a network was trained with.
+ADAPTIVE, OWN_LOSS = "adaptive", "own-loss PGD"
+# What the decision is attacked with, and images at once.
+ATTACK, BLOCK = Strongest(), 250
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """What is attacked and how hard.
+    """What is attacked and how hard; part of the key that finished curves are kept under.
 
     Attributes:
         images: test images, drawn at random.
-        norms: "l2", "linf".
         readouts: of the network with fine labels.
         budget: gradients per image for the minimal-norm attack.
         pgd_images, pgd_steps, pgd_radii: PGD on each network's own loss, which is much dearer; its
             radii are l2. 0 steps leave it out.
         radii: where the curves are read, by norm.
-
-    >>> import featavg as fa
-    >>> fa.CurveSettings(images=100, norms=("l2",)).budget
-    60
     """
 
     images: int = 1000
@@ -106,15 +101,80 @@ def attacked_images(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"
     return np.sort(stream(seed, "attacked").choice(len(task.test), count, replace=False))
 
 
-def adaptive(
-    net: nn.Module,
+def image_curves(
+    nets: Mapping[str, nn.Module | ImageNetwork],
     task: ImageTask,
-    labels: str,
-    readout: str,
-    norm: str,
-    settings: CurveSettings,
-    block: int = 250,
-) -> DecisionCurve:
+    settings: CurveSettings | None = None,
+    folder: Path | None = None,
+    progress: Progress = silent,
+) -> list[dict[str, Any]]:
+    """Robust accuracy of the coarse decision: all networks, both protocols, all norms and read-outs.
+
+    Args:
+        nets: by labels, "coarse" and "fine"; one of them may be missing.
+        folder: where each finished curve is kept, so that a killed run can continue.
+
+    Returns:
+        for each curve its protocol, labels, readout and norm, `radii` with the `accuracy` there, and
+        what the attack found for `each` image: 0 if it is decided wrongly anyway, -1 if nothing.
+    """
+    from featavg.training.torch.image_network import ImageNetwork
+
+    if not nets:
+        raise InputError("nets", "are none", 'give a network, such as {"coarse": net}')
+    for labels in nets:
+        one_of("nets", labels, ("coarse", "fine"))
+    settings = settings or CurveSettings()
+    jobs, curves = _parts(tuple(nets), settings), []
+    for i, job in enumerate(jobs):
+        protocol, labels, readout, norm = job
+        progress(i / len(jobs), f"{protocol}: {norm}, {labels} labels, {readout}")
+        given = nets[labels]
+        net: nn.Module = given.net if isinstance(given, ImageNetwork) else given
+        curves.append(_kept_curve(net, task, job, settings, folder))
+    return curves
+
+
+def _parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
+    """Protocol, labels, read-out and norm of each curve, what the paper shows first.
+
+    PGD goes with the read-out `probability`; with one output per class all are alike.
+    """
+    jobs: list[Part] = []
+    for norm in settings.norms:
+        for labels in models:
+            if norm == "l2" and settings.pgd_steps:
+                jobs.append((OWN_LOSS, labels, "probability", norm))
+            # In l_inf the question is asked again for the paper's read-out only: it costs as much.
+            several = labels == "fine" and norm == "l2"
+            readouts = settings.readouts if several else ("probability",)
+            jobs += [(ADAPTIVE, labels, readout, norm) for readout in readouts]
+    return jobs
+
+
+def _kept_curve(
+    net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings, folder: Path | None
+) -> dict[str, Any]:
+    """One curve, taken from `folder` if it is there for the same weights and settings."""
+    from featavg.training.torch.module import arrays_of
+
+    protocol, labels, readout, norm = job
+    measure = adaptive if protocol == ADAPTIVE else own_loss_pgd
+    attack = repr(ATTACK) if protocol == ADAPTIVE else "pgd"
+    key = fingerprint(list(arrays_of(net).values()), asdict(settings), job, attack)
+    file = f"{protocol.replace(' ', '-')}-{labels}-{readout}-{norm}.json"
+    path = None if folder is None else folder / file
+
+    def measured() -> dict[str, Any]:
+        started = perf_counter()
+        curve = measure(net, task, job, settings)
+        words = {"protocol": protocol, "labels": labels, "readout": readout, "norm": norm}
+        return words | {"seconds": round(perf_counter() - started, 1)} | curve
+
+    return kept_values(path, key, measured)
+
+
+def adaptive(net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings) -> dict[str, Any]:
     """A minimal-norm attack on the decision that is compared, the same for every model.
 
     Sharing the steps out among the rivals of a fine decision, as suits two-layer networks, leaves
@@ -122,39 +182,36 @@ def adaptive(
     plain DDN's for fine labels and not for class labels, and that alone would have looked like
     robustness. `Strongest` therefore aims at rivals only where the margin has kinks.
     """
+    _, labels, readout, norm = job
     rows = attacked_images(task, settings.images, settings.seed)
     pixels = task.test.unit[rows]
     check_bounds(pixels)
     y = task.targets(task.test, "coarse")[rows]
     model = coarse_model(net, task, labels, readout).shaped(pixels)
-    parts = [slice(start, start + block) for start in range(0, len(rows), block)]
+    parts = [slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK)]
     radii = np.concatenate(
         [minimal_radii(model, pixels[p], y[p], norm, settings.budget) for p in parts]
     )
     # More digits than an attack can promise would only swell the files.
     radii = np.array([float(f"{radius:.5g}") for radius in radii])
-    curve = curve_of(
-        radii, model.unit(norm), settings.radii[norm], label=f"{ATTACK} on the decision"
-    )
-    return DecisionCurve(
-        ADAPTIVE, labels, readout, norm, curve, radii, model.cost.gradients / len(rows)
-    )
+    label = f"{ATTACK} on the decision"
+    return {
+        "median": float(np.median(np.minimum(radii, 1e9))),
+        "gradients_per_image": model.cost.gradients / len(rows),
+        "each": np.where(np.isinf(radii), -1.0, radii).tolist(),
+    } | curve_of(radii, model.unit(norm), settings.radii[norm], label=label).to_json()
 
 
 def own_loss_pgd(
-    net: nn.Module,
-    task: ImageTask,
-    labels: str,
-    readout: str,
-    norm: str,
-    settings: CurveSettings,
-) -> DecisionCurve:
+    net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings
+) -> dict[str, Any]:
     """PGD on the loss that each network was trained with, radius by radius.
 
     The paper says "PGD" and no more; that it attacked each network's own loss is our reading.
     """
+    _, labels, readout, norm = job
     rows = attacked_images(task, settings.images, settings.seed)[: settings.pgd_images]
-    curve = pgd_curve(
+    return pgd_curve(
         coarse_model(net, task, labels, readout),
         task.test.unit[rows],
         task.targets(task.test, "coarse")[rows],
@@ -163,32 +220,17 @@ def own_loss_pgd(
         norm=norm,
         steps=settings.pgd_steps,
         seed=settings.seed,
-    )
-    return DecisionCurve(OWN_LOSS, labels, readout, norm, curve)
+    ).to_json()
 
 
-@dataclass(frozen=True)
-class PgdEnds:
-    """Where PGD on the loss of fine labels ends.
+def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> dict[str, float]:
+    """Where PGD on the loss of fine labels ends at the largest radius that it is run at.
 
-    Attributes:
-        radius: of the attack, l2.
-        fooled: share of the images that end in another fine class, or began in one.
-        kept: share that is in another fine class and still decided rightly: the attack has reached
-            its own goal, and that goal was not to flip the coarse decision.
+    Returns:
+        the `radius`; the share of images `fooled` into another fine class, or in one from the start;
+        and the share `kept`, in another fine class and still decided rightly: there the attack has
+        reached its own goal, which was not to flip the coarse decision.
     """
-
-    radius: float
-    fooled: float
-    kept: float
-
-    def to_json(self) -> dict[str, float]:
-        """Plain values."""
-        return asdict(self)
-
-
-def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> PgdEnds:
-    """Where it ends at the largest radius that PGD is run at."""
     rows = attacked_images(task, settings.images, settings.seed)[: settings.pgd_images]
     pixels, own = task.test.unit[rows], task.targets(task.test, "fine")[rows]
     model = coarse_model(net, task, "fine", "probability").shaped(pixels)
@@ -206,86 +248,8 @@ def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> PgdEnd
     )
     other = model.outputs(attacked.point).argmax(axis=1) != own
     right = model.margins(attacked.point, label) > 0
-    return PgdEnds(radius, float(np.mean(other)), float(np.mean(other & right)))
-
-
-def image_curve(
-    nets: Mapping[str, nn.Module | ImageNetwork],
-    task: ImageTask,
-    settings: CurveSettings | None = None,
-    folder: str | Path | None = None,
-    progress: Progress | None = None,
-) -> ImageCurves:
-    """Robust accuracy of the coarse decision: all networks, both protocols, all norms and read-outs.
-
-    Args:
-        nets: by labels, "coarse" and "fine"; one of them may be missing.
-        folder: where each finished part is kept, so that a killed run goes on.
-        task: whose test images are attacked.
-        settings: radii, norms, read-outs, images and attacks; see `CurveSettings`.
-        progress: called with the share done and a note.
-
-    >>> import featavg as fa  # long
-    >>> task = fa.load_images("digits")
-    >>> net = fa.train_images(task, "coarse", recipe=fa.ImageRecipe(epochs=1))
-    >>> settings = fa.CurveSettings(images=20, norms=("l2",), pgd_steps=0, budget=20)
-    >>> fa.image_curve({"coarse": net}, task, settings)
-    Robust accuracy in percent on digits:
-    ...
-    """
-    from featavg.training.torch.image_network import ImageNetwork
-
-    if not nets:
-        raise InputError("nets", "are none", 'give a network, such as {"coarse": net}')
-    for labels in nets:
-        one_of("nets", labels, ("coarse", "fine"))
-    settings = settings or CurveSettings()
-    jobs = parts(tuple(nets), settings)
-    curves = []
-    for i, job in enumerate(jobs):
-        protocol, labels, readout, norm = job
-        if progress is not None:
-            progress(i / len(jobs), f"{protocol}: {norm}, {labels} labels, {readout}")
-        given = nets[labels]
-        net: nn.Module = given.net if isinstance(given, ImageNetwork) else given
-        place = None if folder is None else Path(folder)
-        curves.append(run_part(net, task, job, settings, place))
-    return ImageCurves(task.name, tuple(curves))
-
-
-def run_part(
-    net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings, folder: Path | None
-) -> DecisionCurve:
-    """One part, taken from `folder` if it is there for the same weights and settings."""
-    from featavg.training.torch.module import arrays_of
-
-    protocol, labels, readout, norm = job
-    call = adaptive if protocol == ADAPTIVE else own_loss_pgd
-    attack = repr(ATTACK) if protocol == ADAPTIVE else "pgd"
-    key = fingerprint(list(arrays_of(net).values()), asdict(settings), job, attack)
-    file = f"{protocol.replace(' ', '-')}-{labels}-{readout}-{norm}.json"
-    path = None if folder is None else folder / file
-
-    def measured() -> dict[str, Any]:
-        started = perf_counter()
-        curve = call(net, task, labels, readout, norm, settings)
-        return replace(curve, seconds=perf_counter() - started).to_json()
-
-    return DecisionCurve.from_json(kept_values(path, key, measured))
-
-
-def parts(models: tuple[str, ...], settings: CurveSettings) -> list[Part]:
-    """Protocol, labels, read-out and norm of each part, what the paper shows first.
-
-    PGD goes with the read-out `probability`; with one output per class all are alike.
-    """
-    jobs: list[Part] = []
-    for norm in settings.norms:
-        for labels in models:
-            if norm == "l2" and settings.pgd_steps:
-                jobs.append((OWN_LOSS, labels, "probability", norm))
-            # In l_inf the question is asked again for the paper's read-out only: it costs as much.
-            several = labels == "fine" and norm == "l2"
-            readouts = settings.readouts if several else ("probability",)
-            jobs += [(ADAPTIVE, labels, readout, norm) for readout in readouts]
-    return jobs
+    return {
+        "radius": radius,
+        "fooled": float(np.mean(other)),
+        "kept": float(np.mean(other & right)),
+    }

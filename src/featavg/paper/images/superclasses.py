@@ -1,10 +1,9 @@
-"""Two levels of labels with many classes each: heads on 20 superclasses against heads on 100 classes."""
+"""CIFAR-100's own two levels of labels: heads on 20 superclasses against heads on 100 classes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,92 +12,75 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
-from featavg.figures.result import Result
+from featavg.figures.marks import Style
 from featavg.measures.accuracy import robust_share
 from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
-from featavg.paper.images.features import FeatureSet
-from featavg.paper.images.heads import UNIT
-from featavg.progress import Progress
+from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
+from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
+from featavg.paper.images.features import FeatureSet, efficientnet_lite0, features_of
+from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import TwoLayerModel
 from featavg.training.heads import HeadRecipe, class_features, lost_classes, train_head
 
+if TYPE_CHECKING:
+    import xarray as xr
 
-@dataclass(frozen=True, repr=False)
-class SuperclassStudy(Result):
-    """Heads told coarse classes against heads told fine ones; means over seeds.
 
-    Attributes:
-        source: of the features.
-        index: averaging index over the fine classes of a coarse one, by labels; `null` is that of
-            random directions.
-        accuracy: of the coarse classes by labels, and of the `fine_classes`.
-        median: median attacked radius of the coarse decision, with coarse labels and by read-out.
-        gain: how many times as far fine labels push the boundary, by read-out.
-        grid, curves: robust accuracy in percent at each radius.
-        lost_classes: of both heads, for each seed.
-        neurons: of each head.
-        radii: the attacked radius of each image, by decision and seed, to four digits.
-
-    Returned by `fa.study_superclasses`, which has an example.
+@claim(
+    "cifar100-superclasses", "Superclasses of CIFAR-100 on embeddings",
+    theme="Real data", tier="full", minutes=8, needs=("torch", "cifar100", "efficientnet_lite_pytorch"), seeds=2,
+    source="New: the paper's statement on CIFAR-100's own two levels of labels",
+    measured="averaging index over superclasses; attacked l2 radii of the superclass decision",
+    statements=("itcs-final-remarks", "summary-open-3",),
+)  # fmt: skip
+def superclasses(run: Context, h: int = 1, points: int = 500, budget: int = 60) -> Evidence:
+    """Heads on image embeddings average the five classes of a superclass if told superclasses only,
+    and decide superclasses more robustly if told the classes.
     """
-
-    source: str
-    index: Mapping[str, float]
-    accuracy: Mapping[str, float]
-    median: Mapping[str, float]
-    gain: Mapping[str, float]
-    grid: list[float]
-    curves: Mapping[str, list[float]]
-    lost_classes: list[list[int]]
-    points: int
-    seeds: list[int]
-    neurons: int
-    radii: Mapping[str, list[list[float]]]
-    unit: str = UNIT
-
-    def figure(self) -> Figure:
-        """Robust accuracy of the coarse decision."""
-        styles = {"probability": "solid", "max": "dashed", "sum": "dotted"}
-        fine = (
-            Series(f"fine labels, {name}", self.grid, self.curves[name], "decoupled", style)  # type: ignore[arg-type]
-            for name, style in styles.items()
-        )
-        series = (Series("coarse labels", self.grid, self.curves["coarse"], "averaged"), *fine)
-        return Figure(
-            "superclasses",
-            f"Superclasses on {self.source}",
-            "Share of test embeddings whose superclass the attack does not change within a radius, for "
-            "heads trained with coarse and with fine labels; the same attack on the same decision.",
-            (Lines(Axis("radius", "feature lengths"), Axis("robust accuracy", "%"), series),),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
-    def summary(self) -> str:
-        """Indices and gains."""
-        gains = ", ".join(f"{self.gain[name]:.2f} ({name})" for name in READOUTS)
-        return (
-            f"Heads on {self.source}: averaging index {self.index['coarse']:.2f} with coarse and "
-            f"{self.index['fine']:.2f} with fine labels (random directions {self.index['null']:.2f}); "
-            f"fine labels multiply the median attacked radius by {gains}."
-        )
+    torch_needed()
+    task = data_needed("cifar100", run)
+    try:
+        embedding = efficientnet_lite0(size=160)
+    except InputError as error:
+        raise NotRun(str(error)) from error
+    folder = run_folder(run) / "features-cifar100-efficientnet"
+    features = features_of(task, embedding, folder, progress=part(run.progress, 0.0, 0.5))
+    progress = part(run.progress, 0.5, 1.0)
+    table = superclass_heads(features, run.seeds, h, points, budget, progress)
+    index = {name: float(table["index"].sel(labels=name).mean()) for name in ("coarse", "fine")}
+    accuracy = table["accuracy"].mean("seed")
+    median = table["radius"].median(("seed", "image"))
+    gains = median / max(float(median.sel(decision="coarse")), 1e-12)
+    gain = {name: float(gains.sel(decision=name)) for name in READOUTS}
+    return Evidence(
+        Check("averaging index over the 5 classes of a superclass, 20 labels minus 100 labels",
+              index["coarse"] - index["fine"], ">=", 0.1, note=f"random directions: {float(table['null']):.2f}"),
+        Check("gain in median attacked radius, max", gain["max"], ">=", 1.05),
+        Check("gain in median attacked radius, probability", gain["probability"], ">=", 1.05),
+        Check("accuracy of superclasses, 100 labels minus 20 labels",
+              accuracy.sel(of="fine") - accuracy.sel(of="coarse"), ">=", -0.02, role="note"),
+        figure=figure(table, features.source),
+        numbers={"source": features.source, "unit": "feature lengths", "gain": gain, "table": table},
+        finding=f"On embeddings of CIFAR-100, heads told the 20 superclasses have averaging index "
+        f"{index['coarse']:.2f}, heads told the 100 classes {index['fine']:.2f}; "
+        f"median attacked radii grow by a factor {gain['max']:.2f} (max), "
+        f"{gain['probability']:.2f} (probability), {gain['sum']:.2f} (sum).",
+    )  # fmt: skip
 
 
-def study_superclasses(
+def superclass_heads(
     features: FeatureSet,
-    seeds: Sequence[int] = (0, 1),
+    seeds: Sequence[int],
     h: int = 3,
     points: int = 500,
     budget: int = 60,
-    progress: Progress | None = None,
-) -> SuperclassStudy:
-    """Heads with as many neurons each, told the coarse or the fine classes.
+    progress: Progress = silent,
+) -> xr.Dataset:
+    """Heads with as many neurons each, trained with the coarse or with the fine classes.
 
     Radii are upper bounds by the same attack on the same coarse decision, l2 in feature space in
     units of the length of a feature vector.
@@ -106,78 +88,69 @@ def study_superclasses(
     Args:
         h: neurons per fine class; a coarse class has those of all its fine ones together.
         points: test points attacked.
-        features: of `embed`.
-        seeds: of the heads' initial weights.
         budget: gradients per point of each attack.
-        progress: called with the share done and a note.
-
-    >>> import featavg as fa  # long
-    >>> digits = fa.embed("pixels", fa.load_images("digits"), train=200)
-    >>> fa.study_superclasses(digits, seeds=(0,), h=1, points=20, budget=20)
-    Heads on pixels of digits: averaging index ...
     """
-    if len(seeds) == 0:
-        raise InputError("seeds", "are none", "give at least one")
+    import xarray as xr
+
     groups = features.groups
     coarse, fine = int(groups.max()) + 1, len(groups)
     wide = HeadRecipe(h=h * fine // coarse)
     mu = class_features(features.train, features.train_classes, fine)
-    unit = features.length
-    rows = stream(0, "attacked").choice(
-        len(features.test), min(points, len(features.test)), replace=False
-    )
-    x, y = features.test[rows], groups[features.test_classes[rows]]
-    index: dict[str, list[float]] = {"coarse": [], "fine": []}
-    accuracy: dict[str, list[float]] = {"coarse": [], "fine": [], "fine_classes": []}
-    attacked: dict[str, list[ndarray]] = {name: [] for name in ("coarse", *READOUTS)}
-    lost = []
+    coarse_classes, truth = groups[features.train_classes], groups[features.test_classes]
+    count = len(features.test)
+    rows = stream(0, "attacked").choice(count, min(points, count), replace=False)
+    x, y = features.test[rows], truth[rows]
+    found = []
     for i, seed in enumerate(seeds):
-        if progress is not None:
-            progress(i / len(seeds), f"superclasses, seed {seed}")
-        coarse_classes = groups[features.train_classes]
-        no_groups = np.zeros(coarse, dtype=int)
-        few = train_head(features.train, coarse_classes, no_groups, "fine", wide, seed)
+        progress(i / len(seeds), f"superclasses, seed {seed}")
+        none, alone = np.zeros(coarse, dtype=int), np.arange(coarse)
+        few = train_head(features.train, coarse_classes, none, "fine", wide, seed)
         many = train_head(
             features.train, features.train_classes, groups, "fine", HeadRecipe(h=h), seed
         )
-        lost.append(
-            [
-                len(lost_classes(few, features.train, coarse_classes)),
-                len(lost_classes(many, features.train, features.train_classes)),
-            ]
-        )
-        owner = np.repeat(np.arange(coarse), wide.h)
-        index["coarse"].append(_index(few, mu, groups, owner))
-        index["fine"].append(_index(many, mu, groups, np.repeat(groups, h)))
-        truth = groups[features.test_classes]
         best = many(features.test).argmax(axis=1)
-        accuracy["coarse"].append(float(np.mean(few(features.test).argmax(axis=1) == truth)))
-        accuracy["fine"].append(float(np.mean(groups[best] == truth)))
-        accuracy["fine_classes"].append(float(np.mean(best == features.test_classes)))
-        attacked["coarse"].append(_attacked(few, np.arange(coarse), "max", x, y, budget) / unit)
-        for readout in READOUTS:
-            attacked[readout].append(_attacked(many, groups, readout, x, y, budget) / unit)
-    radii = {name: np.concatenate(parts) for name, parts in attacked.items()}
-    medians = {name: float(np.median(values)) for name, values in radii.items()}
-    grid = np.linspace(0.0, 4 * max(medians.values()) or 1.0, 33)
-    return SuperclassStudy(
-        source=features.source,
-        index={name: float(np.mean(values)) for name, values in index.items()}
-        | {"null": _null(mu, groups)},
-        accuracy={name: float(np.mean(values)) for name, values in accuracy.items()},
-        median=medians,
-        gain={name: medians[name] / max(medians["coarse"], 1e-12) for name in READOUTS},
-        grid=grid.tolist(),
-        curves={
-            name: (100 * robust_share(values, grid)).tolist() for name, values in radii.items()
-        },
-        lost_classes=lost,
-        points=len(rows),
-        seeds=list(seeds),
-        neurons=int(fine * h),
-        radii={
-            name: [part.round(4).tolist() for part in parts] for name, parts in attacked.items()
-        },
+        right = few(features.test).argmax(axis=1) == truth, groups[best] == truth
+        radii = [_attacked(few, alone, "max", x, y, budget)]
+        radii += [_attacked(many, groups, readout, x, y, budget) for readout in READOUTS]
+        found.append({
+            "index": [_index(few, mu, groups, np.repeat(alone, wide.h)),
+                      _index(many, mu, groups, np.repeat(groups, h))],
+            "lost": [len(lost_classes(few, features.train, coarse_classes)),
+                     len(lost_classes(many, features.train, features.train_classes))],
+            "accuracy": [np.mean(each) for each in (*right, best == features.test_classes)],
+            "radius": np.array(radii) / features.length,
+        })  # fmt: skip
+    dims = {
+        "index": ("labels",),
+        "lost": ("labels",),
+        "accuracy": ("of",),
+        "radius": ("decision", "image"),
+    }
+    return xr.Dataset(
+        {name: (("seed", *axes), [each[name] for each in found]) for name, axes in dims.items()}
+        | {"null": _null(mu, groups), "neurons": fine * h},
+        coords={"seed": list(seeds), "labels": ["coarse", "fine"], "of": ["coarse", "fine", "fine classes"],
+                "decision": ["coarse", *READOUTS]},
+    )  # fmt: skip
+
+
+def figure(table: xr.Dataset, source: str) -> Figure:
+    """Robust accuracy of the coarse decision against the radius."""
+    looks: dict[str, Style] = {"probability": "solid", "max": "dashed", "sum": "dotted"}
+    radii = {name: table["radius"].sel(decision=name).values.ravel() for name in ("coarse", *looks)}
+    grid = np.linspace(0.0, 4 * max(np.median(each) for each in radii.values()) or 1.0, 33)
+    share = {name: 100 * robust_share(each, grid) for name, each in radii.items()}
+    series = [Series("coarse labels", grid, share["coarse"], "averaged")]
+    series += [
+        Series(f"fine labels, {name}", grid, share[name], "decoupled", style)
+        for name, style in looks.items()
+    ]
+    return Figure(
+        "superclasses",
+        f"Superclasses on {source}",
+        "Share of test embeddings whose superclass the attack does not change within a radius, for "
+        "heads trained with coarse and with fine labels; the same attack on the same decision.",
+        (Lines(Axis("radius", "feature lengths"), Axis("robust accuracy", "%"), tuple(series)),),
     )
 
 
@@ -193,19 +166,15 @@ def _index(
     span says more about the embedding than about averaging.
     """
     coefficients = feature_coefficients(net.weights, mu)
-    return float(
-        np.mean([float(evenness(coefficients[r, groups == g])) for r, g in enumerate(owner)])
-    )
+    even = [float(evenness(coefficients[r, groups == g])) for r, g in enumerate(owner)]
+    return float(np.mean(even))
 
 
 def _null(mu: Float[ndarray, "k N"], groups: Int[ndarray, " k"], draws: int = 2000) -> float:
     """The same for directions without any preference."""
     coefficients = random_coefficients(mu, draws, "superclass null")
-    return float(
-        np.mean(
-            [evenness(coefficients[:, groups == g]).mean() for g in range(int(groups.max()) + 1)]
-        )
-    )
+    even = [evenness(coefficients[:, groups == g]).mean() for g in range(int(groups.max()) + 1)]
+    return float(np.mean(even))
 
 
 def _attacked(

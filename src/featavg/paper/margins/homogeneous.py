@@ -124,7 +124,7 @@ def _generic(seeds: tuple[int, ...], k: int) -> dict[str, list[KKTFlow]]:
 @claim(
     "margin-homogeneous-growth", "The smoothed normalized margin never falls after the fit",
     theme="Margins", source=_SOURCE, minutes=0.3, shares="homogeneous flows",
-    statements=("itcs-monotone", "csml-monotone", "itcs-sandwich"),
+    statements=("itcs-monotone", "csml-monotone", "itcs-sandwich", "summary-question-biases",),
     measured="its deepest fall over all steps, and the sandwich at every step, for bias-free ReLU "
     "networks of depth 1 to 4 to a loss of 10<sup>-881.51</sup> from a start with one path per "
     "class, and for two layers with biases from generic small and large starts to e^-500",
@@ -177,7 +177,7 @@ def _fell(deepest: float) -> str:
     "margin-direction",
     "Either the smoothed margin grows or the direction stands still; the direction converges",
     theme="Margins", source=_SOURCE, minutes=0.3, shares="homogeneous flows",
-    statements=("itcs-either-or", "csml-either-or", "itcs-kkt", "csml-kkt"),
+    statements=("itcs-either-or", "csml-either-or", "itcs-kkt", "csml-kkt", "itcs-kkt-late",),
     measured="over every step, the growth of log margin times that of log norm over L times the "
     "squared turn of the direction (at least 1 along the flow); and the turns of the direction "
     "between losses of e^-50, e^-200 and e^-500, two layers with biases, small and large starts",

@@ -36,7 +36,10 @@ def _seeds_of(layers: str, run: Context) -> tuple[int, ...]:
 
 @claim(
     "margin-kkt-residual", "Gradient flow ends in a KKT point of the max-margin problem",
-    theme="Margins", minutes=0.4, statements=("itcs-kkt", "csml-kkt"), shares="kkt points",
+    theme="Margins", minutes=0.4,
+    statements=(
+        "itcs-kkt", "csml-kkt", "itcs-kkt-late",
+    ), shares="kkt points",
     source="Talks, max-margin problem (P) (Lyu and Li 2020; Ji and Telgarsky 2020)",
     measured="complementarity and relative stationarity with non-negative least-squares "
     "multipliers, data known, along the flow to e^-500: first layer trained, and both layers "
@@ -99,7 +102,10 @@ def _residuals(table: dict[str, dict[str, ndarray]]) -> Figure:
 
 @claim(
     "margin-kkt-averaging", "Training longer keeps the average",
-    theme="Margins", source=FREI, minutes=0.02, statements=("itcs-kkt-radius",), shares="kkt points",
+    theme="Margins", source=FREI, minutes=0.02,
+    statements=(
+        "itcs-kkt-radius", "csml-finite-time",
+    ), shares="kkt points",
     measured="the averaging index of every neuron from a loss of e^-2 to e^-500",
 )  # fmt: skip
 def margin_kkt_averaging(run: Context, k: int = 10) -> Evidence:
@@ -164,7 +170,7 @@ def universal_length(net: TwoLayer, task: MultiCluster, seed: int) -> float:
 @claim(
     "margin-kkt-radius", "KKT points have radius of order √(d/k)",
     theme="Margins", source=FREI, minutes=0.5, shares="kkt points",
-    statements=("itcs-kkt-radius", "itcs-theorem-4.2", "csml-double-edged"),
+    statements=("itcs-kkt-radius", "itcs-theorem-4.2", "csml-double-edged", "csml-margin-misleads",),
     measured="exact radii, clean accuracy and the shortest such z that flips 99% of 1000 fresh points, "
     "k = 4, 6, 10, at the KKT points that the flow reaches: first layer trained, and both layers with "
     "biases, from small and large starts (not at every KKT point: nobody can list them)",

@@ -1,15 +1,21 @@
-"""Deep networks of the simulator, trained on one task, and what each of them has learned."""
+"""Deep networks of the simulator, trained on one task, and what each of them has learned (open question 2).
+
+Networks here are small (10 neurons in every hidden layer, 300 points) so that radii are exact. The
+paper's own claim asks for an index of 0.9 with 1000 points; 300 leave two layers near 0.93, and what
+is asked of deeper ones is 0.8. Radii may differ by a third from the theory: points of unequal classes
+already do by a quarter (see `universal-vector`).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,10 +26,25 @@ from featavg.errors import InputError
 from featavg.measures.effective_weights import gradient_cosines, gradient_index
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress, silent
 from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
 from featavg.storage.cache import kept_values
 from featavg.training.train import Recipe, train
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# What the claims on depth have in common, and their tolerances.
+COMMON: Mapping[str, Any] = {
+    "theme": "Open questions",
+    "tier": "full",
+}
+SOURCE = (
+    "Open question 2 and next check 2 of the summary of arXiv 2410.10322: deeper networks, three "
+    "layers and residual ones"
+)
+AVERAGED, RADIUS = 0.8, (0.75, 4 / 3)
 
 K, D, N_TRAIN = 10, 3072, 300
 # Networks are compared at the same loss, not at the same time: signals fade in narrow random layers.
@@ -34,24 +55,12 @@ TEST = 3_000_000
 BUDGET = Budget(nodes=100)
 # Of what is measured here: kept results of another version are computed anew.
 VERSION = 1
-_MEASURED = ("accuracy", "index", "own", "certified", "attack")
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network and its start.
-
-    Attributes:
-        depth: layers of weights.
-        residual: whether hidden layers behind the first add what they are fed.
-        layers: which are trained, "first" or "all".
-        neurons: of every hidden layer.
-        sigma_w: scale of the first layer's start.
-        inner_scale: of the Gaussian layers behind it, in units of sqrt(2 / neurons).
-
-    >>> import featavg as fa
-    >>> fa.Architecture(depth=3, residual=True).depth
-    3
+    """A network and its start: `layers` says which are trained, "first" or "all"; every hidden layer
+    has `neurons`; those behind the first start Gaussian, `inner_scale` in units of sqrt(2 / neurons).
     """
 
     depth: int = 2
@@ -60,12 +69,6 @@ class Architecture:
     neurons: int = 10
     sigma_w: float = 1e-5
     inner_scale: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """In words."""
-        kind = ", residual" if self.residual else ""
-        return f"{self.depth} layers{kind}, {self.layers} trained"
 
     def recipe(self, labels: str, task: MultiCluster) -> Recipe:
         """How it is trained: steps and start shrink with d, so that every d has the same course."""
@@ -87,48 +90,14 @@ class Architecture:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What the networks of one architecture learned, one number for each seed.
+def kind(depth: int, residual: bool) -> str:
+    """A kind of network in the words of the checks."""
+    return f"{depth} layers, {'residual' if residual else 'plain'}"
 
-    Attributes:
-        architecture, labels, k, d: what was run.
-        loss: at the end of training.
-        accuracy: of the coarse decision on fresh points.
-        index: the averaging index of the effective weights.
-        null: the index of random directions, mean over the seeds.
-        own: the mean cosine of an effective weight with its own feature.
-        certified, attack: the ends of the median radius over sqrt(d/k) (coarse labels) or over
-            sqrt(d/2) (cluster labels, read-out `max`); equal where all radii are exact.
-    """
 
-    architecture: Architecture
-    labels: str
-    k: int
-    d: int
-    loss: Float[ndarray, " s"]
-    accuracy: Float[ndarray, " s"]
-    index: Float[ndarray, " s"]
-    null: float
-    own: Float[ndarray, " s"]
-    certified: Float[ndarray, " s"]
-    attack: Float[ndarray, " s"]
-
-    @property
-    def radius(self) -> Float[ndarray, " s"]:
-        """The middle of the bracket of each seed's median."""
-        return np.asarray((self.certified + self.attack) / 2)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        arrays = ("loss", "accuracy", "index", "own", "certified", "attack")
-        return {
-            "architecture": asdict(self.architecture),
-            "labels": self.labels,
-            "k": self.k,
-            "d": self.d,
-            "null": self.null,
-        } | {name: getattr(self, name).tolist() for name in arrays}
+def short(depth: int, residual: bool) -> str:
+    """A kind of network in the words of the figures."""
+    return f"{depth} layers{', residual' if residual else ''}"
 
 
 @cache
@@ -141,28 +110,44 @@ def networks(
     return tuple(run.net[i] for i in range(len(seeds))), np.exp(np.asarray(run.log_loss)[-1])
 
 
-@cache
 def learned(
-    architecture: Architecture,
-    labels: str = "coarse",
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
+    shapes: Sequence[Architecture],
+    labels: str,
+    seeds: Sequence[int],
     k: int = K,
     d: int = D,
     points: int = POINTS,
     keep: Path | None = None,
-) -> Learned:
-    """Train, and measure index, cosines and exact radii; without radii (NaN) for no points.
+    progress: Progress = silent,
+) -> xr.Dataset:
+    """Trains every architecture and measures what each network learned, by network and seed.
 
-    With a folder `keep` a killed run goes on where it stopped.
+    accuracy is that of the class on fresh points, index the averaging index of the effective weights
+    and null that of random directions, own the mean cosine of an effective weight with its own feature;
+    certified and attack are the ends of the median radius over sqrt(d/k), or over sqrt(d/2) with cluster
+    labels read out by `max`, and radius is their middle; NaN without points. With a folder `keep` a
+    killed run resumes where it stopped.
 
-    >>> learned(Architecture(3, neurons=4), seeds=(0,), k=4, d=500, points=2).accuracy
-    array([1.])
+    >>> learned([Architecture(3, neurons=4)], "coarse", (0,), k=4, d=500, points=2)["accuracy"].values
+    array([[1.]])
     """
-    about = [asdict(architecture), labels, list(seeds), k, d, points, BUDGET.nodes]
-    kept = kept_cell(keep, about, lambda: _measured(architecture, labels, seeds, k, d, points))
-    null = float(kept.pop("null"))
-    arrays = {name: np.array(values, dtype=float) for name, values in kept.items()}
-    return Learned(architecture, labels, k, d, null=null, **arrays)
+    import xarray as xr
+
+    cells = []
+    for i, shape in enumerate(shapes):
+        progress(i / len(shapes), f"{labels} labels, {short(shape.depth, shape.residual)}")
+        about = [asdict(shape), labels, list(seeds), k, d, points, BUDGET.nodes]
+        measure = partial(_measured, shape, labels, tuple(seeds), k, d, points)
+        cells.append(kept_cell(keep, about, measure))
+    columns = {name: np.array([cell[name] for cell in cells], dtype=float) for name in cells[0]}
+    dims = {name: ("network", "seed")[: array.ndim] for name, array in columns.items()}
+    rows = [asdict(shape) for shape in shapes]
+    coords = {name: ("network", [row[name] for row in rows]) for name in rows[0]}
+    table = xr.Dataset(
+        {name: (dims[name], array) for name, array in columns.items()},
+        coords | {"seed": list(seeds)},
+    )
+    return table.assign(radius=(table["certified"] + table["attack"]) / 2)
 
 
 def kept_cell(
@@ -176,28 +161,30 @@ def kept_cell(
 def _measured(
     architecture: Architecture, labels: str, seeds: tuple[int, ...], k: int, d: int, points: int
 ) -> dict[str, Any]:
-    """The numbers of `Learned`, as plain values; what is not measured is a null."""
+    """The numbers of `learned` for one architecture, as plain values; None is not measured."""
     task = MultiCluster(k=k, d=d)
     nets, loss = networks(architecture, labels, seeds, k, d)
-    columns: dict[str, list[float]] = {name: [] for name in _MEASURED}
-    nulls = []
+    rows = []
     for net, seed in zip(nets, seeds, strict=True):
         test = task.sample(TESTED, seed=TEST + seed)
         x = test.coordinates(net.dimension)
         index = gradient_index(net, task, test)
         certified, attack = median_radius(net, task, x[:points], test.y[:points])
-        columns["accuracy"].append(_accuracy(net, task, x, test.y))
-        columns["index"].append(index.value)
-        columns["own"].append(float(np.mean(np.diagonal(gradient_cosines(net, task, test)))))
-        columns["certified"].append(certified)
-        columns["attack"].append(attack)
-        nulls.append(index.null)
-    plain = {name: [_or_null(value) for value in values] for name, values in columns.items()}
-    return plain | {"loss": loss.tolist(), "null": float(np.mean(nulls))}
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
+        rows.append(
+            {
+                "accuracy": _accuracy(net, task, x, test.y),
+                "index": float(index.value),
+                "own": float(np.mean(np.diagonal(gradient_cosines(net, task, test)))),
+                "certified": certified,
+                "attack": attack,
+                "null": float(index.null),
+            }
+        )
+    columns = {
+        name: [None if math.isnan(row[name]) else row[name] for row in rows] for name in rows[0]
+    }
+    null = float(np.mean([row["null"] for row in rows]))
+    return columns | {"loss": loss.tolist(), "null": null}
 
 
 def _accuracy(net: TwoLayer | Deep, task: MultiCluster, x: ndarray, y: ndarray) -> float:

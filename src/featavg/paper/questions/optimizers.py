@@ -1,205 +1,163 @@
-"""Is it gradient descent, or every optimizer? Index and exact radii after training by each.
+"""Is averaging a bias of gradient descent, or of every optimizer? (Summary, next check 3)
 
-All see the same points in R^d and stop at the same training loss, with features along the axes and in
-random directions: Adam and sign descent look at single coordinates, so directions matter to
-them. Smoothed labels keep the loss from falling that far; they are trained for a fixed time.
+All optimizers see the same points in R^d and stop at the same training loss, with features along the
+axes and in random directions: Adam and sign descent look at single coordinates, so directions matter
+to them. Smoothed labels keep the loss from falling that far; they are trained for a fixed time.
+
+The tolerances were written before the first run. That Adam and sign descent decouple is what
+arXiv 2505.24022 reports of three clusters in the plane, without radii.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
-from featavg.figures.result import Result
-from featavg.progress import Progress, silent
-from featavg.simulate.measurements import net_of, seed_index
+from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.progress import part
 from featavg.simulate.radius import network_radii
-from featavg.simulate.setting import Setting
-from featavg.simulate.sweep.work import trained
+from featavg.simulate.sweep.grid import measure_each
+from featavg.simulate.sweep.measures import Run
 
-K, D, N, TEST_POINTS, TARGET, STEPS = 10, 500, 200, 10, 0.1, 1500
+if TYPE_CHECKING:
+    import xarray as xr
+
 RATE, SMALL_RATE = 2e-2, 1e-3  # of descent; of steps that have the same length in every coordinate
-ORIENTATIONS = ("axes", "random")
-# Fields of a setting; `loss` is that of class labels, `fine_loss` that of cluster labels.
-OPTIMIZERS: Mapping[str, Mapping[str, Any]] = {
-    "gradient descent": {"stepper": "gd", "lr": RATE},
-    "momentum": {"stepper": "momentum:beta=0.9", "lr": RATE / 10},
-    "mini-batches": {"stepper": "sgd:batch=20", "lr": RATE},
-    "weight decay": {"stepper": "weight-decay:decay=0.01", "lr": RATE},
-    "cosine schedule": {"stepper": "gd", "controller": "cosine", "lr": 2 * RATE, "steps": 400},
-    "step schedule": {"stepper": "gd", "controller": "step-decay:every=200:factor=0.5", "lr": RATE},
-    "warm-up": {"stepper": "gd", "controller": "warmup:warmup=50", "lr": RATE},
-    "label smoothing": {
-        "stepper": "gd",
-        "lr": RATE,
-        "loss": "smoothed-logistic",
-        "fine_loss": "smoothed-cross-entropy",
-        "target_loss": None,
-        "steps": 200,
-    },
-    "Adam": {"stepper": "adam", "lr": SMALL_RATE},
-    "AdamW": {"stepper": "weight-decay:decay=0.01:stepper=adam", "lr": SMALL_RATE},
-    "sign descent": {"stepper": "sign", "lr": SMALL_RATE},
+ORIENTATIONS = {"axes": "along the axes", "random": "in random directions"}
+# For each optimizer what fits below a bar, and fields of a setting.
+OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gradient descent": ("GD", {"lr": RATE}),
+    "momentum": ("mom.", {"stepper": "momentum:beta=0.9", "lr": RATE / 10}),
+    "mini-batches": ("SGD", {"stepper": "sgd:batch=20", "lr": RATE}),
+    "weight decay": ("decay", {"stepper": "weight-decay:decay=0.01", "lr": RATE}),
+    "cosine schedule": ("cos.", {"controller": "cosine", "lr": 2 * RATE, "steps": 400}),
+    "step schedule": ("step", {"controller": "step-decay:every=200:factor=0.5", "lr": RATE}),
+    "warm-up": ("warm", {"controller": "warmup:warmup=50", "lr": RATE}),
+    "label smoothing": ("sm.", {"lr": RATE, "target_loss": None, "steps": 200}),
+    "Adam": ("Ad.", {"stepper": "adam", "lr": SMALL_RATE}),
+    "AdamW": ("AdW", {"stepper": "weight-decay:decay=0.01:stepper=adam", "lr": SMALL_RATE}),
+    "sign descent": ("sign", {"stepper": "sign", "lr": SMALL_RATE}),
 }
-# What fits below a bar.
-_WORDS = {
-    "gradient descent": "GD",
-    "momentum": "mom.",
-    "mini-batches": "SGD",
-    "weight decay": "decay",
-    "cosine schedule": "cos.",
-    "step schedule": "step",
-    "warm-up": "warm",
-    "label smoothing": "sm.",
-    "Adam": "Ad.",
-    "AdamW": "AdW",
-    "sign descent": "sign",
-}
+SMOOTHED = {"coarse": "smoothed-logistic", "fine": "smoothed-cross-entropy"}
 COORDINATE_WISE = ("Adam", "AdamW", "sign descent")
-COLUMNS = ("index", "share", "averaged", "decoupled", "log10_loss", "log10_loss_fine")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class OptimizerStudy(Result):
-    """Numbers by orientation, optimizer and seed.
-
-    Attributes:
-        optimizers: names, keys of `OPTIMIZERS`.
-        table: orientation x optimizer x seed x `COLUMNS`; averaged and decoupled are median exact
-            radii of fresh points with class labels, and with cluster labels read out by `max`.
-
-    Returned by `fa.optimizer_study`, which has an example.
+@claim(
+    "question-optimizers", "Descent averages in all its forms; Adam and sign descent decouple",
+    theme="Open questions",
+    source="Summary of arXiv 2410.10322, next check 3; arXiv 2505.24022 for Adam and sign descent",
+    measured="averaging index and exact l2 radii at the same training loss, k = 10, d = 500, features "
+    "along the axes and in random directions",
+    tier="full", minutes=1, statements=("summary-check-3",),
+)  # fmt: skip
+def optimizers(
+    run: Context,
+    k: int = 10,
+    d: int = 500,
+    n: int = 200,
+    target_loss: float = 0.1,
+    steps: int = 1500,
+    test_points: int = 10,
+) -> Evidence:
+    """Momentum, mini-batches, weight decay, schedules, warm-up and smoothed labels average as
+    gradient descent does, and cluster labels gain √(k/2) with each; Adam and sign descent
+    decouple with class labels alone and are more robust for it.
     """
+    base = {"k": k, "d": d, "n": n, "target_loss": target_loss, "steps": steps}
+    table = measured(run, base | {"coordinates": "ambient", "n_test": test_points})
+    index, radius = table["index_coarse"], table["radius_coarse"]
+    descent = [name for name in OPTIMIZERS if name not in COORDINATE_WISE]
+    plain, wise = index.sel(optimizer=descent), index.sel(optimizer=list(COORDINATE_WISE))
+    gain = (table["radius_fine"] / radius).sel(optimizer=descent)
+    gain = gain.median("seed", skipna=False) / math.sqrt(k / 2)
+    more = radius.sel(optimizer=list(COORDINATE_WISE)) / radius.sel(optimizer="gradient descent")
+    # NaN must reach the checks, where it never passes.
+    everywhere: dict[str, Any] = {"dim": ("orientation", "optimizer"), "skipna": False}
+    named = "; ".join(
+        "{} {:.2f} and {:.2f}".format(name, *wise.sel(optimizer=name).median("seed").values)
+        for name in COORDINATE_WISE
+    )
+    along, across = (float(more.sel(orientation=each).median()) for each in ORIENTATIONS)
+    return Evidence(
+        Check("smallest index of descent and its relatives, both orientations", plain.min(**everywhere),
+              ">=", 0.5),
+        Check("their gain / √(k/2), smallest (median over seeds)", gain.min(skipna=False), ">=", 0.8),
+        Check("their gain / √(k/2), largest (median over seeds)", gain.max(skipna=False), "<=", 1.2),
+        Check("largest index of Adam, AdamW and sign descent, both orientations", wise.max(**everywhere),
+              "<=", 0.5, note="they would decouple"),
+        Check("their radius with class labels over that of gradient descent, smallest", more.min(**everywhere),
+              ">=", 1.2, note="and gain from it"),
+        figure=figure(table, k, d),
+        numbers=table,
+        finding=f"Gradient descent, momentum, mini-batches, weight decay, schedules, warm-up and smoothed "
+        f"labels all average (index {plain.min():.2f} to {plain.max():.2f}). Index with features along "
+        f"axes and in random directions: {named}. With class labels these have "
+        f"{along:.2f} and {across:.2f} times the radius of gradient descent.",
+    )  # fmt: skip
 
-    optimizers: tuple[str, ...]
-    table: Float[ndarray, "o p s q"]
 
-    def column(self, name: str) -> Float[ndarray, "o p s"]:
-        """One of `COLUMNS`."""
-        return self.table[..., COLUMNS.index(name)]
+def measured(run: Context, base: dict[str, Any]) -> xr.Dataset:
+    """Index, loss and radius of both labels by orientation, optimizer and seed.
 
-    @property
-    def theory_gain(self) -> float:
-        """sqrt(k/2), the gain of equal angles."""
-        return math.sqrt(K / 2)
-
-    @property
-    def gain(self) -> Float[ndarray, "o p s"]:
-        """Decoupled over averaged radius."""
-        return self.column("decoupled") / self.column("averaged")
-
-    def of(self, values: Float[ndarray, "o p s"], coordinate_wise: bool) -> Float[ndarray, "o q s"]:
-        """The part of the optimizers that look at single coordinates, or of the others."""
-        chosen = [(name in COORDINATE_WISE) == coordinate_wise for name in self.optimizers]
-        return values[:, chosen]
-
-    def figure(self) -> Figure:
-        """Index and radii of every optimizer, a panel for each orientation."""
-        panels = []
-        names = tuple(_WORDS[name] for name in self.optimizers)
-        for i, orientation in enumerate(ORIENTATIONS):
-            where = "along the axes" if orientation == "axes" else "in random directions"
-            index = _bar("averaging index", self.column("index")[i], "averaged")
-            radii = (
-                _bar("class labels", self.column("averaged")[i], "averaged"),
-                _bar("cluster labels, max", self.column("decoupled")[i], "decoupled"),
+    One network at a time: the points depend on the seed alone, and the losses may differ.
+    """
+    tables = []
+    for i, labels in enumerate(SMOOTHED):
+        fields = {name: each for name, (_, each) in OPTIMIZERS.items()}
+        if "label smoothing" in fields:
+            fields["label smoothing"] = fields["label smoothing"] | {"loss": SMOOTHED[labels]}
+        tables.append(
+            measure_each(
+                base | {"labels": labels},
+                run.seeds,
+                ["index", "loss", fresh_radius],
+                part(run.progress, i / 2, (i + 1) / 2),
+                orientation=list(ORIENTATIONS),
+                optimizer=fields,
             )
-            rules = (
-                Rule(math.sqrt(D / K), label="√(d/k)"),
-                Rule(math.sqrt(D / 2), label="√(d/2)"),
-            )
-            panels += [
-                Bars(names, (index,), Axis("averaging index"), title=f"features {where}"),
-                Bars(names, radii, Axis("median radius", "l2"), title=where, rules=rules),
-            ]
-        return Figure(
-            "optimizers",
-            "Averaging, optimizer by optimizer",
-            "Averaging index with class labels and median exact radii of fresh points with both labels, at "
-            "the same training loss, with features along the axes and in random directions; bars from the "
-            "smallest to the largest seed. Gradient descent, momentum, mini-batches, weight decay, cosine "
-            "and step schedules, warm-up, smoothed labels, Adam, AdamW, sign descent.",
-            tuple(panels),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Every number."""
-        return {"orientations": list(ORIENTATIONS), "optimizers": list(self.optimizers)} | {
-            name: self.column(name).tolist() for name in COLUMNS
-        }
-
-    def summary(self) -> str:
-        """A line for each optimizer: index and radii, along axes and in random directions."""
-        lines = ["Optimizers: index, averaged and decoupled radius, along axes | random directions"]
-        for j, name in enumerate(self.optimizers):
-            parts = []
-            for i in range(len(ORIENTATIONS)):
-                row = np.median(self.table[i, j], axis=0)
-                parts.append(f"{row[0]:6.2f}{row[2]:7.2f}{row[3]:7.2f}")
-            lines.append(f"  {name:<18}{' |'.join(parts)}")
-        return "\n".join(lines)
+    return tables[0].merge(tables[1])
 
 
-def _bar(label: str, values: Float[ndarray, "p s"], role: Role) -> Bar:
-    return Bar(label, np.median(values, axis=1), role, values.min(axis=1), values.max(axis=1))
+def fresh_radius(run: Run) -> dict[str, float]:
+    """Median exact radius of fresh points; cluster labels are read out by `max`."""
+    task, ((labels, net),) = run.points.task, run.nets.items()
+    fresh = task.sample(run.setting.n_test, run.seed)
+    x, positive = fresh.coordinates(net.dimension), task.positive_clusters
+    exact = network_radii(net, x, fresh.y, "max", positive, jobs=1)
+    return {f"radius_{labels}": exact.median[1]}
 
 
-def optimizer_study(
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4),
-    optimizers: tuple[str, ...] = tuple(OPTIMIZERS),
-    progress: Progress = silent,
-) -> OptimizerStudy:
-    """Train by every optimizer in both orientations and measure index and radii.
+def figure(table: xr.Dataset, k: int, d: int) -> Figure:
+    """Index and radii of every optimizer, a pair of panels for each orientation."""
+    names = tuple(OPTIMIZERS[name][0] for name in table["optimizer"].values)
+    rules = Rule(math.sqrt(d / k), label="√(d/k)"), Rule(math.sqrt(d / 2), label="√(d/2)")
+    panels = []
+    for orientation, where in ORIENTATIONS.items():
+        by_seed = table.sel(orientation=orientation).transpose("seed", "optimizer")
 
-    Args:
-        seeds: one network and one sample for each.
-        optimizers: names, keys of `OPTIMIZERS`.
-        progress: called with the share done and a note.
+        def bar(label: str, name: str, role: Role, rows: xr.Dataset = by_seed) -> Bar:
+            return Bar.over_seeds(label, np.asarray(rows[name]), role)
 
-    >>> import featavg as fa  # long
-    >>> fa.optimizer_study(seeds=(0,), optimizers=("gradient descent",))
-    Optimizers: ...
-    """
-    table = []
-    for i, orientation in enumerate(ORIENTATIONS):
-        rows = []
-        for j, name in enumerate(optimizers):
-            progress((i + j / len(optimizers)) / 2, f"{name}, features: {orientation}")
-            rows.append(_measured(orientation, OPTIMIZERS[name], seeds))
-        table.append(rows)
-    return OptimizerStudy(tuple(optimizers), np.array(table))
-
-
-def _measured(
-    orientation: str, fields: Mapping[str, Any], seeds: tuple[int, ...]
-) -> list[list[float]]:
-    """A row of `COLUMNS` for each seed."""
-    given = {"k": K, "d": D, "n": N, "orientation": orientation, "coordinates": "ambient"}
-    given |= {"target_loss": TARGET, "steps": STEPS, "seeds": seeds} | dict(fields)
-    fine_loss = given.pop("fine_loss", None)
-    # One network at a time: the points depend on the seed alone, and the losses may differ.
-    points, coarse = trained(Setting(**given, labels="coarse"))
-    if fine_loss is not None:
-        given["loss"] = fine_loss
-    _, fine = trained(Setting(**given, labels="fine"))
-    task, rows = points.task, []
-    for index, seed in enumerate(seeds):
-        fresh = task.sample(TEST_POINTS, seed)
-        x, positive = fresh.coordinates(D), task.positive_clusters
-        nets = net_of(coarse["coarse"], index), net_of(fine["fine"], index)
-        radii = [network_radii(n, x, fresh.y, "max", positive, jobs=1).median[1] for n in nets]
-        spread = seed_index(points, nets[0], index)
-        losses = [
-            float(np.atleast_1d(run.log_loss[-1])[index]) / math.log(10)
-            for run in (coarse["coarse"], fine["fine"])
+        index = (bar("averaging index", "index_coarse", "averaged"),)
+        radii = (
+            bar("class labels", "radius_coarse", "averaged"),
+            bar("cluster labels, max", "radius_fine", "decoupled"),
+        )
+        panels += [
+            Bars(names, index, Axis("averaging index"), title=f"features {where}"),
+            Bars(names, radii, Axis("median radius", "l2"), title=where, rules=rules),
         ]
-        rows.append([float(spread.value), float(spread.share), *radii, *losses])
-    return rows
+    return Figure(
+        "optimizers",
+        "Averaging, optimizer by optimizer",
+        "Averaging index with class labels and median exact radii of fresh points with both labels, at "
+        "the same training loss, with features along the axes and in random directions; bars from the "
+        "smallest to the largest seed. Gradient descent, momentum, mini-batches, weight decay, cosine "
+        "and step schedules, warm-up, smoothed labels, Adam, AdamW, sign descent.",
+        tuple(panels),
+    )

@@ -84,7 +84,11 @@ def figure(table: xr.Dataset, steps: int) -> Figure:
     "talk-initialisation", "The talks' larger initialisation averages too", theme="Theorem 1: averaging",
     source="Talks at iTCS and CSML 2024, initialisation and theorem on feature averaging",
     measured=f"coefficients after {STEPS} and {LONG_STEPS} steps at d = {D}, n = 1000, and for smaller starts",
-    minutes=0.3, statements=("itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2"),
+    minutes=0.3,
+    statements=(
+        "itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2",
+        "summary-limitations",
+    ),
 )  # fmt: skip
 def talk_start(
     run: Context,

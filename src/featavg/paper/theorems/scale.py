@@ -210,7 +210,7 @@ def figure(runs: Sequence[ScaleRun]) -> Figure:
     theme="Theorem 1: averaging", source="arXiv 2410.10322, Theorem 1, parts 1 and 2",
     measured="√d times that distance at all times ηT from 1 to k⁸, k = 3, 4 and 5, by gradient flow on "
     "a packed triangle in single precision (12 GB at k = 5), k = 4 in double precision too; one seed",
-    tier="full", minutes=25, seeds=1, statements=("notes-theorem-1",),
+    tier="full", minutes=25, seeds=1, statements=("notes-theorem-1", "abstract-proof",),
 )  # fmt: skip
 def scale(settings: Context, clusters: tuple[int, ...] = (3, 4, 5)) -> Evidence:
     """With n = k⁷ samples in d = k¹⁰ dimensions |w<sub>s,r</sub> − λ Σ<sub>j∈J<sub>s</sub></sub>

@@ -103,7 +103,11 @@ def figure(tables: Mapping[str, xr.Dataset]) -> Figure:
     "certain combination)",
     measured="evenness of every neuron for |J₊| = 2, 5, 8 of 10, and each λ<sub>j</sub> against its "
     "prediction, also for clusters that differ in size by a factor of 4",
-    minutes=0.2, statements=("notes-assumption-2", "abstract-averaging", "notes-definition-2.1"),
+    minutes=0.2,
+    statements=(
+        "notes-assumption-2", "abstract-averaging", "notes-definition-2.1", "itcs-model",
+        "csml-model", "summary-mechanism-1",
+    ),
 )  # fmt: skip
 def unequal(
     run: Context, positive: tuple[int, ...] = (2, 5, 8), largest: float = 4.0, n: int = 500

@@ -106,7 +106,10 @@ def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
     source="Lecture notes on arXiv 2410.10322, Lemma 3",
     measured="share of active (neuron, own-class sample) pairs: at all times ηT ≥ 1 in the theorem's "
     "regime, and from the first step on at the paper's setting",
-    minutes=0.1, shares="theorem-1 runs", statements=("notes-lemma-3",),
+    minutes=0.1, shares="theorem-1 runs",
+    statements=(
+        "notes-lemma-3", "notes-assumption-3-discussion",
+    ),
 )  # fmt: skip
 def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     """For all t up to T<sub>0</sub>, every neuron of a class is active on every training sample of

@@ -119,8 +119,11 @@ def _accuracy_checks(tables: Mapping[str, xr.Dataset], labels: str) -> tuple[Che
     "gradient flow (the limit of steps O(d⁻²); its own tolerance costs λ less than 0.2%, which the "
     "tests check), biases and clean accuracy: against d, against n, for d = k¹⁰, n = k⁷",
     minutes=0.6, shares="theorem-1 runs",
-    statements=("notes-theorem-1", "notes-step-3c", "itcs-theorem-averaging-1", "csml-theorem-averaging",
-                "notes-assumption-3"),
+    statements=(
+        "notes-theorem-1", "notes-step-3c", "itcs-theorem-averaging-1", "csml-theorem-averaging",
+        "notes-assumption-3", "itcs-averaging-slide", "csml-averaging-slide", "csml-finite-time",
+        "summary-key-results", "summary-mechanism-1", "abstract-averaging", "abstract-proof",
+    ),
 )  # fmt: skip
 def averaging(run: Context, k: int = 0) -> Evidence:
     """For all T ≥ 1/η, |w<sub>s,r</sub> − λ Σ<sub>j∈J<sub>s</sub></sub>
@@ -161,7 +164,10 @@ def averaging(run: Context, k: int = 0) -> Evidence:
     "by gradient flow: for d = k¹⁰, n = k⁷ at ηT = k⁸, the first of the theorem's times; against d and "
     "against n at the paper's time",
     minutes=0.6,
-    statements=("notes-theorem-4", "notes-lemma-8", "notes-lemma-10", "notes-lemma-11", "itcs-theorem-5.5"),
+    statements=(
+        "notes-theorem-4", "notes-lemma-8", "notes-lemma-10", "notes-lemma-11", "itcs-theorem-5.5",
+        "summary-key-results", "summary-break-1",
+    ),
 )  # fmt: skip
 def decoupling(run: Context, k: int = 0) -> Evidence:
     """From ηT = k⁸ on with cluster labels, |w<sub>j,r</sub> − λ μ<sub>j</sub>/|μ<sub>j</sub>|²| =
@@ -194,7 +200,9 @@ def decoupling(run: Context, k: int = 0) -> Evidence:
     source="Talk at CSML 2024, theorem on averaged features; talk at iTCS 2024, the same",
     measured="the coefficients of every neuron as d and n grow, and in the theorem's regime",
     minutes=0.1, shares="theorem-1 runs",
-    statements=("csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1"),
+    statements=(
+        "csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1", "abstract-proof",
+    ),
 )  # fmt: skip
 def coefficients(run: Context, k: int = 0) -> Evidence:
     """λ<sub>s,r,j</sub> = Ω(1) and λ<sub>s,r,j</sub>/λ<sub>s,r,j′</sub> = 1 ± o(1) for features j,

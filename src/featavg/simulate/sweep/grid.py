@@ -22,7 +22,7 @@ def measure_each(
     seeds: Sequence[int],
     measures: Sequence[str | Callable[[Run], Measured]],
     progress: Progress = silent,
-    **axes: Sequence[Any] | Mapping[str, Mapping[str, Any]],
+    **axes: Sequence[Any] | Mapping[Any, Mapping[str, Any]],
 ) -> xr.Dataset:
     """Trains every combination of `axes` and measures every seed of it.
 
@@ -73,7 +73,7 @@ def measure_each(
 
 
 def _choices(
-    name: str, values: Sequence[Any] | Mapping[str, Mapping[str, Any]]
+    name: str, values: Sequence[Any] | Mapping[Any, Mapping[str, Any]]
 ) -> dict[Any, Mapping[str, Any]]:
     if isinstance(values, Mapping):
         return dict(values)

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.claims.sabotage_images import made_up_cell  # noqa: E402
 from torch import nn  # noqa: E402
 
 from featavg.data.image_sets.loading import load_images  # noqa: E402
@@ -15,17 +16,22 @@ from featavg.errors import InputError  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
 from featavg.paper.engine.store import recorded_result  # noqa: E402
-from featavg.paper.images import (  # noqa: E402
-    hidden_study,
-    label_cell,
-    label_protocol,
+from featavg.paper.images import hidden, label_cell, labels, sharing  # noqa: E402
+from featavg.paper.images.label_cell import (  # noqa: E402
+    CellProtocol,
+    LabelCell,
+    cell_key,
+    restore_cells,
+    trained_cell,
 )
-from featavg.paper.images.hidden_study import HiddenStudy, undersampled  # noqa: E402
-from featavg.paper.images.label_cell import CellResult, cell_key, trained_cell  # noqa: E402
-from featavg.paper.images.label_protocol import CellProtocol, LabelCell  # noqa: E402
-from featavg.paper.images.label_record import restore_cells  # noqa: E402
-from featavg.paper.images.label_study import LabelRow, LabelTable, label_table  # noqa: E402
+from featavg.paper.images.labels import (  # noqa: E402
+    contrasts,
+    explanations,
+    label_table,
+    measured_cells,
+)
 from featavg.paper.images.lipschitz import layer_norms, lipschitz  # noqa: E402
+from featavg.storage.files import dumps, strict_json  # noqa: E402
 from featavg.training.torch.objectives import (  # noqa: E402
     Adversarial,
     CrossEntropy,
@@ -35,12 +41,13 @@ from featavg.training.torch.objectives import (  # noqa: E402
 )
 
 torch.set_num_threads(1)
+KINDS = [("digits", "two-layer", "cross-entropy"), ("digits", "two-layer", "gradient penalty")]
 TINY = CellProtocol(600, 200, 20, 4, 64, 0.05, 0, 0.4, 0.3, 0.5)
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setitem(label_protocol.PROTOCOLS, "digits", TINY)
+    monkeypatch.setitem(label_cell.PROTOCOLS, "digits", TINY)
     monkeypatch.setattr(label_cell, "LOOKED_INTO", 150)
 
 
@@ -81,7 +88,7 @@ def test_adversarial_points_are_inside_the_ball_and_the_box_and_worse():
 
 
 def test_a_lipschitz_network_stretches_no_distance(monkeypatch):
-    monkeypatch.setitem(label_protocol.PROTOCOLS, "digits", replace(TINY, epochs=2))
+    monkeypatch.setitem(label_cell.PROTOCOLS, "digits", replace(TINY, epochs=2))
     task = load_images("digits")
     for network in ("two-layer", "narrow CNN"):
         net, _ = trained_cell(LabelCell("digits", network, "1-Lipschitz", "fine", 0), task)
@@ -132,49 +139,51 @@ def test_gradient_noise_of_a_mean_with_noise_around_it():
     assert gradient_noise(rows, fine, 2) == pytest.approx(20 / 29, abs=0.01)
 
 
-@pytest.mark.usefixtures("tiny")
-def test_a_table_is_kept_cell_by_cell(tmp_path, monkeypatch):
-    arguments = {"networks": ["two-layer"], "trainings": ["cross-entropy", "gradient penalty"]}
-    first = label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
-    assert len(list(tmp_path.glob("*.json"))) == 4
-    assert [row.training for row in first.rows] == arguments["trainings"]
-    cell = first.rows[0].coarse[0]
-    assert cell.accuracy > 0.8
-    assert cell.median > 0.05
-    assert 0.0 <= cell.noise <= 1.0
-    assert json.dumps(first.to_json(), allow_nan=False)
-    assert len(first.figure().panels[0].series) == 2
-    assert "gradient penalty" in repr(first)
-    damaged = next(tmp_path.glob("*fine*.json"))
-    damaged.write_text("{")
+def counted(monkeypatch):
+    """The cells that are measured from now on."""
     real, calls = label_cell._measured, []
     monkeypatch.setattr(label_cell, "_measured", lambda *given: (calls.append(1), real(*given))[1])
-    again = label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    return calls
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_table_is_kept_cell_by_cell(tmp_path, monkeypatch):
+    first = measured_cells(KINDS, {"digits": 1}, tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == 4
+    assert dumps(strict_json(first))
+    table = label_table(first)
+    assert table["row"].values.tolist() == [", ".join(kind) for kind in KINDS]
+    cell = table.sel(labels="coarse").isel(row=0, seed=0)
+    assert cell["accuracy"] > 0.8
+    assert cell["median"] > 0.05
+    assert 0.0 <= cell["noise"] <= 1.0
+    assert len(labels.figure(table).panels[0].series) == 2
+    damaged = next(tmp_path.glob("*fine*.json"))
+    damaged.write_text("{")
+    calls = counted(monkeypatch)
+    again = label_table(measured_cells(KINDS, {"digits": 1}, tmp_path))
     assert len(calls) == 1  # the damaged one alone
-    assert again.to_json()["rows"][0]["gains"] == first.to_json()["rows"][0]["gains"]
+    assert again["gains"].equals(table["gains"])
 
 
 @pytest.mark.usefixtures("tiny")
 def test_recorded_cells_are_taken_over_by_their_key_and_say_their_commit(tmp_path, monkeypatch):
-    arguments = {"networks": ["two-layer"], "trainings": ["cross-entropy"]}
-    first = label_table(["digits"], seeds={"digits": 1}, **arguments)
-    numbers = json.loads(json.dumps(first.to_json()))
-    fine = numbers["rows"][0]["fine"]
-    fine["commit"] = ["", *fine["commit"][1:]]
+    first = measured_cells(KINDS[:1], {"digits": 1})
+    numbers = json.loads(dumps(strict_json({"cells": first})))
+    fine = numbers["cells"][1]
+    fine["commit"] = ""
     assert restore_cells(numbers, "abc", tmp_path) == 2
     assert restore_cells(numbers, "abc", tmp_path) == 0  # what is there is left alone
-    real, calls = label_cell._measured, []
-    monkeypatch.setattr(label_cell, "_measured", lambda *given: (calls.append(1), real(*given))[1])
-    again = label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    calls = counted(monkeypatch)
+    again = measured_cells(KINDS[:1], {"digits": 1}, tmp_path)
     assert calls == []
-    assert again.rows[0].fine[0].radii is None
-    assert again.rows[0].gain == pytest.approx(first.rows[0].gain, rel=1e-4)
-    assert again.to_json()["rows"][0]["fine"]["commit"] == ["abc"]
-    fine["key"] = ["another"]  # of another protocol: computed anew
+    assert [cell["median"] for cell in again] == [cell["median"] for cell in first]
+    assert again[1]["commit"] == "abc"
+    fine["key"] = "another"  # of another protocol: computed anew
     for path in tmp_path.glob("*fine*.json"):
         path.unlink()
     restore_cells(numbers, "abc", tmp_path)
-    label_table(["digits"], seeds={"digits": 1}, folder=tmp_path, **arguments)
+    measured_cells(KINDS[:1], {"digits": 1}, tmp_path)
     assert calls == [1]
 
 
@@ -194,128 +203,147 @@ def test_a_preset_trains_the_network_beside_the_table(tmp_path, monkeypatch):
     from featavg.training.torch import recipe
 
     kind = ("digits", "narrow ResNet-18", "cross-entropy")
-    monkeypatch.setitem(label_protocol.BY_PRESET, kind, "digits")
-    monkeypatch.setattr(label_protocol, "PRESET_ATTACKED", 5)
+    monkeypatch.setitem(label_cell.BY_PRESET, kind, "digits")
+    monkeypatch.setattr(label_cell, "PRESET_ATTACKED", 5)
     monkeypatch.setattr(label_cell, "LOOKED_INTO", 150)
     quick = replace(recipe.image_preset("digits"), recipe=recipe.ImageRecipe(epochs=1, batch=64))
     monkeypatch.setattr(recipe, "image_preset", lambda _: quick)
     monkeypatch.setattr("featavg.training.torch.image_network.image_preset", lambda _: quick)
-    table = label_table(
-        ["digits"], [kind[1]], [kind[2]], {"digits": 1}, folder=tmp_path / "label-table"
-    )
+    measured_cells([kind], {"digits": 1}, tmp_path / "label-table")
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
         *("label-table", "digits-coarse", "digits-fine"),
     }
-    assert len(table.rows[0].fine[0].radii) == 5
-    assert table.rows[0].protocol.epochs == 1
+    cell = LabelCell(*kind, "fine", 0)
+    kept = json.loads((tmp_path / "label-table" / cell.file).read_text())
+    assert len(kept["radii"]) == 5
+    assert cell.protocol.epochs == 1
+
+
+def made_up(data, network, training, gain, cosine=0.5, shared=(0.8, 0.2), seeds=3):
+    """The cells of a row."""
+    return [
+        made_up_cell(
+            (data, network, training),
+            which,
+            seed,
+            (gain if which == "fine" else 1.0) * (1 + 0.01 * seed),
+            shared[which == "fine"] + 0.01 * seed,
+            same_class_cosine=cosine,
+        )
+        for which in ("coarse", "fine")
+        for seed in range(seeds)
+    ]
 
 
 def test_no_valid_layer_is_said_and_drawn_nowhere():
-    from featavg.paper.images.sharing import SharingStudy
-
-    row = made_up("mnist", "narrow CNN", "cross-entropy", 1.2, 0.5)
-    silent = replace(row, fine=(replace(row.fine[0], shared=np.nan, null=np.nan), *row.fine[1:]))
-    study = SharingStudy((row.sharing(), replace(silent, data="digits").sharing()))
-    assert not study.rows[1].told
-    assert np.isnan(study.rows[1].gap)
-    assert [panel.title for panel in study.figure().panels] == ["mnist"]
-    assert json.dumps(study.to_json(), allow_nan=False)
+    cells = made_up("mnist", "narrow CNN", "cross-entropy", 1.2)
+    silent = made_up("digits", "narrow CNN", "cross-entropy", 1.2)
+    silent[-1] |= {"shared": np.nan, "null": np.nan}
+    rows = sharing.of_cells([*cells, *silent])
+    assert rows[0].gap == pytest.approx(0.8 - 0.22)
+    assert np.isnan(rows[1].gap)
+    assert [panel.title for panel in sharing.figure(rows).panels] == ["mnist"]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "change",
     [
-        {"networks": ["narrow ResNet-18"]},
-        {"data": ["imagenet"]},
-        {"data": []},
-        {"networks": ["transformer"]},
-        {"trainings": ["none"]},
-        {"seeds": {"digits": 0}},
+        {"data": "imagenet"},
+        {"network": "transformer"},
+        {"training": "none"},
+        {"labels": "medium"},
+        {"network": "narrow ResNet-18", "training": "1-Lipschitz"},
     ],
     ids=str,
 )
-def test_bad_tables_are_one_sentence(given):
+def test_cells_that_do_not_exist_are_refused(change):
+    cell = LabelCell("digits", "two-layer", "cross-entropy", "fine", 0)
     with pytest.raises(InputError):
-        label_table(**({"data": ["digits"]} | given))
-
-
-def made_up(data, network, training, gain, cosine, shared=(0.8, 0.2), seeds=3):
-    def cell(labels, seed):
-        which = LabelCell(data, network, training, labels, seed)
-        radii = np.full(5, (gain if labels == "fine" else 1.0) * (1 + 0.01 * seed))
-        a = shared[labels == "fine"] + 0.01 * seed
-        return CellResult(which, 0.9, radii, 0.5, a, "input", 1.0, 0.5, 1.0, cosine, 1.0, 1.0)
-
-    return LabelRow(
-        data,
-        network,
-        training,
-        *(tuple(cell(labels, s) for s in range(seeds)) for labels in ("coarse", "fine")),
-    )
+        replace(cell, **change)
 
 
 def test_explanations_are_ranked_and_chance_is_told():
-    names = [(n, t) for n in label_protocol.NETWORKS for t in label_protocol.TRAININGS]
-    rows = tuple(made_up("digits", n, t, 1 + 0.1 * i, 0.05 * i) for i, (n, t) in enumerate(names))
-    collapse, nc1, *_ = LabelTable(rows).explanations()
-    assert collapse.correlation == pytest.approx(1.0)
-    assert collapse.p < 0.01
-    assert np.isnan(nc1.correlation)  # the same everywhere: it explains nothing
-    depth, width = LabelTable(rows).contrasts()
-    assert (depth.rows, depth.larger) == (4, 4)
-    assert width.ratio > 1
-    mixed = tuple(
-        made_up("digits", n, t, 1 + 0.1 * (i % 3), 0.05 * i) for i, (n, t) in enumerate(names)
-    )
-    assert LabelTable(mixed).explanations()[0].p > 0.05
+    names = [(n, t) for n in label_cell.NETWORKS for t in label_cell.TRAININGS]
+
+    def table(gains):
+        made = [made_up("digits", *name, gains(i), 0.05 * i) for i, name in enumerate(names)]
+        return label_table([cell for row in made for cell in row])
+
+    rising = table(lambda i: 1 + 0.1 * i)
+    collapse, nc1, *_ = explanations(rising).values()
+    assert collapse["correlation"] == pytest.approx(1.0)
+    assert collapse["p"] < 0.01
+    assert np.isnan(nc1["correlation"])  # the same everywhere: it explains nothing
+    depth, width = contrasts(rising).values()
+    assert (depth["rows"], depth["larger"]) == (4, 4)
+    assert width["ratio"] > 1
+    mixed = table(lambda i: 1 + 0.1 * (i % 3))
+    assert next(iter(explanations(mixed).values()))["p"] > 0.05
 
 
 def test_a_network_that_guesses_is_left_out_and_counted():
     """A constant network has no boundary: its radius was infinite, and the claim stopped at its figure."""
-    row = made_up("mnist", "narrow CNN", "1-Lipschitz", 1.2, 0.5)
-    guess = replace(row.fine[0], accuracy=0.51, radii=np.full(4, np.inf))
-    table = LabelTable((replace(row, fine=(guess, *row.fine[1:])),))
-    (changed,) = table.rows
-    assert changed.left_out == 1
-    assert changed.gain == pytest.approx(row.gain)
-    assert changed.gap == pytest.approx(1.2 * 1.01 - 1.02)  # of the two seeds that are left
-    for figure in (table.figure(), table.gain_figure()):
+    cells = made_up("mnist", "narrow CNN", "1-Lipschitz", 1.2)
+    honest = label_table(cells)
+    cells[3] |= {"accuracy": 0.51, "median": np.inf}
+    table = label_table(cells)
+    assert table["left_out"].values == [1]
+    assert float(table["gain"][0]) == pytest.approx(float(honest["gain"][0]))
+    assert float(table["gap"][0]) == pytest.approx(
+        1.2 * 1.01 - 1.02
+    )  # of the two seeds that are left
+    for figure in (labels.figure(table), labels.gain_figure(table)):
         matplotlib_figure.render(figure)
-    assert "1.20" in table.summary()
-    assert table.to_json()["rows"][0]["pairs_left_out"] == 1
+
+
+def test_seeds_that_one_data_set_has_more_are_no_gaps_of_the_other():
+    """Digits have five seeds, MNIST three: a mean is over those that were run, and NaN if one is."""
+    cells = made_up("digits", "narrow CNN", "cross-entropy", 1.2, seeds=5)
+    cells += made_up("mnist", "narrow CNN", "cross-entropy", 1.2)
+    table = label_table(cells)
+    assert table["seeds"].values.tolist() == [5, 3]
+    assert table["left_out"].values.tolist() == [0, 0]
+    assert labels.of_coarse(table, "shared") == pytest.approx([0.82, 0.81])
+    cells[-5] |= {"shared": np.nan}
+    assert np.isnan(labels.of_coarse(label_table(cells), "shared")).tolist() == [False, True]
 
 
 def test_the_claims_on_the_table_can_fail(monkeypatch):
     from featavg.paper.engine.claim import Context, Verdict
-    from featavg.paper.images import claim_audit as audit
-    from featavg.paper.images import claim_labels as labels
 
-    def table(plain=1.3, controlled=1.05, shared=(0.8, 0.2)):
+    def cells(plain=1.3, controlled=1.05, shared=(0.8, 0.2)):
         gains = {"cross-entropy": plain, "1-Lipschitz": 1.2}
-        return LabelTable(
-            tuple(
-                made_up(d, n, t, gains.get(t, controlled), 0.5 + 0.1 * len(n), shared)
-                for d in ("digits", "mnist", "cifar10")
-                for n in label_protocol.NETWORKS
-                for t in label_protocol.TRAININGS
-            )
-        )
+        made = [
+            made_up(d, n, t, gains.get(t, controlled), 0.5 + 0.1 * len(n), shared)
+            for d in ("digits", "mnist", "cifar10")
+            for n in label_cell.NETWORKS
+            for t in label_cell.TRAININGS
+        ]
+        return [cell for row in made for cell in row]
 
-    for changed, border, sharing in (
+    for changed, border, shared in (
         ({}, Verdict.HOLDS, Verdict.HOLDS),
         ({"plain": 0.9}, Verdict.FAILS, Verdict.HOLDS),
         ({"controlled": 1.4}, Verdict.IN_PART, Verdict.HOLDS),
         ({"shared": (0.4, 0.4)}, Verdict.HOLDS, Verdict.FAILS),
     ):
-        for module in (audit, labels):
-            monkeypatch.setattr(module, "tables", lambda _, changed=changed: table(**changed))
+        made = cells(**changed)
+        for module in (labels, sharing):
+            monkeypatch.setattr(module, "all_cells", lambda *_, made=made, **__: made)
         assert labels.border.run(Context()).verdict is border
-        assert audit.images.run(Context()).verdict is sharing
+        assert sharing.images.run(Context()).verdict is shared
+
+
+def test_a_table_without_the_data_of_the_statement_is_refused():
+    from featavg.paper.engine.claim import Context
+
+    with pytest.raises(InputError, match="neither digits nor mnist"):
+        labels.border.run(Context(), data=("cifar10",))
 
 
 def test_a_hidden_digit_is_rare_in_training_only(monkeypatch, tmp_path):
     digits = load_images("digits")
-    task = undersampled(digits, train=len(digits.train))
+    task = hidden.undersampled(digits, train=len(digits.train))
     before = np.bincount(digits.train.fine)
     after = np.bincount(task.train.fine)
     assert after[8] == round(0.05 * before[8])
@@ -323,15 +351,13 @@ def test_a_hidden_digit_is_rare_in_training_only(monkeypatch, tmp_path):
     assert task.groups.tolist() == [1] * 5 + [0] * 5
     assert len(task.test) == len(digits.test)
     for name, value in {"EPOCHS": 2, "PER_DIGIT": 3, "BUDGET": 15, "CLUSTERS": 3}.items():
-        monkeypatch.setattr(hidden_study, name, value)
-    monkeypatch.setattr(hidden_study, "NUMBERS", (2, 3))
-    study = hidden_study.hidden_subclasses(digits, (0,), tmp_path)
-    assert [row.method for row in study.rows] == list(hidden_study.METHODS)
-    assert study.mean("true digits", "accuracy") > 0.7
-    assert 0.0 < study.mean("discovered labels", "rand") <= 1.0
-    assert json.dumps(study.to_json(), allow_nan=False)
-    assert len(study.figure().panels) == 2
-    monkeypatch.setattr(hidden_study, "_one_seed", None)
-    again = hidden_study.hidden_subclasses(digits, (0,), tmp_path)
-    assert isinstance(again, HiddenStudy)
-    assert again.to_json() == study.to_json()
+        monkeypatch.setattr(hidden, name, value)
+    monkeypatch.setattr(hidden, "NUMBERS", (2, 3))
+    table = hidden.hidden_subclasses(digits, (0,), tmp_path)
+    accuracy, rand = table["accuracy"].isel(seed=0), table["rand"].isel(seed=0)
+    assert accuracy.sel(training="true digits") > 0.7
+    assert np.isnan(rand.values).tolist() == [True, False, False, True]
+    assert 0.0 < rand.sel(training="discovered labels") <= 1.0
+    assert len(hidden.figure(table).panels) == 2
+    monkeypatch.setattr(hidden, "_one_seed", None)
+    assert hidden.hidden_subclasses(digits, (0,), tmp_path).equals(table)

@@ -1,0 +1,103 @@
+"""`featavg images`: train networks on images."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from featavg.cli.checked import MOST_WIDTH
+from featavg.cli.machine import Json, write_json
+from featavg.cli.torch_threads import Threads, use_torch
+from featavg.data.image_sets.registry import named
+from featavg.storage.places import results_folder
+
+Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
+Data = Annotated[str, typer.Argument(help=f"{named()}, an npz file or a folder of yours.")]
+Groups = Annotated[
+    str | None,
+    typer.Option(help="Coarse classes: parity, halves, or fine classes as 0,1,2/3,4,5."),
+]
+Out = Annotated[Path, typer.Option(help="Folder for the networks and results.")]
+PresetName = Annotated[
+    str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")
+]
+RUNS = results_folder("images")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Deep networks on images, with coarse and with fine labels.")
+    group.command("presets")(_presets)
+    group.command("train")(_train)
+    app.add_typer(group, name="images")
+
+
+def _presets() -> None:
+    """List the networks and recipes that data sets are trained with."""
+    from featavg.cli.tables import console, table
+    from featavg.training.torch.recipe import image_presets
+
+    rows = table("preset", "data", "network", "width", "epochs", "minutes", "about")
+    for name, preset in image_presets().items():
+        numbers = (str(preset.width), str(preset.recipe.epochs), f"{preset.minutes:g}")
+        rows.add_row(name, preset.data, preset.network, *numbers, preset.about)
+    console().print(rows)
+
+
+def _train(
+    data: Data,
+    labels: Annotated[str, typer.Argument(help="coarse or fine.")],
+    out: Out = RUNS,
+    preset: PresetName = None,
+    network: Annotated[str | None, typer.Option(help="resnet18 or convnet.")] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, max=MOST_WIDTH, help="Channels of the first stage.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the training images.")
+    ] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights, order and augmentation.")] = 0,
+    groups: Groups = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    threads: Threads = 0,
+    data_dir: Dir = None,
+    json: Json = None,
+) -> None:
+    """Train a network; after a kill the same command continues."""
+    from featavg.cli.interrupted import Interrupted
+    from featavg.data.image_sets.loading import load_images
+    from featavg.errors import one_of
+    from featavg.progress import ProgressBar
+    from featavg.storage.files import usable_folder
+    from featavg.training.torch.recipe import image_preset, network_name, preset_for
+
+    one_of("labels", labels, ("coarse", "fine"))
+    use_torch(threads)
+    from featavg.nets.torch.architecture import architecture
+    from featavg.training.torch.image_network import train_images
+    from featavg.training.torch.module import check_device
+
+    check_device(device)
+    task = load_images(data, groups, data_dir)
+    chosen = image_preset(preset) if preset is not None else preset_for(task.name)
+    changes: dict[str, Any] = {"seed": seed}
+    changes |= {"epochs": epochs} if epochs is not None else {}
+    changes |= {"precision": precision} if precision is not None else {}
+    recipe = replace(chosen.recipe, **changes)
+    folder = usable_folder(out) / network_name(preset or task.name, labels, seed)
+    architecture(network or chosen.network, task, labels, chosen.width if width is None else width)
+    typer.echo(f"{folder}: about {chosen.minutes:g} min on two quiet cores with the preset's size.")
+    try:
+        with ProgressBar() as progress:
+            trained = train_images(
+                task, labels, folder, network, width, recipe, progress, device, preset=chosen.name
+            )
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            f"Interrupted; the same command continues from {folder}.partial."
+        ) from error
+    for kind, share in trained.test_accuracy.items():
+        typer.echo(f"test accuracy, {kind} classes: {100 * share:.2f}%")
+    write_json(json, trained.to_json())
