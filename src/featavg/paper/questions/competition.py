@@ -72,7 +72,7 @@ class Competing:
         """Exact radii of fresh points; zero for those that are misclassified."""
         sample = self.task.sample(points, seed=seed)
         x = sample.coordinates(self.net.dimension)
-        found = radii(self.net, x, sample.y, self.pooling, self.positive, jobs=1)
+        found = radii(self.net, x, sample.y, readout=self.pooling, positive=self.positive, jobs=1)
         return found.certified
 
     def law(self) -> Float[ndarray, " k"]:

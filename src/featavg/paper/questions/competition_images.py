@@ -108,7 +108,9 @@ def measured(
 
 def _exact(net: CompetitiveHead, x: ndarray, y: ndarray) -> ndarray:
     twin, positive = net.exact()
-    return radii(twin, x, np.where(y == 1, 1, -1), "max", positive, jobs=1).certified
+    return radii(
+        twin, x, np.where(y == 1, 1, -1), readout="max", positive=positive, jobs=1
+    ).certified
 
 
 def _cell(one: xr.Dataset) -> str:

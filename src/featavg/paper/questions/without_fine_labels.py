@@ -158,7 +158,7 @@ def measured(name: str, seed: int, steps: int, points: int) -> dict[str, float]:
     seconds = process_time() - start
     fresh = TASK.sample(points, seed=10**6 + seed)
     x = fresh.coordinates(net.dimension)
-    found = radii(net, x, fresh.y, readout, positive, jobs=1)
+    found = radii(net, x, fresh.y, readout=readout, positive=positive, jobs=1)
     return {
         "radius": float(np.median(found.certified)),
         "upper": float(np.median(found.attack)),
