@@ -12,6 +12,7 @@ from featavg.paper.questions import (
     competition,
     competition_cost,
     competition_images,
+    competition_training,
     without_fine_labels,
 )
 from featavg.training.train import train
@@ -67,6 +68,17 @@ ROWS = (
             KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
         ),
         given={"sets": ("digits",), "steps": 200, "points": 30},
+        needs=("torch",),
+    ),
+    Sabotage(
+        "competition-training",
+        "the network with a maximum has a sum",
+        setting(
+            competition_images,
+            KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
+        ),
+        setting(competition_training, STARTS=(1e-3, 1e-2)),
+        given={"data": "digits", "steps": (50, 100, 200), "points": 30},
         needs=("torch",),
     ),
     Sabotage(

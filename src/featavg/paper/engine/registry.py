@@ -71,6 +71,7 @@ MODULES: tuple[str, ...] = (
     "questions.competition",
     "questions.competition_cost",
     "questions.competition_images",
+    "questions.competition_training",
     "questions.without_fine_labels",
 )
 

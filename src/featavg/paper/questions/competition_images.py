@@ -14,6 +14,8 @@ and MNIST with fewer steps, and before any of the runs below.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,8 +49,15 @@ NEURONS = {"digits": 50, "mnist": 50, "cifar10": 25}
 START = 1e-3
 
 
-def fitted(task: ImageTask, kind: str, seed: int, images: int, steps: int) -> CompetitiveHead:
-    """Adam on the cross-entropy, in batches of 128, from a small start."""
+def training(
+    task: ImageTask,
+    kind: str,
+    seed: int,
+    images: int = 20_000,
+    steps: tuple[int, ...] = (1200,),
+    start: float = START,
+) -> Iterator[CompetitiveHead]:
+    """Adam on the cross-entropy, in batches of 128: the network after each of these numbers of steps."""
     import torch
 
     from featavg.nets.torch.competitive import CompetitiveHead
@@ -61,27 +70,25 @@ def fitted(task: ImageTask, kind: str, seed: int, images: int, steps: int) -> Co
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         size = 2 * NEURONS[task.name] // classes
-        net = CompetitiveHead(x.shape[1], classes, size, pooling, START)
+        net = CompetitiveHead(x.shape[1], classes, size, pooling, start)
     # The mean of a class at `size` times the output is its sum, which decides alike and learns sooner.
     factor = size if pooling == "mean" else 1
     adam = torch.optim.Adam(net.parameters(), lr=1e-3)
     rng = stream(seed, "batches")
-    for _ in range(steps):
+    for step in range(1, max(steps) + 1):
         rows = torch.from_numpy(rng.integers(len(x), size=128))
         loss = torch.nn.functional.cross_entropy(factor * net(x[rows]), y[rows])
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
-    return net.double().eval()
+        if step in steps:
+            yield deepcopy(net).double().eval()
 
 
-def measured(
-    task: ImageTask, kind: str, seed: int, images: int, steps: int, points: int
-) -> dict[str, float]:
+def judged(task: ImageTask, kind: str, net: CompetitiveHead, points: int) -> dict[str, float]:
     """Accuracy, attack radii inside and outside the box, and exact radii where they are fast."""
     import torch
 
-    net = fitted(task, kind, seed, images, steps)
     x = task.test.unit.reshape(len(task.test.fine), -1).astype(float)
     y = task.groups[task.test.fine]
     groups = task.groups if KINDS[kind][1] else np.arange(2)
@@ -104,6 +111,14 @@ def measured(
         "within": float(np.mean(ratio <= 1.01)) if kind == "max" else np.nan,
         "least": float(ratio.min()),
     }
+
+
+def measured(
+    task: ImageTask, kind: str, seed: int, images: int, steps: int, points: int
+) -> dict[str, float]:
+    """What is known of a network after this many steps."""
+    (net,) = training(task, kind, seed, images, (steps,))
+    return judged(task, kind, net, points)
 
 
 def _exact(net: CompetitiveHead, x: ndarray, y: ndarray) -> ndarray:
