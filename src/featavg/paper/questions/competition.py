@@ -167,6 +167,7 @@ def figure(wide: xr.Dataset, base: float, path: xr.Dataset) -> Figure:
     measured="exact radii, index and shared neurons against m, q, the number of steps, k, d, n, the start "
     "and the noise",
     tier="full", minutes=5,
+    statements=("summary-mechanism-1", "summary-question-biases"),
 )  # fmt: skip
 def competition(
     run: Context,

@@ -56,6 +56,7 @@ def costs(n: int, pooling: str, sigma: float, seed: int, m: int, steps: int) -> 
     measured="accuracy on fresh points, neurons that never win and steps to the loss 0.01, for the maximum "
     "and the sum over twenty neurons a class, against n",
     tier="full", minutes=2,
+    statements=("summary-tradeoffs",),
 )  # fmt: skip
 def competition_cost(
     run: Context, sizes: tuple[int, ...] = (30, 50, 100, 200, 500), m: int = 20, steps: int = 3000

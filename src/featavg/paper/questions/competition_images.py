@@ -138,6 +138,7 @@ def _cell(one: xr.Dataset) -> str:
     measured="accuracy, attack radii in the pixel box and exact radii without it, of two-layer networks of "
     "equal width; five seeds",
     tier="full", minutes=8, needs=("torch", "mnist", "cifar10"),
+    statements=("summary-tradeoffs",),
 )  # fmt: skip
 def competition_images(
     run: Context,

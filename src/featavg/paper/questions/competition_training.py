@@ -48,6 +48,7 @@ def _row(one: xr.Dataset) -> str:
     theme="Open questions", source=SOURCE,
     measured="accuracy, attack radii and exact radii on MNIST parity, two layers on pixels, five seeds",
     tier="full", minutes=8, needs=("torch", "mnist"),
+    statements=("summary-tradeoffs",),
 )  # fmt: skip
 def competition_training(
     run: Context, data: str = "mnist", steps: tuple[int, ...] = (300, 1200, 3000), points: int = 100

@@ -171,6 +171,7 @@ def measured(name: str, seed: int, steps: int, points: int) -> dict[str, float]:
     "without-fine-labels", "Which recipe is robust without fine labels?", theme="Open questions",
     source=SOURCE, measured="exact radius, accuracy and cost of ten recipes on one task, five seeds",
     tier="full", minutes=6, needs=("torch",),
+    statements=("summary-break-1", "summary-tradeoffs"),
 )  # fmt: skip
 def without_fine_labels(
     run: Context, ways: tuple[str, ...] = tuple(WAYS), steps: int = 400, points: int = 60
