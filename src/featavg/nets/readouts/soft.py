@@ -46,19 +46,27 @@ class Soft(ReadOut):
         """The softmax over the class."""
         return Probability().derivative(outputs / self.temperature)
 
+    def pieces(self, own: Bool[ndarray, " c"]) -> None:
+        """It is curved; `hard` below is for classes with equally many outputs."""
+        _require_equal(own)
+
     def hard(self, count: int) -> tuple[ReadOut, float]:
         """Max f - t log count <= score <= max f: own <= rival only if max own <= max rival + slack."""
         return Max(), self.temperature * float(np.log(count))
 
     def simpler(self, own: Bool[ndarray, " c"]) -> tuple[ReadOut, float]:
         """`probability` of f / t, where the classes have equally many outputs."""
-        if 2 * own.sum() != len(own):
-            raise InputError(
-                "positive",
-                f"has {own.sum()} of {len(own)} outputs",
-                "soft needs as many outputs in either class",
-            )
+        _require_equal(own)
         return Probability(), 1.0 / self.temperature
+
+
+def _require_equal(own: Bool[ndarray, " c"]) -> None:
+    if 2 * own.sum() != len(own):
+        raise InputError(
+            "positive",
+            f"has {own.sum()} of {len(own)} outputs",
+            "soft needs as many outputs in either class",
+        )
 
 
 READOUT = Soft()
