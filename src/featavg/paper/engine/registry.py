@@ -68,6 +68,11 @@ MODULES: tuple[str, ...] = (
     "questions.depth_radius",
     "questions.depth_inner",
     "questions.depth_margin",
+    "questions.competition",
+    "questions.competition_cost",
+    "questions.competition_images",
+    "questions.competition_training",
+    "questions.without_fine_labels",
 )
 
 
