@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,13 +16,15 @@ from featavg.data.compress import TrainingSet
 from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.measures.averaging import averaging_index_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.radii import radii
 from featavg.training.driver import Stop, run
 from featavg.training.losses import Loss, LossValue, log_sum_exp
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.recipe import Recipe
-from featavg.training.train import loss_of
+from featavg.training.train import loss_of, train
 
 
 def two_coefficients(
@@ -140,6 +143,59 @@ def mean_network(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> MeanN
         stop=Stop(recipe.steps, recipe.target_log_loss),
     )
     return MeanNetwork(trained.net, features, points)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRun:
+    """What a network with partly known labels stands.
+
+    Attributes:
+        radii: exact l2 radii of the decision by `max`, one for each test point.
+        clusters: of the test points.
+        index: the averaging index.
+    """
+
+    radii: Float[ndarray, " t"]
+    clusters: Int[ndarray, " t"]
+    index: float
+
+    @property
+    def radius(self) -> float:
+        """The median radius."""
+        return float(np.median(self.radii))
+
+    def of(self, clusters: Sequence[int] | ndarray) -> float:
+        """The median radius of the points of some clusters."""
+        return float(np.median(self.radii[np.isin(self.clusters, clusters)]))
+
+
+def label_run(task: MultiCluster, recipe: Recipe, n: int, seed: int, points: int = 20) -> LabelRun:
+    """Trains on `n` points and measures `points` fresh ones."""
+    net = train(task, recipe, n=n, seed=seed).net
+    sample, features = task.sample(points, seed), task.features_in(net.dimension)
+    x = sample.coordinates(net.dimension)
+    return _measured(task, recipe, net, x, sample.clusters, features)
+
+
+def mean_run(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> LabelRun:
+    """The prediction of the same, by `mean_network`, with other numbers of points than the run has."""
+    means = mean_network(task, recipe, n, seed + 1_000_003)
+    return _measured(task, recipe, means.net, means.points, np.arange(task.k), means.features)
+
+
+def _measured(
+    task: MultiCluster,
+    recipe: Recipe,
+    net: TwoLayer,
+    x: Float[ndarray, "t N"],
+    clusters: Int[ndarray, " t"],
+    features: Float[ndarray, "k N"],
+) -> LabelRun:
+    positive, readout = recipe.decision(task, "max")
+    exact = radii(net, x, task.cluster_labels[clusters], readout, positive, jobs=1)
+    view = recipe.by_cluster(net, task)
+    index = averaging_index_of(view, features, task.cluster_labels)
+    return LabelRun(exact.attack, clusters, index.value)
 
 
 def with_share(recipe: Recipe, share: float) -> Recipe:

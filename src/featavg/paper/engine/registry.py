@@ -68,6 +68,11 @@ MODULES: tuple[str, ...] = (
     "questions.depth_radius",
     "questions.depth_inner",
     "questions.depth_margin",
+    "questions.labels_merged",
+    "questions.labels_share",
+    "questions.labels_wrong",
+    "questions.labels_missing",
+    "questions.labels_chosen",
 )
 
 
