@@ -20,6 +20,7 @@ from featavg.measures.averaging import averaging_index_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.radii import radii
+from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.losses import Loss, LossValue, log_sum_exp
 from featavg.training.objectives.objective import TwoLayerObjective
@@ -104,14 +105,15 @@ def mean_network(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> MeanN
     A kind is a cluster together with what is known of a point: its super-label (right or wrong), or its
     class alone. Points of one kind have nearly the same outputs, so the network learns from their sum
     only: the N points of a kind are replaced by their mean, alpha mu_j plus noise of squared length
-    sigma^2 d / N, with the weight N/n. Only the numbers N are random; nothing is fitted. Training
-    begins at zero, where every neuron is active.
+    sigma^2 d / N, with the weight N/n; nothing is fitted. Training begins at zero. In its first step a
+    neuron is active on a part of each cluster, Phi of a standard normal number for a small start, so
+    uniform between 0 and 1: what breaks the symmetry of the outputs. From then on means decide.
 
     Args:
         task: the clusters.
         recipe: the training, with a `Labels`.
         n: training points.
-        seed: of the numbers of points.
+        seed: of the numbers of points and the parts that are active.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=1000)
@@ -135,14 +137,28 @@ def mean_network(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> MeanN
     data = TrainingSet(task, (seed,), x, cluster, start, "compressed")
     loss = _Weighted(loss_of(data, recipe), counts / n)
     objective = TwoLayerObjective(x, target, grouped(start, outputs), loss, ("weights",))
+    controller, first = recipe.chosen_controller, 0
+    if isinstance(controller, Constant) and recipe.steps:
+        active = rng.random((task.k, len(start)))[cluster]
+        objective, first = _after_one_step(objective, active, controller.rate), 1
     trained = run(
         objective,
         objective.params_of(objective.net),
         stepper=recipe.chosen_stepper,
-        controller=recipe.chosen_controller,
-        stop=Stop(recipe.steps, recipe.target_log_loss),
+        controller=controller,
+        stop=Stop(recipe.steps - first, recipe.target_log_loss),
     )
     return MeanNetwork(trained.net, features, points)
+
+
+def _after_one_step(
+    objective: TwoLayerObjective, active: Float[ndarray, "n M"], rate: float
+) -> TwoLayerObjective:
+    """The objective at the weights after a step of descent in which parts of the points are active."""
+    at_start = objective.evaluate(objective.params_of(objective.net))
+    slopes = at_start.neuron_slopes * active * np.exp(at_start.log_loss)
+    weights = objective.net.weights - rate * objective.blocks.gathered(slopes)
+    return replace(objective, net=objective.net.with_arrays({"weights": weights}))
 
 
 @dataclass(frozen=True, eq=False)

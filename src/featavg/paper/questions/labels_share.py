@@ -6,7 +6,9 @@ point (`mean_network`), which knows that some clusters have few labels.
 
 The tolerances were written before the claims were first run: 10% is what was asked for; the shares come
 from a trial with one seed. The means were found to fit while they were written, on the setting of the
-first claim with other numbers of points.
+first claim. In its first run they began at zero and were off by 10.02% at k = 4 without fine labels: outputs
+that are alike stay alike, while a random start sets them apart. The means then got the first step that they
+have now, and fitted seeds 10 to 14 within 6.4%; the tolerances stayed.
 """
 
 from __future__ import annotations
