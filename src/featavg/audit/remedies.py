@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from featavg.audit.classifier import Classifier, classifier, from_two_layer
 from featavg.audit.discovery import clustered, merged
 from featavg.audit.gain import FeatureGain, measured_gain
-from featavg.audit.labels import audit_data
+from featavg.audit.labels import partly_labelled
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
+from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.inference import unchanged
 from featavg.nets.torch.outputs import unwrapped
@@ -99,7 +100,7 @@ def rehead(
     model: Any,
     x: ndarray,
     coarse: ndarray,
-    fine: ndarray,
+    fine: Any,
     bounds: tuple[float, float] | None = (0.0, 1.0),
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -115,7 +116,7 @@ def rehead(
     Args:
         model, bounds, mean, std: as in `audit`.
         x: training images.
-        fine: their sub-classes, given or discovered.
+        fine: their sub-classes, given or discovered; -1 or NaN where only the class is known.
         coarse: the class of each image.
         recipe: of the head.
         seed: of its initial weights.
@@ -129,20 +130,24 @@ def rehead(
     >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
     A head of 30 neurons for 10 sub-classes: the boundary in feature space moves by a factor ...
     """
-    data = audit_data(x, coarse, fine, bounds)
+    data, known = partly_labelled(x, coarse, fine, bounds)
     assert data.fine is not None
     assert data.groups is not None
     subject = classifier(model, data.x, bounds, mean, std)
     features = frozen_features(subject, data.x, progress=part(progress, 0.0, 0.4))
-    head = train_head(features, data.fine, data.groups, "fine", recipe or HeadRecipe(), seed)
-    gain = measured_gain(features, data.fine, data.groups, seed, progress=part(progress, 0.6, 1.0))
+    labels = "fine" if known.all() else Labels(known=known.tolist())
+    head = train_head(features, data.fine, data.groups, labels, recipe or HeadRecipe(), seed)
+    features, sub_classes = features[known], data.fine[known]
+    gain = measured_gain(
+        features, sub_classes, data.groups, seed, progress=part(progress, 0.6, 1.0)
+    )
     like = next((p for p in subject.module.parameters() if p.is_floating_point()), None)
     layers = from_two_layer(head).to(
         device_of(subject.module), torch.float32 if like is None else like.dtype
     )
     module = Reheaded(copy.deepcopy(subject.module), layers)
     module.train(subject.module.training)
-    return Rehead(module, head, data.groups, gain, lost_classes(head, features, data.fine))
+    return Rehead(module, head, data.groups, gain, lost_classes(head, features, sub_classes))
 
 
 def frozen_features(
@@ -222,7 +227,7 @@ def discover_labels(
 def retrain(
     model: nn.Module,
     task: ImageTask,
-    labels: str = "fine",
+    labels: Labels | str = "fine",
     recipe: ImageRecipe | None = None,
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -240,7 +245,7 @@ def retrain(
         task: images with sub-classes, perhaps discovered ones.
         objective: what to make small instead of cross-entropy alone, to control the gradient:
             `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
-        labels: "fine" or "coarse".
+        labels: "fine", "coarse", or a `Labels`: which images carry their sub-class.
         recipe: epochs, batches and steps; `ImageRecipe()` unless given.
         mean: what to subtract from pixels.
         std: what to divide them by.
@@ -260,7 +265,7 @@ def retrain(
     fresh = copy.deepcopy(model)
     device = device_of(model)
     with own_randomness(seed, device):
-        _replace_last(fresh, task.outputs(labels), task)
+        _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
         for layer in fresh.modules():
             reset = getattr(layer, "reset_parameters", None)
             if callable(reset):
