@@ -182,3 +182,46 @@ def test_bad_labels_are_refused_in_one_sentence(case: str) -> None:
         REFUSED[case]()
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
+
+
+def test_images_with_all_labels_are_the_fine_training_to_the_bit() -> None:
+    torch = pytest.importorskip("torch")
+    task = fa.load_images("digits")
+    recipe = fa.ImageRecipe(epochs=1, crop=0)
+    fine, full = (fa.train_images(task, labels, recipe=recipe) for labels in ("fine", fa.Labels()))
+    for one, other in zip(fine.net.parameters(), full.net.parameters(), strict=True):
+        assert torch.equal(one, other)
+    some = fa.train_images(task, fa.Labels(share=0.1), recipe=recipe)
+    assert some.about["known"] == {"share": 0.1}
+    with pytest.raises(InputError, match="merge"):
+        fa.train_images(task, fa.Labels(groups=2), recipe=recipe)
+
+
+def test_the_loss_of_images_is_that_of_the_simulator() -> None:
+    torch = pytest.importorskip("torch")
+    from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
+
+    outputs = np.random.default_rng(0).normal(size=(30, 4))
+    targets = np.arange(30) % 6
+    loss, _ = fa.objectives.PartialCrossEntropy((1, 1, 0, 0))(
+        torch.nn.Identity(), torch.tensor(outputs), torch.tensor(targets)
+    )
+    mine = np.exp(PartialCrossEntropy("++--")(outputs, targets).log_mean)
+    np.testing.assert_allclose(float(loss), mine, rtol=1e-6)
+
+
+@pytest.mark.parametrize("missing", [-1, np.nan])
+def test_a_head_takes_images_whose_sub_class_is_not_known(missing) -> None:
+    torch = pytest.importorskip("torch")
+    task = fa.load_images("digits")
+    torch.manual_seed(0)
+    layers = (torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+    net, coarse = torch.nn.Sequential(*layers), task.groups[task.train.fine]
+    fine = task.train.fine.astype(float)
+    fine[np.random.default_rng(0).random(len(fine)) < 0.5] = missing
+    recipe = fa.HeadRecipe(steps=20)
+    found = fa.rehead(net, task.train.unit, coarse, fine, recipe=recipe)
+    assert found.head.outputs == 10
+    fine[coarse == 1] = missing
+    with pytest.raises(InputError, match="label some images of each"):
+        fa.rehead(net, task.train.unit, coarse, fine, recipe=recipe)

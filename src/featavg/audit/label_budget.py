@@ -20,14 +20,11 @@ from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.result import Result
 from featavg.measures.averaging import averaging_index_of
-from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
-from featavg.robustness.radii import radii
-from featavg.simulate.label_means import mean_network, with_share
+from featavg.simulate.label_means import label_run, mean_run, with_share
 from featavg.storage.provenance import provenance
 from featavg.training.heads import class_features, train_head
 from featavg.training.recipe import Recipe
-from featavg.training.train import train
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 # Fine labels that push the boundary by less than this are not worth a budget.
@@ -200,27 +197,12 @@ class _TaskStudy:
         return refusal(snr, sign.astype(int))
 
     def measured(self, share: float, seed: int) -> tuple[float, float]:
-        recipe = with_share(self.recipe, share)
-        net = train(self.task, recipe, n=self.n, seed=seed).net
-        sample = self.task.sample(self.points, seed)
-        return self._both(recipe, net, sample.coordinates(net.dimension), sample.y)
+        one = label_run(self.task, with_share(self.recipe, share), self.n, seed, self.points)
+        return one.radius, one.index
 
     def predicted(self, share: float, seed: int) -> tuple[float, float]:
-        recipe = with_share(self.recipe, share)
-        # Other numbers of points than those of the run with this seed.
-        means = mean_network(self.task, recipe, self.n, seed + 1_000_003)
-        labels = self.task.cluster_labels
-        return self._both(recipe, means.net, means.points, labels, means.features)
-
-    def _both(
-        self, recipe: Recipe, net: TwoLayer, x: ndarray, y: ndarray, features: ndarray | None = None
-    ) -> tuple[float, float]:
-        positive, readout = recipe.decision(self.task, "max")
-        exact = radii(net, x, y, readout=readout, positive=positive, jobs=1)
-        features = self.task.features_in(net.dimension) if features is None else features
-        view = recipe.by_cluster(net, self.task)
-        index = averaging_index_of(view, features, self.task.cluster_labels)
-        return exact.median[1], index.value
+        one = mean_run(self.task, with_share(self.recipe, share), self.n, seed)
+        return one.radius, one.index
 
 
 @dataclass(frozen=True)

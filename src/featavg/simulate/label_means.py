@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,13 +16,16 @@ from featavg.data.compress import TrainingSet
 from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.measures.averaging import averaging_index_of
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.radii import radii
+from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.losses._loss import Loss, LossValue, log_sum_exp
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.recipe import Recipe
-from featavg.training.train import loss_of
+from featavg.training.train import loss_of, train
 
 
 def two_coefficients(
@@ -101,14 +105,15 @@ def mean_network(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> MeanN
     A kind is a cluster together with what is known of a point: its super-label (right or wrong), or its
     class alone. Points of one kind have nearly the same outputs, so the network learns from their sum
     only: the N points of a kind are replaced by their mean, alpha mu_j plus noise of squared length
-    sigma^2 d / N, with the weight N/n. Only the numbers N are random; nothing is fitted. Training
-    begins at zero, where every neuron is active.
+    sigma^2 d / N, with the weight N/n; nothing is fitted. Training begins at zero. In its first step a
+    neuron is active on a part of each cluster, Phi of a standard normal number for a small start, so
+    uniform between 0 and 1: what breaks the symmetry of the outputs. From then on means decide.
 
     Args:
         task: the clusters.
         recipe: the training, with a `Labels`.
         n: training points.
-        seed: of the numbers of points.
+        seed: of the numbers of points and the parts that are active.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=1000)
@@ -132,14 +137,81 @@ def mean_network(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> MeanN
     data = TrainingSet(task, (seed,), x, cluster, start, "compressed")
     loss = _Weighted(loss_of(data, recipe), counts / n)
     objective = TwoLayerObjective(x, target, grouped(start, outputs), loss, ("weights",))
+    controller, first = recipe.chosen_controller, 0
+    if isinstance(controller, Constant) and recipe.steps:
+        active = rng.random((task.k, len(start)))[cluster]
+        objective, first = _after_one_step(objective, active, controller.rate), 1
     trained = run(
         objective,
         objective.params_of(objective.net),
         stepper=recipe.chosen_stepper,
-        controller=recipe.chosen_controller,
-        stop=Stop(recipe.steps, recipe.target_log_loss),
+        controller=controller,
+        stop=Stop(recipe.steps - first, recipe.target_log_loss),
     )
     return MeanNetwork(trained.net, features, points)
+
+
+def _after_one_step(
+    objective: TwoLayerObjective, active: Float[ndarray, "n M"], rate: float
+) -> TwoLayerObjective:
+    """The objective at the weights after a step of descent in which parts of the points are active."""
+    at_start = objective.evaluate(objective.params_of(objective.net))
+    slopes = at_start.neuron_slopes * active * np.exp(at_start.log_loss)
+    weights = objective.net.weights - rate * objective.blocks.gathered(slopes)
+    return replace(objective, net=objective.net.with_arrays({"weights": weights}))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelRun:
+    """What a network with partly known labels stands.
+
+    Attributes:
+        radii: exact l2 radii of the decision by `max`, one for each test point.
+        clusters: of the test points.
+        index: the averaging index.
+    """
+
+    radii: Float[ndarray, " t"]
+    clusters: Int[ndarray, " t"]
+    index: float
+
+    @property
+    def radius(self) -> float:
+        """The median radius."""
+        return float(np.median(self.radii))
+
+    def of(self, clusters: Sequence[int] | ndarray) -> float:
+        """The median radius of the points of some clusters."""
+        return float(np.median(self.radii[np.isin(self.clusters, clusters)]))
+
+
+def label_run(task: MultiCluster, recipe: Recipe, n: int, seed: int, points: int = 20) -> LabelRun:
+    """Trains on `n` points and measures `points` fresh ones."""
+    net = train(task, recipe, n=n, seed=seed).net
+    sample, features = task.sample(points, seed), task.features_in(net.dimension)
+    x = sample.coordinates(net.dimension)
+    return _measured(task, recipe, net, x, sample.clusters, features)
+
+
+def mean_run(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> LabelRun:
+    """The prediction of the same, by `mean_network`, with other numbers of points than the run has."""
+    means = mean_network(task, recipe, n, seed + 1_000_003)
+    return _measured(task, recipe, means.net, means.points, np.arange(task.k), means.features)
+
+
+def _measured(
+    task: MultiCluster,
+    recipe: Recipe,
+    net: TwoLayer,
+    x: Float[ndarray, "t N"],
+    clusters: Int[ndarray, " t"],
+    features: Float[ndarray, "k N"],
+) -> LabelRun:
+    positive, readout = recipe.decision(task, "max")
+    exact = radii(net, x, task.cluster_labels[clusters], readout=readout, positive=positive, jobs=1)
+    view = recipe.by_cluster(net, task)
+    index = averaging_index_of(view, features, task.cluster_labels)
+    return LabelRun(exact.attack, clusters, index.value)
 
 
 def with_share(recipe: Recipe, share: float) -> Recipe:

@@ -16,8 +16,10 @@ from featavg.errors import InputError
 from featavg.nets.readouts.readout import Minorant, ReadOut
 from featavg.shapes import PerSeed
 
-# Pieces times inequalities a piece: above it exact radii would take minutes a point.
-LISTED = 10_000
+# Pieces times inequalities a piece: ten neurons a class and any q take about a second a point.
+LISTED = 100_000
+# The same for a bracket, whose pieces are of one kind and hold many neurons.
+LISTED_ABOVE = 10_000
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class _TopAbove(Top):
         mine, rivals = int(own.sum()), int((~own).sum())
         left = _placed(_windows(mine, self.q), own)
         sizes = [comb(rivals, p - 1) * (rivals - p + 1) for p in range(1, self.q + 1)]
-        levels = max([p for p, size in enumerate(sizes, 1) if size * mine <= LISTED], default=1)
+        levels = max(
+            [p for p, size in enumerate(sizes, 1) if size * mine <= LISTED_ABOVE], default=1
+        )
         bounds = np.array(list(_levels(rivals, self.q, levels)))
         return [left - right for right in _placed(bounds, ~own)]
 
