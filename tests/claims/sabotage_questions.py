@@ -22,6 +22,7 @@ from featavg.paper.questions import (
     depth_radius,
     geometry,
     labels_chosen,
+    labels_digits,
     labels_merged,
     labels_missing,
     labels_share,
@@ -234,6 +235,14 @@ LABEL_ROWS = (
         clusters_are_not_looked_at,
         setting(labels_chosen, PER_CLUSTER=(2,)),
         seeds=(0, 1, 2),
+    ),
+    Sabotage(
+        "question-labels-digits",
+        "a part of the fine labels is none of them",
+        setting(labels_digits, Labels=lambda share: Labels(share=float(share == 1.0))),
+        setting(labels_digits, SHARES=(0.0, 0.1, 1.0)),
+        given={"steps": 300, "epochs": 3, "points": 20},
+        needs=("torch",),
     ),
 )
 ROWS = (

@@ -17,7 +17,7 @@ from featavg.audit.gain import FeatureGain, measured_gain
 from featavg.audit.labels import partly_labelled
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
 from featavg.audit.wrapping import is_module
-from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
 from featavg.data.labels import Labels
@@ -93,7 +93,7 @@ def rehead(
     model: Any,
     x: ndarray,
     coarse: ndarray,
-    fine: Any,
+    fine: PartlyKnown,
     bounds: tuple[float, float] | None = (0.0, 1.0),
     mean: Any = 0.0,
     std: Any = 1.0,

@@ -73,6 +73,7 @@ MODULES: tuple[str, ...] = (
     "questions.labels_wrong",
     "questions.labels_missing",
     "questions.labels_chosen",
+    "questions.labels_digits",
     "questions.competition",
     "questions.competition_cost",
     "questions.competition_images",
