@@ -54,7 +54,12 @@ def test_without_noise_and_by_equal_numbers_the_means_follow_two_coefficients() 
     for seed in range(3):
         means = mean_network(task, recipe, n=10**6, seed=seed)
         exact = fa.radii(
-            means.net, means.points, task.cluster_labels, "max", task.positive_clusters, jobs=1
+            means.net,
+            means.points,
+            task.cluster_labels,
+            readout="max",
+            positive=task.positive_clusters,
+            jobs=1,
         )
         radii.append(exact.median[1])
     np.testing.assert_allclose(radii, two_coefficients(10, 3072, 0.1)[2], rtol=0.01)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.paper.questions import (
+from featavg.paper.remedies import (
     competition,
     competition_cost,
     competition_images,

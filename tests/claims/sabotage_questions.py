@@ -21,13 +21,15 @@ from featavg.paper.questions import (
     depth_margin,
     depth_radius,
     geometry,
+    optimizers,
+)
+from featavg.paper.remedies import (
     labels_chosen,
     labels_digits,
     labels_merged,
     labels_missing,
     labels_share,
     labels_wrong,
-    optimizers,
 )
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of

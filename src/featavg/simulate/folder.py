@@ -66,7 +66,8 @@ def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
     """Whether a result is of this setting; fields that only one of them states do not count."""
     said = setting.to_json()
     later = any(name in LATER and name not in stored["setting"] for name in said)
-    same = all(said[n] == value for n, value in stored["setting"].items() if n in said)
+    compared = {n: v for n, v in stored["setting"].items() if n in said or n in LATER}
+    same = all(said.get(n) == value for n, value in compared.items())
     return not later and same
 
 

@@ -27,7 +27,7 @@ from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, torch_needed
 from featavg.paper.engine.tables import tabulate
-from featavg.paper.questions.competition import SOURCE
+from featavg.paper.remedies.competition import SOURCE
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
 from featavg.robustness.radii import radii

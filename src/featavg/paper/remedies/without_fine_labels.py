@@ -34,7 +34,7 @@ from featavg.nets.two_layer import TwoLayer, binary
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import torch_needed
 from featavg.paper.engine.tables import tabulate
-from featavg.paper.questions.competition import SOURCE, TIME
+from featavg.paper.remedies.competition import SOURCE, TIME
 from featavg.robustness.radii import radii
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from featavg.measures.accuracy import decisions
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
-from featavg.paper.questions.competition import BASE, SOURCE, TIME
+from featavg.paper.remedies.competition import BASE, SOURCE, TIME
 from featavg.training.train import train
 
 TARGET = math.log(0.01)

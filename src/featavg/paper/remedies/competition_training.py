@@ -17,8 +17,8 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, torch_needed
 from featavg.paper.engine.tables import tabulate
-from featavg.paper.questions.competition import SOURCE
-from featavg.paper.questions.competition_images import judged, training
+from featavg.paper.remedies.competition import SOURCE
+from featavg.paper.remedies.competition_images import judged, training
 
 if TYPE_CHECKING:
     import xarray as xr

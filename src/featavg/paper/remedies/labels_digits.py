@@ -114,7 +114,8 @@ def two_layers(
     y = np.where(pixels.groups[pixels.test_classes] == 1, 1, -1)
     right = np.mean(pixels.groups[net(pixels.test).argmax(axis=1)] == (y == 1))
     budget, positive = Budget(nodes=150), pixels.groups == 1
-    exact = radii(net, pixels.test[:points], y[:points], "max", positive, budget, jobs=1)
+    x, y = pixels.test[:points], y[:points]
+    exact = radii(net, x, y, readout="max", positive=positive, budget=budget, jobs=1)
     return float(np.mean(exact.median)), float(right)
 
 
