@@ -104,8 +104,9 @@ class Recipe(RecipeFields):
     def __post_init__(self) -> None:
         fit_fields(self)
         ACTIVATIONS.build(self.activation)
+        pooling = POOLINGS.build(self.pooling)
         if self.competes:
-            POOLINGS.build(self.pooling).check(self.m)
+            pooling.check(self.m)
         if self.residual and self.depth == 2:
             raise InputError("residual", "is set with depth 2", "it needs a depth of 3 or more")
         stepper, controller, loss = self.chosen_stepper, self.chosen_controller, self.chosen_loss
