@@ -112,11 +112,11 @@ def test_side_by_side_claims_come_out_the_same(tmp_path):
     chosen, settings = find_claims(["lemma-12-epsilon", "remark-attack"]), Context(seeds=(0,))
     alone = run_claims(chosen, settings, tmp_path / "one", {}, False, True, workers=1)
     both = run_claims(chosen, settings, tmp_path / "two", {}, False, True, workers=2)
-    for claim, one, two in zip(chosen, alone, both, strict=True):
+    for each, one, two in zip(chosen, alone, both, strict=True):
         assert one.id == two.id
         measured = [check.measured for check in one.evidence.checks]
         assert [check.measured for check in two.evidence.checks] == pytest.approx(measured)
-        assert store.kept(tmp_path / "two", claim, settings) is not None
+        assert store.kept(tmp_path / "two", each, settings) is not None
 
 
 def test_a_process_that_dies_is_one_sentence(tmp_path, results):
