@@ -115,6 +115,7 @@ def _audit(
             seed=seed,
             progress=progress,
             embedding=vectors,
+            groups=None if fine else looked_at.groups,
         )
     write(out / "audit.json", dumps(result.to_json()))
     page = write_audit(result, out, pictures_of(result, looked_at.x))

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
-from featavg.errors import InputError
+from featavg.errors import InputError, torch_needed
 from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import (
@@ -149,6 +149,7 @@ def torch_model(
     >>> fa.torch_model(module, groups=[0, 0, 1]).unit("l2")
     'l2, pixels in [0,1]'
     """
+    torch_needed("featavg.torch_model")
     import torch
 
     from featavg.nets.torch.inference import check_readable
