@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.audit.classifier import classifier
 from featavg.audit.dense import ACTIVATIONS, net_of
+from featavg.audit.wrapping import classifier
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 

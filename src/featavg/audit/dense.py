@@ -11,8 +11,8 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import expit
 
-from featavg.audit.classifier import WIDEST_EXACT, Classifier
-from featavg.audit.gradients import FEATURES, INPUT, Batch, spread
+from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
+from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.activations import Activation
 from featavg.nets.activations.relu import ReLU

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.audit.classifier import Batch, Classifier
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.measures.shared_gradient import SharedGradient, shared_gradient
 from featavg.progress import Progress
 from featavg.robustness.models.decision import ALL, Decision
-
-if TYPE_CHECKING:
-    from featavg.audit.classifier import Classifier
 
 AUTO, INPUT, FEATURES = "auto", "input", "features before the last layer"
 # A permutation null above this says that A is well defined at a layer.
@@ -50,17 +48,6 @@ class Passes:
     weight: Float[ndarray, "c N"] | None
     gradients: dict[str, Float[ndarray, "n D"]]
     constant: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What one pass over a few images gave: `values` and `gradients` by layer, the rest as in `Passes`."""
-
-    outputs: Float[ndarray, "n c"]
-    features: Float[ndarray, "n N"] | None
-    weight: Float[ndarray, "c N"] | None
-    values: dict[str, Float[ndarray, "n D"]]
-    gradients: dict[str, Float[ndarray, "n D"]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,12 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import is_module
 from featavg.audit.dense import net_of
 from featavg.audit.discovery import clustered, merged
 from featavg.audit.gain import FeatureGain, measured_gain
 from featavg.audit.labels import audit_data
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
+from featavg.audit.wrapping import is_module
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Classifier, classifier
+from featavg.audit.classifier import Classifier
 from featavg.audit.discovery import Discovery, can_discover, discover
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
@@ -36,6 +36,7 @@ from featavg.audit.probe import subclass_probes
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.verdict import judge, remedies
+from featavg.audit.wrapping import classifier
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError

@@ -12,10 +12,10 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import WIDEST_EXACT, Classifier
+from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
 from featavg.audit.dense import exact_twin
 from featavg.audit.effective import effective_gradient
-from featavg.audit.gradients import FEATURES, INPUT, Batch, spread
+from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.torch.image_nets import Normalise

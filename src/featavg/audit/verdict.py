@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from featavg.audit.gain import changed
 from featavg.audit.gradients import VALID_NULL, LayerGradient
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from featavg.audit.discovery import Discovery
     from featavg.audit.gain import FeatureGain
     from featavg.audit.probe import SubclassProbe
-    from featavg.audit.result import Audit
     from featavg.measures.accuracy import Accuracy
     from featavg.measures.collapse import SubclassCollapse
     from featavg.measures.shared_gradient import ClassGradient, SharedGradient
@@ -207,7 +206,7 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(audit: Audit) -> tuple[str, ...]:
+def remedies(audit: Any) -> tuple[str, ...]:
     """What would help, with numbers of this network only; what was not measured is said so."""
     radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []

@@ -121,7 +121,8 @@ def run(
     >>> recipe = fa.Recipe(steps=20)
     >>> objective = objective_of(fa.draw(fa.MultiCluster(k=4, d=100), n=40, neurons=10, seed=0), recipe)
     >>> start = (np.zeros((10, 54)), np.full(10, 1e-5))
-    >>> run(objective, start, stepper="gd", controller=fa.controllers.Constant(0.01), stop=fa.Stop(steps=20)).outcome
+    >>> rule = fa.controllers.Constant(0.01)
+    >>> run(objective, start, stepper="gd", controller=rule, stop=fa.Stop(steps=20)).outcome
     <Outcome.STEPS_DONE: 'all steps were taken'>
     """
     stepper, controller = STEPPERS.build(stepper), CONTROLLERS.build(controller)
