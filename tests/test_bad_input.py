@@ -144,7 +144,7 @@ CASES = [
     ("simulate --data test5.npz", "has label 5 in clusters_test"),
     ("simulate --data objects.npz", "objects.npz) is not a NumPy file (it holds objects"),
     ("simulate --data plain.npy", "plain.npy) is one array without a name"),
-    ("simulate --data damaged.npz", "damaged.npz) is not a NumPy file"),
+    ("simulate --data damaged.npz", "damaged.npz) is a damaged archive"),
     ("simulate --data missing.npz", "missing.npz) is not there"),
     ("simulate --data good.npz --k 4", "k is given beside data"),
     ("simulate --out good.csv", "good.csv) is a file"),

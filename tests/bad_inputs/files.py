@@ -24,9 +24,7 @@ from tests.bad_inputs.odd_files import (
     table_names,
     table_words,
 )
-from tests.bad_inputs.odd_files import (
-    PICTURES as NO_PICTURES,
-)
+from tests.bad_inputs.odd_files import PICTURES as NO_PICTURES
 from tests.public_calls import CALLS
 
 import featavg as fa
@@ -162,15 +160,8 @@ READS = {
 }  # fmt: skip
 # What else a flag needs to be read at all.
 BESIDE = {"audit --embedding": ["--no-fine"], "audit --twin-weights": ["--twin=tiny_model:net"]}
-FOLDERS = {
-    "radius result": "result",
-    "report folder": "claims",
-    "sweep --out": "sweep",
-}
-PYTHON_READS = {
-    "load_images": ("source", ("npz",)),
-    "read_labelled": ("path", ("npz",)),
-}
+FOLDERS = {"radius result": "result", "report folder": "claims", "sweep --out": "sweep"}
+PYTHON_READS = {"load_images": ("source", ("npz",)), "read_labelled": ("path", ("npz",))}
 PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_trained": "none"}
 # A new sweep may begin in an empty folder, in one that is not there, and in an empty database.
 NEW_SWEEPS = {"missing", "folder.dat", "sweep-runs-sqlite-empty", "sweep-runs-sqlite-gone"}

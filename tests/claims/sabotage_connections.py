@@ -104,9 +104,7 @@ def ideal_networks_traded(monkeypatch):
 def large_start(monkeypatch):
     """Initial weights that training does not overcome: no linear phase, no low rank."""
     monkeypatch.setattr(
-        implicit_bias,
-        "train",
-        lambda data, **options: train(data, **options | {"sigma_w": 1.0}),
+        implicit_bias, "train", lambda data, **options: train(data, **options | {"sigma_w": 1.0})
     )
 
 

@@ -85,11 +85,11 @@ def mutated_train(*args, **changes):
     task = args[0] if isinstance(args[0], MultiCluster) else args[0].task
     weights = run.parameters["weights"]
     net = run.net
-    if net.outputs == 1:
-        weights = single_feature(weights, task, neuron_signs(net))
-    else:
-        weights = class_average(weights, task)
-    return replace(run, parameters=run.parameters | {"weights": weights})
+    binary = net.outputs == 1
+    other = (
+        single_feature(weights, task, neuron_signs(net)) if binary else class_average(weights, task)
+    )
+    return replace(run, parameters=run.parameters | {"weights": other})
 
 
 def robust_networks(case, seeds):

@@ -78,9 +78,7 @@ MAIN_BAD = Check("bad", 2, "<=", 1, role="main")
     ],
 )
 def test_the_rule_of_verdicts(checks, verdict, decided):
-    evidence = Evidence(
-        *tuple(checks),
-    )
+    evidence = Evidence(*tuple(checks))
     assert evidence.verdict is Verdict(verdict)
     assert evidence.key_check is evidence.checks[decided]
     assert Verdict(verdict).sentence
@@ -103,29 +101,18 @@ def outcome_by_hand(statuses):
 def test_a_verdict_is_what_every_way_to_settle_the_undecided_leads_to(count):
     made = {"passed": GOOD, "failed": BAD, "undecided": OPEN}
     for statuses in itertools.product(made, repeat=count):
-        evidence = Evidence(
-            *tuple(made[status] for status in statuses),
-        )
+        evidence = Evidence(*tuple(made[status] for status in statuses))
         assert evidence.verdict is outcome_by_hand(statuses), statuses
 
 
 def test_notes_never_change_a_verdict():
     for essential in itertools.product((GOOD, BAD, OPEN), repeat=2):
-        alone = Evidence(
-            *essential,
-        ).verdict
+        alone = Evidence(*essential).verdict
         for note in (GOOD, BAD, OPEN):
             noted = Check(
                 note.name, note.values or note.measured, note.relation, note.bound, role="note"
             )
-            assert (
-                Evidence(
-                    noted,
-                    *essential,
-                    noted,
-                ).verdict
-                is alone
-            )
+            assert Evidence(noted, *essential, noted).verdict is alone
 
 
 @pytest.mark.parametrize(
@@ -185,23 +172,13 @@ def test_an_interval_can_be_given():
 
 
 def test_there_is_one_main_check():
-    assert [
-        check.role
-        for check in Evidence(
-            BY_BAD,
-            GOOD,
-            BAD,
-        ).checks
-    ] == [
+    assert [check.role for check in Evidence(BY_BAD, GOOD, BAD).checks] == [
         "note",
         "main",
         "essential",
     ]
     with pytest.raises(InputError, match="main"):
-        Evidence(
-            MAIN_BAD,
-            MAIN_BAD,
-        )
+        Evidence(MAIN_BAD, MAIN_BAD)
 
 
 def test_the_seeds_that_were_really_run_are_told():
@@ -209,11 +186,7 @@ def test_the_seeds_that_were_really_run_are_told():
         return Evidence(Check("c", [float(seed) for seed in settings.seeds], ">=", 0))
 
     def fixed(settings):
-        return Evidence(
-            GOOD,
-            seeds=(7,),
-            seconds=3600.0,
-        )
+        return Evidence(GOOD, seeds=(7,), seconds=3600.0)
 
     assert judge(replace(claim("some", run), most_seeds=2), Context()).seeds == (0, 1)
     own = judge(claim("own", fixed), Context())
@@ -233,9 +206,7 @@ def test_results_of_the_old_rule_get_the_new_verdict():
 
 def test_evidence_needs_something_essential():
     with pytest.raises(InputError, match="essential"):
-        Evidence(
-            BY_GOOD,
-        )
+        Evidence(BY_GOOD)
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,7 @@ class Counting:
     def __call__(self, settings):
         self.runs += 1
         settings.progress(0.5, "working")
-        return Evidence(
-            Check("seeds", len(settings.seeds), ">=", 1),
-        )
+        return Evidence(Check("seeds", len(settings.seeds), ">=", 1))
 
 
 @pytest.fixture
@@ -131,9 +129,7 @@ def test_a_worker_counts_on_one_core(tmp_path, results):
     def count(settings):
         from featavg.cores import cores
 
-        return Evidence(
-            Check("cores", cores(), "<=", 1),
-        )
+        return Evidence(Check("cores", cores(), "<=", 1))
 
     found = run(tmp_path, claim("a", count), claim("b", count), workers=2)
     assert [result.verdict for result in found] == [Verdict.HOLDS] * 2
@@ -141,9 +137,7 @@ def test_a_worker_counts_on_one_core(tmp_path, results):
 
 def test_claims_that_share_runs_are_run_in_one_process(tmp_path, results):
     def process(settings):
-        return Evidence(
-            Check("process", os.getpid(), ">=", 0),
-        )
+        return Evidence(Check("process", os.getpid(), ">=", 0))
 
     chosen = [replace(claim(name, process), shares="runs") for name in "abc"]
     found = run(tmp_path, *chosen, claim("d", process), workers=2)
@@ -351,9 +345,7 @@ def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
 
     def run(settings):
         kept_values(tmp_path / "part.json", "key", lambda: {"a": 1})
-        return Evidence(
-            Check("c", 0, "<=", 1),
-        )
+        return Evidence(Check("c", 0, "<=", 1))
 
     assert judge(claim("a", run), Context()).seconds < 60
     assert 3600 <= judge(claim("a", run), Context()).seconds < 3660
@@ -395,9 +387,7 @@ def test_a_claim_that_was_not_run_is_tried_again(tmp_path):
     def run_once(settings):
         if not found:
             raise NotRun("No data here.")
-        return Evidence(
-            Check("c", 0, "<=", 1),
-        )
+        return Evidence(Check("c", 0, "<=", 1))
 
     waiting = claim("waiting", run_once)
     assert run(tmp_path, waiting, resume=True)[0].verdict is Verdict.NOT_RUN

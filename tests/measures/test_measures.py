@@ -6,12 +6,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson
-from featavg.measures.alignment import (
-    block_cosines,
-    cosines,
-    equivalent_weights,
-    neuron_groups,
-)
+from featavg.measures.alignment import block_cosines, cosines, equivalent_weights, neuron_groups
 from featavg.measures.decomposition import Coefficients, projected_coefficients
 from featavg.measures.dynamics import Activations, LossBalance, UngatedUpdates
 from featavg.nets.grouped import grouped

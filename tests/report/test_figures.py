@@ -29,21 +29,29 @@ START = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "csv": b"panel"}
 
 
 @pytest.mark.parametrize("panel", [*PANELS.values(), *EMPTY.values()], ids=[*PANELS, *EMPTY])
-def test_every_panel_in_every_format_with_the_same_bytes(panel):
-    figure = Figure("f", "Title", "Caption.", (panel,))
+def test_every_panel_in_every_format(panel):
     before = dict(mpl.rcParams)
-    first, second = figures.render(figure), figures.render(figure)
-    assert first.keys() == START.keys()
+    made = figures.render(Figure("f", "Title", "Caption.", (panel,)))
+    assert made.keys() == START.keys()
     for extension, start in START.items():
-        assert extension == "csv" or first[extension].startswith(start)
-        assert first[extension] == second[extension], extension
+        assert extension == "csv" or made[extension].startswith(start)
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.parametrize("count", range(1, 8))
+def test_a_figure_is_the_same_bytes_each_time():
+    figure = Figure("all", "Title", "Caption.", (*PANELS.values(), *EMPTY.values()))
+    assert figures.render(figure) == figures.render(figure)
+
+
+def test_a_figure_saves_itself_as_its_ending_says(tmp_path):
+    figure = Figure("one", "Title", "Caption.", (PANELS["bars"],))
+    for ending, content in figures.render(figure).items():
+        assert figure.save(tmp_path / f"new/one.{ending}").read_bytes() == content, ending
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 def test_any_number_of_panels(count):
-    panel = PANELS["bars"]
-    drawing = figures.draw(Figure("f", "Title", "Caption.", (panel,) * count))
+    drawing = figures.draw(Figure("f", "Title", "Caption.", (PANELS["bars"],) * count))
     assert sum(ax.axison for ax in drawing.axes) == count
 
 
@@ -62,13 +70,6 @@ def test_a_label_has_one_entry_in_the_legend():
     figure = Figure("f", "T", "C", (PANELS["curves"], PANELS["bars"]))
     labels = [entry.label for entry in legend(figure)]
     assert labels == ["averaged", "decoupled", "published", "bound of the lemma"]
-
-
-@pytest.mark.parametrize("ending", ["pdf", "svg", "png", "csv"])
-def test_a_figure_saves_itself_as_its_ending_says(tmp_path, ending):
-    figure = Figure("one", "One", "A panel.", (next(iter(PANELS.values())),))
-    path = figure.save(tmp_path / f"new/one.{ending}")
-    assert path.read_bytes() == figures.render(figure)[ending]
 
 
 def test_a_figure_of_no_known_ending_is_refused(tmp_path):

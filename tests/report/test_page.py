@@ -322,3 +322,9 @@ def test_figures_beside_the_page(report, outcomes):
             path = report.parent / "figures" / f"{outcome.id}--{figure.name}.csv"
             with path.open(newline="") as file:
                 assert len(list(csv.reader(file))) == figure.csv().count("\n")
+
+
+def test_the_page_says_panels_once(report, outcomes):
+    alts = [f.alt for o in outcomes if o.evidence for f in o.evidence.figures]
+    assert {alt.count("Panels:") for alt in alts} == {0, 1}
+    assert "Panels: Two classes; Ten classes. Panels" not in report.read_text()

@@ -108,13 +108,19 @@ def panel():
     from featavg.figures.toy import Toy
 
     from featavg.figures.figure import Figure
-    from featavg.figures.matplotlib_figure import draw
-    from featavg.figures.plotly_figure import plotly_panels
+    from featavg.figures.matplotlib_figure import draw, render
+    from featavg.figures.plotly_figure import legend, plotly_panels
 
     figure = Figure("needles", "Needles", "Three.", (Toy((1.0, 2.0, 3.0), "Panel"),))
     assert Figure.from_json(figure.to_json()) == figure
+    assert figure.csv().splitlines()[-1] == "1,needle,2,3"
+    assert figure.alt == "Needles. Three. Panels: Panel."
+    assert [entry.label for entry in legend(figure)] == ["needle"]
     assert plotly_panels(figure)[0]["data"][0]["y"] == [1.0, 2.0, 3.0]
-    assert len(draw(figure).axes[0].collections[0].get_segments()) == 3
+    drawing = draw(figure)
+    assert len(drawing.axes[0].collections[0].get_segments()) == 3
+    assert drawing.axes[0].get_title(loc="left") == "Panel"
+    assert set(render(figure)) == {"png", "pdf", "svg", "csv"}
 
 
 def three_layers():

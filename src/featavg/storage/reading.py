@@ -113,7 +113,7 @@ def read_arrays(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]:
         problem = f"is a damaged archive ({_short(error)})"
         raise InputError(str(path), problem, "save it again with numpy.savez") from error
     except Exception as error:  # a header is a Python literal, and can be wrong in every way
-        problem = f"is not a NumPy file ({_short(error)})"
+        problem = f"is not a NumPy file ({_numpy_problem(error)})"
         raise InputError(str(path), problem, "save it with numpy.savez or numpy.save") from error
     strange = [name for name, array in arrays.items() if not isinstance(array, ndarray)]
     if strange:
@@ -174,6 +174,15 @@ def _check_unpacked(path: Path, file: io.BufferedReader, limit: int) -> None:
     if promised > limit:
         problem = f"unpacks to {promised:,} bytes, over the limit of {limit:,}"
         raise InputError(str(path), problem, "give fewer numbers")
+
+
+def _numpy_problem(error: Exception) -> str:
+    """NumPy takes whatever is not its own for a pickle, and suggests to allow it."""
+    if "allow_pickle" not in str(error):
+        return _short(error)
+    if "Object arrays" in str(error):
+        return "it holds objects, and unpickling them could run code"
+    return "it does not begin like one"
 
 
 def _too_deep(path: Path) -> InputError:

@@ -27,7 +27,7 @@ class DDN(Attack):
         targeted: share them among the rivals of each point; otherwise all go to the decision.
 
     >>> import featavg as fa
-    >>> fa.DDN(steps=400, targeted=False)
+    >>> fa.attacks.DDN(steps=400, targeted=False)
     DDN(steps=400, targeted=False)
     """
 
