@@ -39,10 +39,6 @@ def converted(argument: str, annotation: Any, value: Any) -> Any:
     fitted = fit(annotation, value)
     if fitted is _REFUSED:
         raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}")
-    shape = getattr(fitted, "shape", ())
-    # No rows may be meant, no columns are not.
-    if isinstance(shape, tuple) and 0 in shape[1:]:
-        raise InputError(argument, f"has shape {shape}", "give an array without an empty axis")
     gaps = any(isinstance(one, Gaps) for one in getattr(annotation, "__metadata__", ()))
     if not gaps and not _is_finite(fitted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")

@@ -97,7 +97,11 @@ def _checked(
         about = signature.parameters[name]
         if about.kind in (about.VAR_KEYWORD, about.VAR_POSITIONAL) or value is about.default:
             continue
-        bound.arguments[name] = converted(name, wanted.get(name, Any), value)
+        fitted = bound.arguments[name] = converted(name, wanted.get(name, Any), value)
+        shape = getattr(fitted, "shape", ())
+        # No rows may be meant, no columns are not.
+        if isinstance(shape, tuple) and 0 in shape[1:]:
+            raise InputError(name, f"has shape {shape}", "give an array without an empty axis")
         if isinstance(value, (str, os.PathLike)) and _is_path(wanted.get(name)):
             check_file_name(name, value)
         if isinstance(value, str) and not value:
