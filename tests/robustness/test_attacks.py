@@ -273,7 +273,7 @@ CONSTANT = TwoLayer(np.zeros((4, 4)), np.array([1.0, 1, 0, 0]), NET.head)
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"x": np.array([[np.nan, 0, 0, 0]]), "y": [1]}, "x holds a NaN"),
+        ({"x": np.array([[np.nan, 0, 0, 0]]), "y": [1]}, "x holds a number that is not finite"),
         ({"x": np.ones((2, 3))}, "x has shape"),
         ({"y": [1, 2]}, "y holds other labels"),
         ({"y": [0, 1]}, "y holds other labels"),

@@ -165,7 +165,7 @@ def test_compressed_networks_are_refused() -> None:
         ({"y": None}, "y is missing"),
         ({"y": np.array([1, 0])}, "y has labels other than"),
         ({"y": np.array([1])}, "y has shape"),
-        ({"points": np.full((2, 2), np.inf)}, "infinity"),
+        ({"points": np.full((2, 2), np.inf)}, "not finite"),
         ({"readout": "probability"}, "readout"),
         ({"positive": np.array([True, True])}, "class empty"),
     ],
