@@ -79,6 +79,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     # data
     "MultiCluster": lambda: {"k": 4, "d": 30},
     "Sample": lambda: {"task": task(), "n": 5, "seed": 0},
+    "Labels": dict,
     "draw": lambda: {"task": task(), "n": 20, "neurons": 10, "seed": 0},
     "Images": lambda: {"pixels": np.zeros((4, 1, 8, 8), np.uint8), "fine": np.arange(4)},
     "load_images": lambda: {"source": "digits"},
@@ -136,6 +137,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "attack_suite": lambda: attacked() | {"budget": 10},
     "pgd_curve": lambda: attacked() | {"radii": [1.0], "steps": 3},
     "audit": lambda: {"model": module(), **judged(), "images": 80, "radii": 2, "gradients": 2},
+    "label_budget": lambda: {"task": task(), "shares": (0, 1), "n": 24, "seeds": (0,), "steps": 3},
     "rehead": lambda: {"model": module(), **judged(), "recipe": fa.HeadRecipe(steps=3)},
     "retrain": lambda: {
         "model": module(), "task": pictures(), "labels": "coarse",

@@ -7,6 +7,7 @@ from featavg.progress import ProgressBar as ProgressBar
 from featavg.data.clusters import MultiCluster as MultiCluster
 from featavg.data.clusters import Sample as Sample
 from featavg.data.compress import TrainingSet as TrainingSet
+from featavg.data.labels import Labels as Labels
 from featavg.data.compress import draw as draw
 from featavg.data.images import Images as Images
 from featavg.data.images import ImageTask as ImageTask
@@ -75,6 +76,7 @@ from featavg.simulate.sweep.run import sweep as sweep
 
 # the audit of a network of yours
 from featavg.audit.run import audit as audit
+from featavg.audit.label_budget import label_budget as label_budget
 from featavg.audit.page import write_audit as write_audit
 from featavg.audit.remedies import discover_labels as discover_labels
 from featavg.audit.remedies import rehead as rehead

@@ -82,7 +82,7 @@ def fit_fields(holder: Any) -> None:
 
 def _check_range(one: Field[Any], value: Any) -> None:
     known, limits = one.metadata, one.metadata["limits"]
-    if known["choices"]:
+    if known["choices"] and isinstance(value, str):
         one_of(one.name, value, known["choices"])
     if not limits or value is None or value == one.default:
         return
@@ -131,6 +131,8 @@ def _as_kind(kind: str, value: Any) -> Any:
     if kind == "float" and number:
         return float(value)
     if isinstance(value, {"bool": bool, "str": str}.get(kind, ())):
+        return value
+    if type(value).__name__ == kind:  # a class of ours, which is not imported here
         return value
     raise TypeError
 

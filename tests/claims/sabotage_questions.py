@@ -11,6 +11,7 @@ import pytest
 from tests.claims.sabotage import Patch, Sabotage, setting
 from tests.questions import test_depth as made_up
 
+from featavg.data.labels import Labels
 from featavg.measures.alignment import neuron_signs
 from featavg.paper.questions import (
     adversarial,
@@ -22,10 +23,20 @@ from featavg.paper.questions import (
     geometry,
     optimizers,
 )
+from featavg.paper.remedies import (
+    labels_chosen,
+    labels_digits,
+    labels_merged,
+    labels_missing,
+    labels_share,
+    labels_wrong,
+)
+from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import grid
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
+from featavg.training.recipe import Recipe
 
 # Angles.
 
@@ -146,8 +157,99 @@ DEPTH_ROWS = (
         seeds=made_up.SEEDS,
     ),
 )
+# Labels.
+
+
+def all_labels_right(module: ModuleType) -> Patch:
+    """Every point carries its cluster, whatever the labels say."""
+
+    def run(task, recipe, *given):
+        return label_run(task, replace(recipe, labels=Labels()), *given)
+
+    return setting(module, label_run=run)
+
+
+def shares_by(half) -> Patch:
+    """Curves of the gain that are made up, with half of it at `half(n, recipe)`."""
+
+    def made_up(task, n, seeds, shares, points, **fields):
+        import xarray as xr
+
+        recipe = Recipe(**fields)
+        scale = half(n, recipe) / np.log(2)
+        radius = 17.7 + 20.2 * (1 - np.exp(-np.array(shares) / scale))
+        radius *= 1 - 0.3 * (recipe.sigma_w > 1e-4) - 0.3 * (recipe.sigma_w > 5e-3)
+        cells = np.repeat(radius[:, None], len(seeds), axis=1)
+        names = ("radius", "index", "predicted", "predicted_index")
+        table = dict.fromkeys(names, (("share", "seed"), cells))
+        return xr.Dataset(table, {"share": list(shares), "seed": list(seeds)})
+
+    return setting(labels_share, by_share=made_up)
+
+
+def clusters_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    honest, near = labels_chosen.chosen, "nearest the boundary"
+
+    def chosen(way, *rest):
+        return honest(near if way == "of each cluster" else way, *rest)
+
+    patch.setattr(labels_chosen, "chosen", chosen)
+
+
+LABEL_ROWS = (
+    Sabotage(
+        "question-labels-merged",
+        "merged labels tell clusters apart",
+        setting(
+            labels_merged,
+            label_run=lambda task, recipe, *rest: label_run(task, Recipe(labels=Labels()), *rest),
+        ),
+        few_of(labels_merged, "SIZES", "5 / 5", "1s / 5", "1s / 1s"),
+    ),
+    Sabotage(
+        "question-labels-share",
+        "every point carries its fine label",
+        all_labels_right(labels_share),
+        setting(labels_share, SHARES=(0.0, 0.1, 0.3, 1.0)),
+        given={"ks": (10,)},
+    ),
+    Sabotage(
+        "question-labels-time",
+        "labels count by their number, whatever the time",
+        shares_by(lambda n, recipe: 40 / n),
+        shares_by(lambda n, recipe: 4 * recipe.h / recipe.steps),
+    ),
+    Sabotage(
+        "question-labels-wrong",
+        "all labels are right",
+        all_labels_right(labels_wrong),
+        setting(labels_wrong, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
+        given={"n": 200},
+    ),
+    Sabotage(
+        "question-labels-missing",
+        "clusters without fine labels have them",
+        all_labels_right(labels_missing),
+    ),
+    Sabotage(
+        "question-labels-chosen",
+        "labels of each cluster are those nearest the boundary",
+        clusters_are_not_looked_at,
+        setting(labels_chosen, PER_CLUSTER=(2,)),
+        seeds=(0, 1, 2),
+    ),
+    Sabotage(
+        "question-labels-digits",
+        "a part of the fine labels is none of them",
+        setting(labels_digits, Labels=lambda share: Labels(share=float(share == 1.0))),
+        setting(labels_digits, SHARES=(0.0, 0.1, 1.0)),
+        given={"steps": 300, "epochs": 3, "points": 20},
+        needs=("torch",),
+    ),
+)
 ROWS = (
     *DEPTH_ROWS,
+    *LABEL_ROWS,
     Sabotage(
         "question-angle-equal",
         "class labels decouple and cluster labels average",

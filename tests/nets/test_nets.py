@@ -94,7 +94,7 @@ REFUSED = {
     "odd binary": (lambda: binary(np.ones((3, 2))), "weights hold 3 neurons"),
     "uneven groups": (lambda: grouped(np.ones((5, 2)), 2), "weights hold 5 neurons"),
     "threshold": (lambda: biased_robust(TASK, 1.5), "threshold is 1.5"),
-    "readout": (lambda: score(np.ones((1, 2)), np.array([True, False]), "mean"), "readout is"),
+    "readout": (lambda: score(np.ones((1, 2)), np.array([True, False]), "median"), "readout is"),
     "one class": (lambda: score(np.ones((1, 2)), np.ones(2, bool), "max"), "positive leaves"),
     "no mask": (lambda: score(np.ones((1, 2)), None, "max"), "positive is missing"),
     "shared neuron": (

@@ -155,7 +155,7 @@ BAD = {
     "labels": ({"y": np.array([0])}, "y"),
     "label count": ({"y": np.array([1, 1])}, "y"),
     "no labels": ({"y": None}, "y"),
-    "readout": ({"readout": "mean"}, "readout"),
+    "readout": ({"readout": "median"}, "readout"),
     "gap": ({"gap": 0.0}, "gap"),
     "jobs": ({"jobs": 0}, "jobs"),
     "mask": ({"net": grouped(np.eye(2), 2)}, "positive"),

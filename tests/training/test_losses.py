@@ -6,10 +6,11 @@ from scipy.special import expit, log_softmax
 
 from featavg.errors import InputError
 from featavg.registry import LOSSES
-from featavg.training.losses._loss import check_targets
 from featavg.training.losses.cross_entropy import CrossEntropy
 from featavg.training.losses.exponential import Exponential
 from featavg.training.losses.logistic import Logistic
+from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
+from featavg.training.losses.pooled_logistic import PooledLogistic
 
 RNG = np.random.default_rng(1)
 
@@ -65,11 +66,20 @@ def test_seeds_are_independent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("targets", "outputs"), [([0, 1], 1), ([-1, 2], 1), ([0, 3], 3), ([-1, 0], 3)]
+    ("loss", "targets", "outputs"),
+    [
+        (Logistic(), [0, 1], 1),
+        (Logistic(), [-1, 2], 1),
+        (CrossEntropy(), [0, 3], 3),
+        (CrossEntropy(), [-1, 0], 3),
+        (PartialCrossEntropy("++--"), [0, 6], 4),
+        (PartialCrossEntropy("++--"), [-1, 0], 4),
+        (PooledLogistic(), [0, 1], 4),
+    ],
 )
-def test_labels_out_of_range_are_refused(targets, outputs) -> None:
+def test_labels_out_of_range_are_refused(loss, targets, outputs) -> None:
     with pytest.raises(InputError, match="targets hold a label"):
-        check_targets(np.array(targets), outputs)
+        loss.check_targets(np.array(targets), outputs)
 
 
 def test_an_unknown_loss_is_refused() -> None:

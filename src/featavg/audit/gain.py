@@ -7,6 +7,7 @@ measurement trains the same heads on the features themselves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,6 +92,26 @@ def signal_to_noise(
     return 0.5 * float(apart[opposite].min()) / max(noise, 1e-300)
 
 
+def surrogate(
+    features: Float[ndarray, "n N"], fine: Int[ndarray, " n"], k: int, rng: np.random.Generator
+) -> Callable[[Int[ndarray, " t"]], Float[ndarray, "t N"]]:
+    """Draws Gaussian points of given sub-classes, with the measured means and pooled covariance."""
+    means = class_features(features, fine, k)
+    residual = features - means[fine]
+    # Fewer samples than coordinates leave directions without noise, which no head must rely on.
+    shrink = features.shape[1] / (features.shape[1] + len(features))
+    variance = float(np.mean(residual**2)) * len(features) / max(1, len(features) - k)
+
+    def draw(labels: Int[ndarray, " t"]) -> Float[ndarray, "t N"]:
+        # A random mix of residuals has their covariance; isotropic noise is the shrinkage.
+        mixed = rng.standard_normal((len(labels), len(residual))) @ residual
+        mixed /= np.sqrt(max(1, len(residual) - k))
+        white = np.sqrt(variance) * rng.standard_normal((len(labels), features.shape[1]))
+        return means[labels] + np.sqrt(1 - shrink) * mixed + np.sqrt(shrink) * white
+
+    return draw
+
+
 def predicted_gain(
     features: Float[ndarray, "n N"],
     fine: Int[ndarray, " n"],
@@ -101,25 +122,12 @@ def predicted_gain(
 ) -> FeatureGain:
     """The gain for Gaussian sub-classes with the measured means and pooled covariance."""
     snr = signal_to_noise(features, fine, groups)
-    refused = _refusal(snr, groups)
+    refused = refusal(snr, groups)
     if refused:
         return FeatureGain(None, None, None, snr, refused)
-    means = class_features(features, fine, len(groups))
-    residual = features - means[fine]
-    # Fewer samples than coordinates leave directions without noise, which no head must rely on.
-    shrink = features.shape[1] / (features.shape[1] + len(features))
-    variance = float(np.mean(residual**2)) * len(features) / max(1, len(features) - len(groups))
     results = []
     for i in range(repeats):
-        rng = stream(seed, f"surrogate {i}")
-
-        def draw(labels: ndarray, rng: np.random.Generator = rng) -> ndarray:
-            # A random mix of residuals has their covariance; isotropic noise is the shrinkage.
-            mixed = rng.standard_normal((len(labels), len(residual))) @ residual
-            mixed /= np.sqrt(max(1, len(residual) - len(groups)))
-            white = np.sqrt(variance) * rng.standard_normal((len(labels), features.shape[1]))
-            return means[labels] + np.sqrt(1 - shrink) * mixed + np.sqrt(shrink) * white
-
+        draw = surrogate(features, fine, len(groups), stream(seed, f"surrogate {i}"))
         test = np.arange(POINTS * len(groups) // 4) % len(groups)
         results.append(
             _compared(
@@ -151,7 +159,7 @@ def measured_gain(
 ) -> FeatureGain:
     """The gain of heads trained on four fifths of the features, their radii on the rest."""
     snr = signal_to_noise(features, fine, groups)
-    refused = _refusal(snr, groups)
+    refused = refusal(snr, groups)
     if refused:
         return FeatureGain(None, None, None, snr, refused)
     results = []
@@ -174,7 +182,8 @@ def measured_gain(
     return _summary(results, snr)
 
 
-def _refusal(snr: float, groups: Int[ndarray, " k"]) -> str:
+def refusal(snr: float, groups: Int[ndarray, " k"]) -> str:
+    """Why heads in feature space have no number, in a sentence; empty if they have one."""
     if groups.max() != 1:
         return f"there are {groups.max() + 1} classes, and heads have exact radii for two"
     if snr < LEAST_SNR:
@@ -202,12 +211,13 @@ def _compared(
         progress(i / 2, f"heads with {labels} labels in feature space")
         recipe = replace(RECIPE, m=per_class)
         net = train_head(x, fine, groups, labels, recipe, seed)
-        medians.append(_median_radius(net, x_test[:POINTS], fine_test[:POINTS], groups))
+        medians.append(median_radius(net, x_test[:POINTS], fine_test[:POINTS], groups))
         accuracies.append(_accuracy(net, x_test, fine_test, groups))
     return medians[1] / max(medians[0], 1e-12), accuracies[0], accuracies[1]
 
 
-def _median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
+def median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
+    """The median exact radius of a head's coarse decision."""
     y = np.where(groups[fine] == 1, 1, -1)
     positive = groups == 1 if net.outputs > 1 else None
     budget = Budget(nodes=NODES)

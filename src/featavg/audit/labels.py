@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from featavg.data.image_sets.loading import load_images
@@ -127,6 +127,28 @@ def audit_data(
         return AuditData(x, classes, None, None)
     sub = _labels(fine, "fine", len(x))
     return AuditData(x, classes, sub, nested(sub, classes))
+
+
+def partly_labelled(
+    x: ndarray, coarse: ndarray, fine: ndarray, bounds: tuple[float, float] | None
+) -> tuple[AuditData, Bool[ndarray, " n"]]:
+    """The data, and which images carry their sub-class: -1 or NaN says that only the class is known.
+
+    An image without a sub-class is given the first one of its class, to be masked by the second answer.
+    """
+    given = np.asarray(fine)
+    known = ~np.isnan(given) if given.dtype.kind == "f" else np.ones(given.shape, dtype=bool)
+    known &= given != -1
+    if known.all() or known.shape != (len(np.asarray(x)),):
+        return audit_data(x, coarse, fine, bounds), known
+    data = audit_data(x, coarse, None, bounds)
+    filled = np.where(known, given, 0)
+    for j in np.unique(data.coarse):
+        labelled = np.unique(given[known & (data.coarse == j)])
+        if not len(labelled):
+            raise InputError("fine", f"is -1 for all of class {j}", "label some images of each")
+        filled[~known & (data.coarse == j)] = labelled[0]
+    return data.with_fine(_labels(filled, "fine", len(data.x))), known
 
 
 def _labels(given: ndarray, name: str, n: int) -> Int[ndarray, " n"]:

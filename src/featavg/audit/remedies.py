@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from featavg.audit.dense import net_of
 from featavg.audit.discovery import clustered, merged
 from featavg.audit.gain import FeatureGain, measured_gain
-from featavg.audit.labels import audit_data
+from featavg.audit.labels import partly_labelled
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
 from featavg.audit.wrapping import is_module
-from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
+from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.inference import unchanged
 from featavg.nets.torch.outputs import unwrapped
@@ -92,7 +93,7 @@ def rehead(
     model: Any,
     x: ndarray,
     coarse: ndarray,
-    fine: ndarray,
+    fine: PartlyKnown,
     bounds: tuple[float, float] | None = (0.0, 1.0),
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -108,7 +109,7 @@ def rehead(
     Args:
         model, bounds, mean, std: as in `audit`.
         x: training images.
-        fine: their sub-classes, given or discovered.
+        fine: their sub-classes, given or discovered; -1 or NaN where only the class is known.
         coarse: the class of each image.
         recipe: of the head.
         seed: of its initial weights.
@@ -122,19 +123,21 @@ def rehead(
     >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
     A head of 30 neurons for 10 sub-classes: ...
     """
-    data = audit_data(x, coarse, fine, bounds)
-    labels, groups = data.divided
+    data, known = partly_labelled(x, coarse, fine, bounds)
+    sub_classes, groups = data.divided
     subject = torch_classifier(_module(model), data.x, bounds, mean, std)
     features = frozen_features(subject, data.x, progress=part(progress, 0.0, 0.4))
-    head = train_head(features, labels, groups, "fine", recipe or HeadRecipe(), seed)
-    gain = measured_gain(features, labels, groups, seed, progress=part(progress, 0.6, 1.0))
+    labels = "fine" if known.all() else Labels(known=known.tolist())
+    head = train_head(features, sub_classes, groups, labels, recipe or HeadRecipe(), seed)
+    features, sub_classes = features[known], sub_classes[known]
+    gain = measured_gain(features, sub_classes, groups, seed, progress=part(progress, 0.6, 1.0))
     like = next((p for p in subject.module.parameters() if p.is_floating_point()), None)
     layers = as_module(net_of(head)).to(
         device_of(subject.module), torch.float32 if like is None else like.dtype
     )
     module = Reheaded(copy.deepcopy(subject.module), layers)
     module.train(subject.module.training)
-    return Rehead(module, head, groups, gain, lost_classes(head, features, labels))
+    return Rehead(module, head, groups, gain, lost_classes(head, features, sub_classes))
 
 
 def _module(model: Any) -> nn.Module:
@@ -221,7 +224,7 @@ def discover_labels(
 def retrain(
     model: nn.Module,
     task: ImageTask,
-    labels: str = "fine",
+    labels: Labels | str = "fine",
     recipe: ImageRecipe | None = None,
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -239,7 +242,7 @@ def retrain(
         task: images with sub-classes, perhaps discovered ones.
         objective: what to make small instead of cross-entropy alone, to control the gradient:
             `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
-        labels: "fine" or "coarse".
+        labels: "fine", "coarse", or a `Labels`: which images carry their sub-class.
         recipe: epochs, batches and steps; `ImageRecipe()` unless given.
         mean: what to subtract from pixels.
         std: what to divide them by.
@@ -259,7 +262,7 @@ def retrain(
     fresh = copy.deepcopy(model)
     device = device_of(model)
     with own_randomness(seed, device):
-        _replace_last(fresh, task.outputs(labels), task)
+        _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
         _start_again(fresh)
     net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh)).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Union
 
 from featavg.boundary.describe import short, words
-from featavg.boundary.kinds import MOST, AtLeast
+from featavg.boundary.kinds import MOST, AtLeast, Gaps
 from featavg.errors import InputError
 
 _REFUSED = object()
@@ -43,7 +43,8 @@ def converted(argument: str, annotation: Any, value: Any) -> Any:
     # No rows may be meant, no columns are not.
     if isinstance(shape, tuple) and 0 in shape[1:]:
         raise InputError(argument, f"has shape {shape}", "give an array without an empty axis")
-    if not _is_finite(fitted):
+    gaps = any(isinstance(one, Gaps) for one in getattr(annotation, "__metadata__", ()))
+    if not gaps and not _is_finite(fitted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
     _check_range(argument, _range_of(annotation), fitted)
     return fitted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 # Beyond this nothing can be counted.
 MOST = 10**18
@@ -17,9 +17,15 @@ class AtLeast:
     endless: bool = False
 
 
+@dataclass(frozen=True)
+class Gaps:
+    """NaN is allowed: it says that a value is not known."""
+
+
 Count: TypeAlias = Annotated[int, AtLeast(1)]
 Size: TypeAlias = Annotated[int, AtLeast(0)]
 Seed: TypeAlias = Annotated[int, AtLeast(0, endless=True)]
 NotNegative: TypeAlias = Annotated[float, AtLeast(0)]
 Time: TypeAlias = Annotated[float, AtLeast(0, endless=True)]
 AnyNumber: TypeAlias = Annotated[float, AtLeast(float("-inf"), endless=True)]
+PartlyKnown: TypeAlias = Annotated[Any, Gaps()]

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import check_fields
 from featavg.data.clusters import MultiCluster
 from featavg.data.streams import stream
 from featavg.errors import InputError
@@ -32,6 +33,7 @@ class Labels:
             or a confusion matrix, row i the law of the label of super-label i.
         per_cluster: label so many points of each cluster instead of a share; as many as there are.
         without: clusters whose points never carry a super-label.
+        known: whether each point carries its super-label, instead of a share.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
@@ -46,16 +48,22 @@ class Labels:
     wrong: float | Sequence[Sequence[float]] = 0.0
     per_cluster: int | None = None
     without: Sequence[int] = ()
+    known: Sequence[bool] | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         shares = np.atleast_1d(np.asarray(self.share, dtype=float))
         if not np.all((shares >= 0) & (shares <= 1)):
             raise InputError("share", f"is {self.share}", "give shares from 0 to 1")
-        if self.per_cluster is not None:
-            if self.per_cluster < 0:
-                raise InputError("per_cluster", f"is {self.per_cluster}", "give 0 or more")
-            if shares.size > 1 or shares[0] != 1.0:
-                raise InputError("per_cluster", "is given beside share", "give one of the two")
+        if self.per_cluster is not None and self.per_cluster < 0:
+            raise InputError("per_cluster", f"is {self.per_cluster}", "give 0 or more")
+        beside = [name for name in ("per_cluster", "known") if getattr(self, name) is not None]
+        beside += ["share"] if shares.size > 1 or shares[0] != 1.0 else []
+        if len(beside) > 1:
+            raise InputError(beside[0], f"is given beside {beside[1]}", "give one of the two")
+        rows = [self.wrong] if isinstance(self.wrong, float | int) else self.wrong
+        if len({np.size(row) for row in rows}) > 1:
+            raise InputError("wrong", "is not a confusion matrix", "give rows of one length")
         wrong = np.asarray(self.wrong, dtype=float)
         if wrong.ndim == 0 and not 0 <= wrong <= 1:
             raise InputError("wrong", f"is {self.wrong}", "give a share from 0 to 1")
@@ -92,6 +100,14 @@ class Labels:
             used += count
         return outputs
 
+    def count(self, k: int) -> int:
+        """L, the number of super-labels of k clusters."""
+        if self.groups is None:
+            return k
+        if isinstance(self.groups, int | np.integer):
+            return 2 * int(self.groups)
+        return int(max(self.groups, default=0)) + 1
+
     def output_classes(self, task: MultiCluster) -> Bool[ndarray, " L"]:
         """Whether each super-label is of the class +1."""
         outputs = self.outputs(task)
@@ -126,7 +142,12 @@ class Labels:
     ) -> Bool[ndarray, " n"]:
         """Which points carry their super-label."""
         order = rng.random(len(clusters))
-        if self.per_cluster is not None:
+        if self.known is not None:
+            known = np.asarray(self.known, dtype=bool)
+            if known.shape != clusters.shape:
+                problem = f"has shape {known.shape} for {len(clusters)} points"
+                raise InputError("known", problem, "say it of each point")
+        elif self.per_cluster is not None:
             known = np.zeros(len(clusters), dtype=bool)
             for j in range(task.k):
                 members = np.flatnonzero(clusters == j)

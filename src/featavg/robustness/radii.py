@@ -42,10 +42,11 @@ def radii(
         radius(x, y) = min { |u| : y * score(x + u) <= 0 },
 
     zero if x itself is on the wrong side (a score of exactly zero is), infinite if nothing is.
-    Exact for one output and for the read-outs `sum`, `max` and `argmax`, up to rounding; within
-    `gap` for `probability`; and where the budget ends first, an honest bracket. Deep networks of
-    more than about a hundred hidden neurons mostly end there, and a warning says so; `certify`
-    decides one radius of them.
+    Exact for one output and for the read-outs `sum`, `mean`, `max`, `top` and `argmax`, up to
+    rounding; within `gap` for `probability` and `soft`; and where the budget ends first, or the
+    pieces of `top` are too many to list, an honest bracket. Deep networks of more than about a
+    hundred hidden neurons mostly end there, and a warning says so; `certify` decides one radius of
+    them.
 
     Args:
         net: one two-layer, grouped or deep network, or the result of training one. In l_inf two

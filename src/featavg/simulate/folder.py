@@ -17,7 +17,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
 from featavg.simulate.measurements import RunNumbers
-from featavg.simulate.setting import Setting
+from featavg.simulate.setting import LATER, Setting
 from featavg.storage.files import check_writable, dumps
 from featavg.storage.folders import UNFINISHED, into_folder
 from featavg.storage.reading import read_json
@@ -65,7 +65,10 @@ def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
 def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
     """Whether a result is of this setting; fields that only one of them states do not count."""
     said = setting.to_json()
-    return all(said[name] == value for name, value in stored["setting"].items() if name in said)
+    later = any(name in LATER and name not in stored["setting"] for name in said)
+    compared = {n: v for n, v in stored["setting"].items() if n in said or n in LATER}
+    same = all(said.get(n) == value for n, value in compared.items())
+    return not later and same
 
 
 def described(
@@ -146,7 +149,9 @@ def _check_run(setting: Setting, labels: str, run: Trajectory) -> None:
     """Refuse the weights of another network, or of another simulation."""
     recipe = run.settings["recipe"]
     plain = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers", "depth", "residual", "head")
-    fits = recipe["labels"] == labels and run.settings["seeds"] == list(setting.seeds)
+    known = setting.recipe(labels).labels
+    named = known if isinstance(known, str) else known.to_json()
+    fits = recipe["labels"] == named and run.settings["seeds"] == list(setting.seeds)
     same = all(recipe[name] == getattr(setting, name) for name in plain if name in recipe)
     if not fits or not same or len(run.outcomes) != len(setting.seeds):
         raise ValueError(f"the weights in {labels} are not those of its settings")

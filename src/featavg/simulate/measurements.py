@@ -20,6 +20,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.simulate.points import SimulationPoints
 from featavg.simulate.setting import Setting
+from featavg.training.recipe import Recipe
 from featavg.training.trajectory import Outcome, Trajectory
 
 
@@ -124,17 +125,19 @@ def measure(
     setting: Setting, points: SimulationPoints, labels: str, run: Trajectory
 ) -> list[RunNumbers]:
     """The numbers of each seed's network."""
-    matrices = cosines_of(points, run)
+    matrices = cosines_of(points, run, setting.recipe(labels))
     return [
         _numbers(setting, points, labels, run, index, matrix)
         for index, matrix in enumerate(matrices)
     ]
 
 
-def cosines_of(points: SimulationPoints, run: Trajectory) -> Float[ndarray, "s k k"]:
+def cosines_of(
+    points: SimulationPoints, run: Trajectory, recipe: Recipe
+) -> Float[ndarray, "s k k"]:
     """The matrix of Figure 2 for each seed: entry (i, j) is cos(mu_i, w_j)."""
-    seeds = range(len(run.outcomes))
-    weights = np.stack([seed_weights(points, net_of(run, index), index) for index in seeds])
+    nets = [recipe.by_cluster(net_of(run, i), points.task) for i in range(len(run.outcomes))]
+    weights = np.stack([seed_weights(points, net, index) for index, net in enumerate(nets)])
     return cosine_matrix(points.features, weights)
 
 
@@ -173,7 +176,8 @@ def _numbers(
     x, clusters = points.trained_on(index)
     fresh = points.fresh(seed, setting.n_test)
     blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
-    spread = seed_index(points, net, index)
+    recipe = setting.recipe(labels)
+    spread = seed_index(points, recipe.by_cluster(net, task), index)
     grouped = labels == "fine" and fresh is not None
     return RunNumbers(
         labels=labels,
@@ -182,11 +186,11 @@ def _numbers(
         steps=int(np.atleast_1d(run.steps[-1])[index]),
         log10_loss=_finite(np.atleast_1d(run.log_loss[-1])[index] / math.log(10)),
         log10_time=_finite(np.atleast_1d(run.log_times[-1])[index] / math.log(10)),
-        train_right=_right(setting, points, net, x, clusters),
+        train_right=_right(setting, points, recipe, net, x, clusters),
         train_n=len(x),
-        test_right=None if fresh is None else _right(setting, points, net, *fresh),
+        test_right=None if fresh is None else _right(setting, points, recipe, net, *fresh),
         test_n=None if fresh is None else len(fresh[0]),
-        cluster_right=int((net(fresh[0]).argmax(axis=-1) == fresh[1]).sum())
+        cluster_right=int((net(fresh[0]).argmax(axis=-1) == recipe.targets(task)[fresh[1]]).sum())
         if grouped and fresh is not None
         else None,
         own_cosine=_finite(np.diag(matrix).mean()),
@@ -199,9 +203,14 @@ def _numbers(
 
 
 def _right(
-    setting: Setting, points: SimulationPoints, net: TwoLayer | Deep, x: ndarray, clusters: ndarray
+    setting: Setting,
+    points: SimulationPoints,
+    recipe: Recipe,
+    net: TwoLayer | Deep,
+    x: ndarray,
+    clusters: ndarray,
 ) -> int:
-    decided = decisions(net, x, points.task.positive_clusters, setting.readout)
+    decided = decisions(net, x, *recipe.decision(points.task, setting.readout))
     return int((decided == points.task.cluster_labels[clusters]).sum())
 
 

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
+from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
@@ -57,7 +58,7 @@ class RadiusReport(Result):
             table.append(
                 {
                     "labels": labels,
-                    "read-out": self.readout if labels == "fine" else "one output",
+                    "read-out": self._readout(labels),
                     "median radius (l2)": _interval(low, high),
                     "smallest": f"{each.certified.min():.4g}",
                     "largest": f"{finite.max():.4g}" if len(finite) else "infinite",
@@ -70,6 +71,16 @@ class RadiusReport(Result):
                 }
             )
         return table
+
+    def _readout(self, labels: str) -> str:
+        recipe = self.simulation.setting.recipe(labels)
+        return (
+            "one output"
+            if recipe.one_output
+            else recipe.pooling
+            if recipe.competes
+            else self.readout
+        )
 
     def figures(self) -> tuple[Figure, ...]:
         """The robust-accuracy curves, from certificate to attack, and the histogram of the radii."""
@@ -165,10 +176,11 @@ def radius_report(
     for i, labels in enumerate(kinds):
         net = simulation.net(labels)
         require(8.0 * points * net.dimension * 3, "points", "ask for fewer")
-        x, y, mask = _points(simulation, net, points, seed)
+        x, y, task = _points(simulation, net, points, seed)
+        mask, rule = simulation.setting.recipe(labels).decision(task, readout)
         told = _with_labels(part(progress, i / len(kinds), (i + 1) / len(kinds)), labels)
         measured[labels] = radii(
-            net, x, y, readout=readout, positive=mask, budget=budget, progress=told
+            net, x, y, readout=rule, positive=mask, budget=budget, progress=told
         )
     count = len(next(iter(measured.values())))
     report = RadiusReport(measured, readout, count, seed, simulation)
@@ -189,12 +201,12 @@ def _with_labels(progress: Progress, labels: str) -> Progress:
 
 def _points(
     simulation: Simulation, net: TwoLayer | Deep, points: int, seed: int
-) -> tuple[ndarray, ndarray, ndarray]:
-    """Fresh points in the network's coordinates, their labels, and the mask of J+."""
+) -> tuple[ndarray, ndarray, MultiCluster]:
+    """Fresh points in the network's coordinates, their labels, and the task."""
     setting = simulation.setting
     if setting.data is None:
         sample = setting.task().sample(points, seed=seed)
-        return sample.coordinates(net.dimension), sample.y, sample.task.positive_clusters
+        return sample.coordinates(net.dimension), sample.y, sample.task
     gathered = gather_points(setting)
     fresh = gathered.fresh(seed, points)
     if fresh is None:
@@ -203,7 +215,7 @@ def _points(
     return (
         x[:points],
         gathered.task.cluster_labels[clusters[:points]],
-        gathered.task.positive_clusters,
+        gathered.task,
     )
 
 

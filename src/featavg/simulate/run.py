@@ -172,7 +172,9 @@ def _simulated(
         for labels in setting.each_labels
     }
     numbers = [row for labels, run in runs.items() for row in measure(setting, points, labels, run)]
-    cosines = {labels: cosines_of(points, run) for labels, run in runs.items()}
+    cosines = {
+        labels: cosines_of(points, run, setting.recipe(labels)) for labels, run in runs.items()
+    }
     about = provenance()
     if folder is not None:
         drawn = figures_of(runs, cosines, points.task) if figures else ()

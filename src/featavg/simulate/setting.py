@@ -20,6 +20,7 @@ from featavg.training.recipe import LABELS, Recipe, RecipeFields
 
 if TYPE_CHECKING:
     from featavg.data.clusters import MultiCluster
+    from featavg.data.labels import Labels
 
 # The headings of TOML and of the help, in their order.
 SECTIONS = ("What to run", "The task", "The networks", "The training", "The result")
@@ -36,6 +37,8 @@ class Setting(TaskFields, RecipeFields):
 
     Args:
         labels: "coarse", "fine", or "both" on one sample.
+        label_share, label_groups, label_wrong, label_per_cluster: what is known of the points of the fine
+            network: the fields of `Labels` (share, groups, wrong, per_cluster).
         n, n_test: training and test points.
         seeds: one run each, all in one batched computation.
         gram: a matrix, or a CSV, JSON or npy file that holds one.
@@ -57,6 +60,14 @@ class Setting(TaskFields, RecipeFields):
     """
 
     labels: str = _what("both", "Labels; both share one sample", choices=(*LABELS, "both"))
+    label_share: float = _what(1.0, "Share of points with a fine label", least=0, most=1)
+    label_groups: int | None = _what(
+        None, "Fine labels of each class", least=1, unset="one for each cluster"
+    )
+    label_wrong: float = _what(0.0, "Share of fine labels that are wrong", least=0, most=1)
+    label_per_cluster: int | None = _what(
+        None, "Points with a fine label of each cluster", least=0, unset="by the share"
+    )
     n: int = _what(1000, "Training points", least=1)
     seeds: tuple[int, ...] = _what((0,), "Seeds")
     data: str | None = _what(None, "Your points: npz with x and clusters", file=True)
@@ -106,12 +117,20 @@ class Setting(TaskFields, RecipeFields):
         if self.loss and self.labels == "both" and not LOSSES.build(self.loss).one_output:
             remedy = "with both, it is the loss of the coarse labels"
             raise InputError("loss", f"is {self.loss} for both", remedy)
+        if self.labels == "coarse" and not isinstance(self._fine_labels, str):
+            named = next(n for n in LATER if getattr(self, n) != FIELDS[n].default)
+            raise InputError(named, "is given for class labels", "set labels to fine or both")
+        if self.labels == "fine" and self.pooling != "mean":
+            remedy = "it is about class labels, leave it out"
+            raise InputError("pooling", f"is {self.pooling} for fine labels", remedy)
         beside = [name for name in _SAID_BY_DATA if name in self._given]
         if self.data is not None and beside:
             remedy = "the data says it already, leave it out"
             raise InputError(", ".join(beside), "is given beside data", remedy)
         for labels in self.each_labels:
             self.recipe(labels)
+        if not isinstance(self._fine_labels, str):
+            self._fine_labels.outputs(self.task())
         if self.data is None:
             from featavg.data.memory import require
 
@@ -127,6 +146,16 @@ class Setting(TaskFields, RecipeFields):
     def each_labels(self) -> tuple[str, ...]:
         """The networks to train: ("coarse",), ("fine",), or both."""
         return LABELS if self.labels == "both" else (self.labels,)
+
+    @property
+    def _fine_labels(self) -> Labels | str:
+        """What is known of the points of the fine network."""
+        given = {name: getattr(self, name) for name in LATER if name.startswith("label_")}
+        if all(value == FIELDS[name].default for name, value in given.items()):
+            return "fine"
+        from featavg.data.labels import Labels
+
+        return Labels(**{name.removeprefix("label_"): value for name, value in given.items()})
 
     @property
     def _stepper(self) -> Any:
@@ -152,12 +181,14 @@ class Setting(TaskFields, RecipeFields):
         if self.labels == "both" and labels == "fine":
             shared["loss"] = None  # the loss is the coarse network's; the fine one has its own
         target = math.log(self.target_loss) if self.target_loss else -math.inf
-        return Recipe(labels=labels, target_log_loss=target, **shared)
+        known = labels if labels == "coarse" else self._fine_labels
+        return Recipe(labels=known, target_log_loss=target, **shared)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: lists for tuples, None for what is not set; not what a file of points says."""
         left_out = _SAID_BY_DATA if self.data is not None else ()
         held = {name: getattr(self, name) for name in FIELDS if name not in left_out}
+        held = {n: v for n, v in held.items() if n not in LATER or v != FIELDS[n].default}
         return {name: None if value == math.inf else _listed(value) for name, value in held.items()}
 
     @classmethod
@@ -190,6 +221,8 @@ class Setting(TaskFields, RecipeFields):
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
 
 
+# Fields that came later: left out of JSON at their default, so that runs keep their ids.
+LATER = ("label_share", "label_groups", "label_wrong", "label_per_cluster", "pooling")
 FIELDS = {
     one.name: one
     for section in SECTIONS

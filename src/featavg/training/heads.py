@@ -11,6 +11,8 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import Seed
 from featavg.boundary.public import check_fields, public
+from featavg.data.clusters import MultiCluster
+from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.grouped import grouped
@@ -18,6 +20,7 @@ from featavg.nets.two_layer import TwoLayer, binary
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
+from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.trajectory import Outcome
 
@@ -82,19 +85,22 @@ def train_head(
     x: Float[ndarray, "n N"],
     classes: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
-    labels: str,
+    labels: Labels | str,
     recipe: HeadRecipe,
     seed: Seed,
     progress: Progress | None = None,
 ) -> TwoLayer:
     """A binary head on the coarse labels or a grouped head on the fine ones.
 
+    Partly known labels give the grouped head too: a row whose fine class is not known has the loss
+    -log of the summed probability of its class.
+
     Args:
         x: features, float64.
         classes: the fine class of each row.
         groups: the coarse class of each fine one, 0 or 1 (more only with fine labels).
         seed: of the initial weights.
-        labels: "coarse" or "fine".
+        labels: "coarse", "fine", or a `Labels` without groups: which rows carry their fine class.
         recipe: neurons, steps, step size and start.
         progress: called with the share done and a note.
 
@@ -106,9 +112,18 @@ def train_head(
     >>> net(x).shape
     (60, 1)
     """
-    one_of("labels", labels, ("coarse", "fine"))
+    known = labels
+    labels = one_of("labels", labels, ("coarse", "fine")) if isinstance(labels, str) else "fine"
     net = initial_head(x, classes, groups, labels, recipe, seed)
-    if labels == "coarse":
+    if isinstance(known, Labels):
+        task = MultiCluster(k=len(groups), d=len(groups), positive=groups == 1)
+        if known.groups is not None or groups.max() > 1:
+            problem = "merge classes" if groups.max() == 1 else "are about more than two classes"
+            raise InputError("labels", problem, "give a share of fine labels of two classes")
+        loss = PartialCrossEntropy("".join("+" if group else "-" for group in groups))
+        targets = known.targets(task, classes, seed)
+        objective = TwoLayerObjective(x, targets, net, loss, trainable=("weights",))
+    elif labels == "coarse":
         if groups.max() > 1:
             raise InputError("groups", "hold more than two classes", "train the fine head")
         targets = np.where(groups[classes] == 1, 1, -1)

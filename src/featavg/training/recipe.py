@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from featavg.errors import InputError
 from featavg.fields import about, fit_fields
-from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
+from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, POOLINGS, STEPPERS
 
 if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from featavg.data.clusters import MultiCluster
+    from featavg.data.labels import Labels
     from featavg.nets.activations._activation import Activation
     from featavg.training.controllers._controller import Controller
     from featavg.training.losses._loss import Loss
@@ -23,6 +27,7 @@ LAYERS = ("first", "hidden", "all", "both")
 HEADS = ("theory", "random")
 _nets, _training = partial(about, section="The networks"), partial(about, section="The training")
 _ONE = "give at least one neuron"
+Net = TypeVar("Net")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +36,9 @@ class RecipeFields:
 
     m: int = _nets(5, "Neurons per class, coarse labels", least=1, remedy=_ONE)
     h: int = _nets(1, "Neurons per cluster, fine labels", least=1, remedy=_ONE)
+    pooling: str = _nets(
+        "mean", "How neurons make the score of a class (options: top:q=3)", choices=POOLINGS
+    )
     depth: int = _nets(2, "Layers of weights", least=2)
     residual: bool = _nets(False, "Hidden layers add what they are fed")
     activation: Activation | str = _nets(
@@ -60,9 +68,12 @@ class Recipe(RecipeFields):
     """A network and how it is trained; the defaults are the paper's.
 
     Args:
-        labels: "coarse" trains the binary network on y, "fine" the grouped one on the cluster.
+        labels: "coarse" trains the binary network on y, "fine" the grouped one on the cluster; a
+            `Labels` is anything between, on the grouped network with an output for each super-label.
         m: neurons of each class of the binary network.
         h: neurons of each group of the grouped network.
+        pooling: with coarse labels, how the m neurons of a class make its score: their "mean", or a
+            read-out such as "max", for which each neuron is an output (and has no bias).
         sigma_w, sigma_b: scale of the initial weights and biases.
         lr: learning rate of the constant controller.
         steps: the most steps to take.
@@ -87,12 +98,15 @@ class Recipe(RecipeFields):
     'momentum:beta=0.5'
     """
 
-    labels: str = about("coarse", "Labels", choices=LABELS)
+    labels: Labels | str = about("coarse", "Labels", choices=LABELS)
     target_log_loss: float = about(-math.inf, "Stop at this logarithm of the loss")
 
     def __post_init__(self) -> None:
         fit_fields(self)
         ACTIVATIONS.build(self.activation)
+        pooling = POOLINGS.build(self.pooling)
+        if self.competes:
+            pooling.check(self.m)
         if self.residual and self.depth == 2:
             raise InputError("residual", "is set with depth 2", "it needs a depth of 3 or more")
         stepper, controller, loss = self.chosen_stepper, self.chosen_controller, self.chosen_loss
@@ -100,14 +114,66 @@ class Recipe(RecipeFields):
             able = [name for name in STEPPERS if STEPPERS[name].estimates_error]
             problem = f"is {controller.name} with stepper {stepper.name}"
             raise InputError("controller", problem, f"it needs the stepper {' or '.join(able)}")
-        if loss.one_output != (self.labels == "coarse"):
-            fitting = [n for n in LOSSES if LOSSES[n].one_output == (self.labels == "coarse")]
-            problem = f"is {loss.name} for {self.labels} labels"
+        if not self._takes(loss):
+            fitting = [name for name in LOSSES if self._takes(LOSSES[name])]
+            kind = self.labels if isinstance(self.labels, str) else "partly fine"
+            problem = f"is {loss.name} for {kind} labels"
             raise InputError("loss", problem, f"choose {' or '.join(fitting)}")
+
+    def _takes(self, loss: Any) -> bool:
+        """Whether a loss is for the outputs of this network."""
+        return loss.one_output == self.one_output and loss.pools == self.competes
+
+    @property
+    def one_output(self) -> bool:
+        """Whether the network is the binary one."""
+        return self.labels == "coarse" and self.pooling == "mean"
+
+    @property
+    def competes(self) -> bool:
+        """Whether the neurons of a class are pooled by a read-out."""
+        return self.labels == "coarse" and self.pooling != "mean"
+
+    def outputs(self, k: int) -> int:
+        """The number of outputs of the network for k clusters."""
+        if self.labels == "coarse":
+            return 1 if self.one_output else 2 * self.m
+        return k if isinstance(self.labels, str) else self.labels.count(k)
 
     def neurons(self, k: int) -> int:
         """M, the number of hidden neurons of the network for k clusters."""
-        return 2 * self.m if self.labels == "coarse" else k * self.h
+        return 2 * self.m if self.labels == "coarse" else self.outputs(k) * self.h
+
+    def decision(self, task: MultiCluster, readout: str) -> tuple[ndarray | None, str]:
+        """Which outputs are of the class +1 (None for one output), and how they are read out."""
+        import numpy as np
+
+        if self.labels == "coarse":
+            return (
+                (None, readout)
+                if self.one_output
+                else (np.arange(2 * self.m) < self.m, self.pooling)
+            )
+        if isinstance(self.labels, str):
+            return task.positive_clusters, readout
+        return self.labels.output_classes(task), readout
+
+    def targets(self, task: MultiCluster) -> ndarray:
+        """The output that stands for each cluster, of a network with several."""
+        import numpy as np
+
+        return np.arange(task.k) if isinstance(self.labels, str) else self.labels.outputs(task)
+
+    def by_cluster(self, net: Net, task: MultiCluster) -> Net:
+        """The same neurons below an output for each cluster (or one output), for measures of weights."""
+        from featavg.nets.two_layer import TwoLayer, binary_head
+
+        if isinstance(self.labels, str) and not self.competes:
+            return net
+        last = "head" if isinstance(net, TwoLayer) else f"weights{self.depth}"
+        head = net.arrays()[last]  # type: ignore[attr-defined]
+        rows = binary_head(self.m) @ head if self.competes else head[..., self.targets(task), :]
+        return net.with_arrays({last: rows})  # type: ignore[attr-defined]
 
     @property
     def chosen_stepper(self) -> Stepper:
@@ -123,13 +189,17 @@ class Recipe(RecipeFields):
     @property
     def chosen_loss(self) -> Loss:
         """The loss as an object, by default the one that fits the labels."""
-        fitting = "logistic" if self.labels == "coarse" else "cross-entropy"
-        return LOSSES.build(self.loss or fitting)
+        if isinstance(self.labels, str):
+            coarse = "pooled-logistic" if self.competes else "logistic"
+            fitting = coarse if self.labels == "coarse" else "cross-entropy"
+        else:
+            fitting = "partial-cross-entropy"
+        return LOSSES.build(self.loss or fitting, pooling=self.pooling)
 
     @property
     def has_biases(self) -> bool:
         """Whether hidden neurons have biases."""
-        return self.labels == "coarse" if self.biases is None else self.biases
+        return self.one_output if self.biases is None else self.biases
 
     @property
     def two_layers_of_the_theory(self) -> bool:

@@ -22,6 +22,8 @@ from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
+from featavg.training.losses._loss import Loss
+from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.recipe import Recipe
@@ -101,11 +103,26 @@ def train(
 
 def objective_of(data: TrainingSet, recipe: Recipe) -> TwoLayerObjective | DeepObjective:
     """The loss of the network of `recipe` on `data`, where training begins."""
-    targets = data.y if recipe.labels == "coarse" else data.clusters
-    net = initial_net(data, recipe)
+    net, loss, targets = initial_net(data, recipe), loss_of(data, recipe), targets_of(data, recipe)
     if isinstance(net, TwoLayer):
-        return TwoLayerObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
-    return DeepObjective(data.x, targets, net, recipe.chosen_loss, recipe.trainable)
+        return TwoLayerObjective(data.x, targets, net, loss, recipe.trainable)
+    return DeepObjective(data.x, targets, net, loss, recipe.trainable)
+
+
+def targets_of(data: TrainingSet, recipe: Recipe) -> ndarray:
+    """The target of each point: its class, its cluster, or what is known of it."""
+    if isinstance(recipe.labels, str):
+        return data.y if recipe.labels == "coarse" else data.clusters
+    return recipe.labels.targets(data.task, data.clusters, data.seeds)
+
+
+def loss_of(data: TrainingSet, recipe: Recipe) -> Loss:
+    """The loss of `recipe`, which may have to know the class of each output."""
+    loss = recipe.chosen_loss
+    if not isinstance(loss, PartialCrossEntropy) or loss.positive:
+        return loss
+    positive, _ = recipe.decision(data.task, "max")
+    return PartialCrossEntropy("".join("+" if own else "-" for own in np.asarray(positive)))
 
 
 def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer | Deep:
@@ -120,8 +137,8 @@ def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer | Deep:
     weights = recipe.sigma_w * data.unit_weights
     if not recipe.two_layers_of_the_theory:
         return _initial_deep(data, recipe, weights)
-    if recipe.labels == "fine":
-        return grouped(weights, data.task.k)
+    if not recipe.one_output:
+        return grouped(weights, recipe.outputs(data.task.k))
     units = [stream(seed, "biases").standard_normal(neurons) for seed in data.seeds]
     biases = recipe.sigma_b * (np.stack(units) if data.x.ndim == 3 else units[0])
     return binary(weights, biases)
@@ -130,7 +147,8 @@ def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer | Deep:
 def _initial_deep(data: TrainingSet, recipe: Recipe, first: ndarray) -> Deep:
     """The same first layer below others of as many neurons."""
     *batch, neurons, _ = first.shape
-    k, labels = data.task.k, recipe.labels
+    labels = "coarse" if recipe.labels == "coarse" else "fine"
+    outputs = recipe.outputs(data.task.k)
 
     def normal(purpose: str, *shape: int) -> ndarray:
         draws = [stream(seed, f"{labels} {purpose}").standard_normal(shape) for seed in data.seeds]
@@ -139,10 +157,11 @@ def _initial_deep(data: TrainingSet, recipe: Recipe, first: ndarray) -> Deep:
     scale = recipe.inner_scale * math.sqrt(2 / neurons)
     inner = [scale * normal(f"layer {n}", neurons, neurons) for n in range(2, recipe.depth)]
     if recipe.head == "theory":
-        plain = binary_head(recipe.m) if labels == "coarse" else grouped_head(k, recipe.h)
+        one = recipe.one_output
+        plain = binary_head(recipe.m) if one else grouped_head(outputs, neurons // outputs)
         head = np.broadcast_to(plain, (*batch, *plain.shape)).copy()
     else:
-        head = scale * normal("head", 1 if labels == "coarse" else k, neurons)
+        head = scale * normal("head", outputs, neurons)
     biases = None
     if recipe.has_biases:
         hidden = [recipe.sigma_b * normal(f"biases {n}", neurons) for n in range(1, recipe.depth)]
@@ -202,8 +221,12 @@ def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
     plain: dict[str, Any] = {
         name: getattr(recipe, name)
         for name in Recipe.__dataclass_fields__
-        if name not in ("stepper", "controller", "loss", "activation")
+        if name not in ("stepper", "controller", "loss", "activation", "pooling")
     }
+    if recipe.competes:
+        plain["pooling"] = recipe.pooling
+    if not isinstance(recipe.labels, str):
+        plain["labels"] = recipe.labels.to_json()
     plain = {name: _finite(value) for name, value in plain.items()}
     return {
         "task": data.task.settings(),

@@ -49,6 +49,10 @@ class ReadOut(ABC):
     def derivative(self, outputs: Float[ndarray, "*s c"]) -> Float[ndarray, "*s c"]:
         """The derivative of the class score (a subgradient where it has a kink)."""
 
+    def check(self, count: int) -> None:
+        """Refuse a class of `count` outputs for which the options make no sense."""
+        return
+
     def touch(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
         """Class score and derivative at once, for one point: the inner loop of searches."""
         return float(self.class_score(outputs)), self.derivative(outputs)
@@ -70,5 +74,11 @@ class ReadOut(ABC):
         return None
 
     def hard(self, count: int) -> tuple[ReadOut, float] | None:
-        """A read-out with pieces, and slack: hard <= score <= hard + slack for `count` outputs."""
+        """A read-out with pieces, and slack: own score <= rival score only if hard own <= hard rival
+        + slack, for `count` outputs a class, as where hard <= score <= hard + slack.
+        """
         return None
+
+    def simpler(self, own: Bool[ndarray, " c"]) -> tuple[ReadOut, float]:
+        """A read-out and a factor > 0: it decides as this one does when all outputs are multiplied."""
+        return self, 1.0

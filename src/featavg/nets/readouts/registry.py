@@ -14,6 +14,7 @@ from featavg.data.partition import positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.readouts import NAMES
 from featavg.nets.readouts.readout import ReadOut
+from featavg.registry import POOLINGS
 
 READOUTS: dict[str, ReadOut] = {
     name: import_module(f"featavg.nets.readouts.{name}").READOUT for name in NAMES
@@ -21,14 +22,16 @@ READOUTS: dict[str, ReadOut] = {
 
 
 def readout_of(readout: str | ReadOut) -> ReadOut:
-    """The read-out of this name; an object is its own.
+    """The read-out or pooling of this name, perhaps with options; an object is its own.
 
-    >>> readout_of("max")
-    Max()
+    >>> readout_of("max"), readout_of("top:q=3")
+    (Max(), Top(q=3))
     """
     if isinstance(readout, ReadOut):
         return readout
-    return READOUTS[one_of("readout", readout, READOUTS)]
+    if readout not in READOUTS and readout.partition(":")[0] in POOLINGS:
+        return POOLINGS.build(readout)
+    return READOUTS[one_of("readout", readout, dict.fromkeys((*READOUTS, *POOLINGS)))]
 
 
 @public

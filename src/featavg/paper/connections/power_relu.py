@@ -23,7 +23,7 @@ from featavg.nets.network import KINDS
 from featavg.progress import Progress
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import Stop, run
-from featavg.training.losses._loss import LossValue, check_targets
+from featavg.training.losses._loss import LossValue, require_signs
 from featavg.training.losses.exponential import Exponential
 from featavg.training.objectives.objective import Params, check_points
 from featavg.training.steppers.flow import GradientFlow
@@ -237,7 +237,7 @@ class ShallowObjective:
 
     def __post_init__(self) -> None:
         check_points(self.x, self.y)
-        check_targets(self.y, 1)
+        require_signs(self.y)
 
     @property
     def trainable(self) -> Sequence[str]:

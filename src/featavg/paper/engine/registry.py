@@ -68,6 +68,17 @@ MODULES: tuple[str, ...] = (
     "questions.depth_radius",
     "questions.depth_inner",
     "questions.depth_margin",
+    "remedies.labels_merged",
+    "remedies.labels_share",
+    "remedies.labels_wrong",
+    "remedies.labels_missing",
+    "remedies.labels_chosen",
+    "remedies.labels_digits",
+    "remedies.competition",
+    "remedies.competition_cost",
+    "remedies.competition_images",
+    "remedies.competition_training",
+    "remedies.without_fine_labels",
 )
 
 

@@ -24,7 +24,7 @@ from featavg.data.memory import require
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.training.losses._loss import Loss, check_targets
+from featavg.training.losses._loss import Loss
 from featavg.training.objectives.objective import Params, TwoLayerEvaluation
 
 # Rows in a block: large enough for BLAS, small enough to waste little above the diagonal.
@@ -185,7 +185,7 @@ class PackedObjective:
             raise InputError("targets", f"have shape {self.targets.shape}", "give one per point")
         if self.net.batch or columns != self.net.dimension:
             raise InputError("net", f"reads {self.net.dimension}", f"the points have {columns}")
-        check_targets(self.targets, self.net.outputs)
+        self.loss.check_targets(self.targets, self.net.outputs)
 
     @property
     def data(self) -> Sequence[ndarray]:

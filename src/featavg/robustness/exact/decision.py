@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -17,6 +17,7 @@ from featavg.nets.readouts.max import Max
 from featavg.nets.readouts.readout import ReadOut
 from featavg.nets.readouts.registry import READOUTS, readout_of
 from featavg.nets.two_layer import TwoLayer
+from featavg.registry import POOLINGS
 from featavg.training.trajectory import Trajectory
 
 ARGMAX = "argmax"
@@ -116,8 +117,8 @@ def _check_linf(net: Net, network: TwoLayer | Deep, points: Sample | ndarray) ->
 
 
 def _decision(net: TwoLayer | Deep, readout: str | ReadOut, positive: Positive | None) -> Decision:
-    if isinstance(readout, str):
-        one_of("readout", readout, (ARGMAX, *READOUTS))
+    if isinstance(readout, str) and readout != ARGMAX and readout.partition(":")[0] not in POOLINGS:
+        one_of("readout", readout, dict.fromkeys((ARGMAX, *READOUTS, *POOLINGS)))
     rule = Max() if readout == ARGMAX else readout_of(readout)
     if net.outputs == 1:  # decides by its sign, whatever the read-out
         return Decision(net, rule, np.ones(1, dtype=bool))
@@ -126,11 +127,24 @@ def _decision(net: TwoLayer | Deep, readout: str | ReadOut, positive: Positive |
             problem = f"is missing for the read-out {rule.name}"
             remedy = f'say which of {net.outputs} outputs are +1, or use readout="argmax"'
             raise InputError("positive", problem, remedy)
-        return Decision(net, rule, positive_mask(positive, net.outputs, "outputs"))
+        mask = positive_mask(positive, net.outputs, "outputs")
+        rule, factor = rule.simpler(mask)
+        return Decision(net if factor == 1.0 else _scaled(net, factor), rule, mask)
     if positive is not None:
         remedy = f"choose readout among {', '.join(READOUTS)}, or leave it out"
         raise InputError("positive", "means nothing to the largest of the outputs", remedy)
     return Decision(net, rule, None)
+
+
+def _scaled(net: TwoLayer | Deep, factor: float) -> TwoLayer | Deep:
+    """The network with all outputs multiplied."""
+    if isinstance(net, TwoLayer):
+        return replace(net, head=factor * net.head)
+    *inner, last = net.weights
+    biases = net.biases
+    if biases is not None and biases[-1] is not None:
+        biases = (*biases[:-1], factor * biases[-1])
+    return replace(net, weights=(*inner, factor * last), biases=biases)
 
 
 def _points(

@@ -52,6 +52,14 @@ class Run:
         """All trained networks by their labels."""
         return {labels: net_of(run, self.index) for labels, run in self.trajectories.items()}
 
+    @property
+    def by_cluster(self) -> dict[str, TwoLayer | Deep]:
+        """The same with one output, or one for each cluster, for measures of weights."""
+        return {
+            labels: self.setting.recipe(labels).by_cluster(net, self.points.task)
+            for labels, net in self.nets.items()
+        }
+
     @cached_property
     def fresh(self) -> tuple[ndarray, ndarray, ndarray]:
         """Test points, their clusters and their classes."""
@@ -69,8 +77,8 @@ class Run:
         """Exact l2 radii of the test points; several measures ask for them."""
         if (labels, readout) not in self._radii:
             x, _, y = self.fresh
-            positive = self.points.task.positive_clusters
-            exact = radii(self.nets[labels], x, y, readout=readout, positive=positive, jobs=1)
+            positive, rule = self.setting.recipe(labels).decision(self.points.task, readout)
+            exact = radii(self.nets[labels], x, y, readout=rule, positive=positive, jobs=1)
             self._radii[labels, readout] = exact
         return self._radii[labels, readout]
 
@@ -114,7 +122,7 @@ def measure(name: str, about: str, version: int = 1) -> Callable[..., Callable[.
 @measure("index", "averaging index of each network, and the share of its weights in the span")
 def _index(run: Run) -> dict[str, float]:
     values = {}
-    for labels, net in run.nets.items():
+    for labels, net in run.by_cluster.items():
         spread = seed_index(run.points, net, run.index)
         values[f"index_{labels}"] = float(spread.value)
         values[f"span_share_{labels}"] = float(spread.share)
@@ -124,7 +132,7 @@ def _index(run: Run) -> dict[str, float]:
 @measure("cosines", "cosines with the own feature, its class, the other; their matrix", version=2)
 def _cosines(run: Run) -> Measured:
     values: dict[str, float | ndarray] = {}
-    for labels, net in run.nets.items():
+    for labels, net in run.by_cluster.items():
         weights = seed_weights(run.points, net, run.index)
         matrix = cosine_matrix(run.points.features, weights)
         blocks = block_cosines(matrix, run.points.task.cluster_labels, diagonal=False)
@@ -139,7 +147,7 @@ def _cosines(run: Run) -> Measured:
 def _coefficients(run: Run) -> Measured:
     values: dict[str, float | ndarray] = {}
     squares = (run.points.features**2).sum(axis=-1)
-    for labels, net in run.nets.items():
+    for labels, net in run.by_cluster.items():
         weights = seed_weights(run.points, net, run.index)
         table = feature_coefficients(weights, run.points.features) * squares
         signs = run.points.task.cluster_labels
@@ -162,13 +170,11 @@ def _loss(run: Run) -> dict[str, float]:
 @measure("accuracy", "share of correct coarse decisions on fresh points")
 def _accuracy(run: Run) -> dict[str, float]:
     x, _, y = run.fresh
-    task = run.points.task
-    return {
-        f"accuracy_{labels}": float(
-            np.mean(decisions(net, x, task.positive_clusters, run.setting.readout) == y)
-        )
-        for labels, net in run.nets.items()
-    }
+    values = {}
+    for labels, net in run.nets.items():
+        rule = run.setting.recipe(labels).decision(run.points.task, run.setting.readout)
+        values[f"accuracy_{labels}"] = float(np.mean(decisions(net, x, *rule) == y))
+    return values
 
 
 @measure("radii", "median exact l2 radii: class labels; cluster labels by `max` and `sum`")

@@ -42,16 +42,32 @@ class Loss(ABC):
         name: in settings and results; the name of its file.
         one_output: whether it is for a network with one output and targets +-1, rather than for one
             with an output for each target.
+        pools: whether it is for a network with an output for each neuron, and targets +-1.
     """
 
     name: ClassVar[str]
     one_output: ClassVar[bool]
+    pools: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(
         self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
     ) -> LossValue:
         """Value and normalised derivative."""
+
+    def check_targets(self, targets: Int[ndarray, "*s n"], outputs: int) -> None:
+        """Refuse labels that the loss cannot mean: +-1 for one output, 0..c-1 for c of them."""
+        if self.one_output:
+            require_signs(targets)
+        elif targets.min() < 0 or targets.max() >= outputs:
+            problem = f"hold a label outside 0..{outputs - 1}"
+            raise InputError("targets", problem, "give one of the outputs")
+
+
+def require_signs(targets: Int[ndarray, "*s n"]) -> None:
+    """Refuse labels other than -1 and +1."""
+    if not np.isin(targets, (-1, 1)).all():
+        raise InputError("targets", "hold a label other than -1 and +1", "use these two")
 
 
 def log_sum_exp(values: Float[ndarray, "*s n"]) -> PerSeed:
@@ -73,14 +89,3 @@ def from_margins(
     slopes = -targets * np.exp(log_slopes - np.expand_dims(log_total, -1))
     log_mean = np.asarray(log_total - np.log(log_losses.shape[-1]))
     return LossValue(log_losses, log_mean, slopes[..., None])
-
-
-def check_targets(targets: ndarray, outputs: int) -> None:
-    """Refuse labels that the loss cannot mean: +-1 for one output, 0..c-1 for c of them."""
-    if outputs == 1:
-        if not np.isin(targets, (-1, 1)).all():
-            raise InputError("targets", "hold a label other than -1 and +1", "use these two")
-    elif targets.min() < 0 or targets.max() >= outputs:
-        raise InputError(
-            "targets", f"hold a label outside 0..{outputs - 1}", "give one of the outputs"
-        )

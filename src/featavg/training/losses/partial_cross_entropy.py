@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.errors import InputError
 from featavg.training.losses._loss import FLAT, Loss, LossValue, log_sum_exp
 from featavg.training.losses.cross_entropy import CrossEntropy
 
@@ -44,6 +45,15 @@ class PartialCrossEntropy(Loss):
         positive = np.array([sign == "+" for sign in self.positive])
         sets = np.concatenate([np.eye(len(positive), dtype=bool), [~positive, positive]])
         return sets[targets]
+
+    def check_targets(self, targets: Int[ndarray, "*s n"], outputs: int) -> None:
+        """Refuse labels outside 0..c+1, and signs that are not one for each of the c outputs."""
+        if len(self.positive) != outputs or set(self.positive) != {"+", "-"}:
+            remedy = f"give {outputs} signs, both of them among these, such as ++--"
+            raise InputError("positive", f"is {self.positive!r}", remedy)
+        if targets.min() < 0 or targets.max() > outputs + 1:
+            remedy = f"give an output, {outputs} for the class -1, or {outputs + 1} for +1"
+            raise InputError("targets", f"hold a label outside 0..{outputs + 1}", remedy)
 
     def __call__(
         self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]

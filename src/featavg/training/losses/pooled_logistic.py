@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.errors import InputError
 from featavg.nets.readouts.registry import readout_of
-from featavg.training.losses._loss import Loss, LossValue
+from featavg.training.losses._loss import Loss, LossValue, require_signs
 from featavg.training.losses.logistic import Logistic
 
 
@@ -34,6 +35,13 @@ class PooledLogistic(Loss):
     pooling: str = "max"
     name: ClassVar[str] = "pooled-logistic"
     one_output: ClassVar[bool] = False
+    pools: ClassVar[bool] = True
+
+    def check_targets(self, targets: Int[ndarray, "*s n"], outputs: int) -> None:
+        """Refuse labels other than -1 and +1, and outputs that are not as many for each class."""
+        require_signs(targets)
+        if outputs % 2:
+            raise InputError("net", f"has {outputs} outputs", "give each class as many")
 
     def __call__(
         self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]

@@ -63,7 +63,7 @@ class DeepObjective(MeanOverPoints):
     trainable: Sequence[str] = field(default=())
 
     def __post_init__(self) -> None:
-        self._check(self.net.dimension, self.net.outputs)
+        self._check(self.net.dimension, self.net.outputs, self.loss)
         object.__setattr__(self, "trainable", tuple(self.trainable) or tuple(self.net.arrays()))
         for name in self.trainable:
             one_of("trainable", name, self.net.arrays())

@@ -16,7 +16,7 @@ from featavg.errors import InputError
 from featavg.nets.network import Network
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
-from featavg.training.losses._loss import Loss, LossValue, check_targets
+from featavg.training.losses._loss import Loss, LossValue
 
 Params = tuple[ndarray, ...]
 
@@ -138,14 +138,14 @@ class MeanOverPoints:
         """The points, cut so that known zeros are skipped."""
         return RowBlocks(self.x)
 
-    def _check(self, dimension: int, outputs: int) -> None:
-        """Raise an error unless a network of this size can read the points."""
+    def _check(self, dimension: int, outputs: int, loss: Loss) -> None:
+        """Raise an error unless a network of this size can read the points, and the loss its labels."""
         check_points(self.x, self.targets)
         if self.x.shape[-1] != dimension:
             raise InputError(
                 "x", f"has {self.x.shape[-1]} columns", f"the network reads {dimension}"
             )
-        check_targets(self.targets, outputs)
+        loss.check_targets(self.targets, outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class TwoLayerObjective(MeanOverPoints):
     trainable: Sequence[str] = ("weights", "biases")
 
     def __post_init__(self) -> None:
-        self._check(self.net.dimension, self.net.outputs)
+        self._check(self.net.dimension, self.net.outputs, self.loss)
 
     def params_of(self, net: TwoLayer) -> Params:
         """The trainable arrays of a network."""

@@ -15,6 +15,7 @@ from torch import nn
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.images import ImageTask, as_json
+from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.architecture import Architecture, architecture
 from featavg.progress import Progress
@@ -75,7 +76,7 @@ class ImageNetwork:
 @public
 def train_images(
     task: ImageTask,
-    labels: str,
+    labels: Labels | str,
     folder: str | Path | None = None,
     network: str | None = None,
     width: Count | None = None,
@@ -96,7 +97,8 @@ def train_images(
         every: seconds between two checkpoints.
         preset: a name of `image_presets`; that of the data set unless given.
         task: images with their labels.
-        labels: "coarse" or "fine".
+        labels: "coarse", "fine", or a `Labels` for a partition into two: images without a fine label
+            have the loss -log of the summed probability of their class.
         progress: called with the share done and a note.
         device: as torch names it.
 
@@ -107,16 +109,19 @@ def train_images(
     """
     chosen = preset_for(task.name) if preset is None else image_preset(preset)
     recipe = recipe or chosen.recipe
+    kind = labels if isinstance(labels, str) else "fine"
     described = architecture(
-        network or chosen.network, task, labels, chosen.width if width is None else width
+        network or chosen.network, task, kind, chosen.width if width is None else width
     )
     wanted = {
         "kind": "image network",
         "architecture": described.to_json(),
-        "labels": labels,
+        "labels": kind,
         "recipe": asdict(recipe),
         "task": dict(as_json(task)),
     }
+    if not isinstance(labels, str):
+        wanted["known"] = labels.to_json()
     check_device(device)
     if folder is None:
         return _train_new(task, labels, recipe, described, wanted, None, progress, device, every)
@@ -132,7 +137,7 @@ def train_images(
 
 def _train_new(
     task: ImageTask,
-    labels: str,
+    labels: Labels | str,
     recipe: ImageRecipe,
     described: Architecture,
     wanted: dict[str, Any],
@@ -146,7 +151,7 @@ def _train_new(
     trained = train_module(net, task, labels, recipe, checkpoint, progress, device)
     logits = outputs(net, task.test.unit, device)
     about = wanted | {
-        "test_accuracy": accuracy(logits, task, labels),
+        "test_accuracy": accuracy(logits, task, wanted["labels"]),
         "history": trained.history,
         "seconds": round(trained.seconds, 1),
         "precision": trained.precision,
@@ -156,7 +161,7 @@ def _train_new(
     if path is not None:
         write_folder(path, arrays_of(net), about)
         shutil.rmtree(save_folder(path), ignore_errors=True)
-    return ImageNetwork(net, labels, about)
+    return ImageNetwork(net, wanted["labels"], about)
 
 
 @public
@@ -217,6 +222,7 @@ def accuracy(logits: np.ndarray, task: ImageTask, labels: str) -> dict[str, floa
 def _finished(folder: Path, wanted: dict[str, Any]) -> ImageNetwork:
     """The network in `folder`, if it is the one that was asked for."""
     network = load_trained(folder)
+    wanted = {"known": None} | wanted
     changed = [key for key, value in wanted.items() if _kept(network, key) != _plain(value)]
     if changed:
         raise InputError(

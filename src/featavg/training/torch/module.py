@@ -20,14 +20,16 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from featavg.data.clusters import MultiCluster
 from featavg.data.images import ImageTask
+from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.randomness import own_randomness
 from featavg.nets.torch.spy import device_of
 from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
-from featavg.training.torch.objectives import CrossEntropy, Objective
+from featavg.training.torch.objectives import CrossEntropy, Objective, PartialCrossEntropy
 from featavg.training.torch.precision import used_precision
 from featavg.training.torch.recipe import ImageRecipe
 
@@ -45,7 +47,7 @@ class TrainedModule:
 def train_module(
     net: nn.Module,
     task: ImageTask,
-    labels: str,
+    labels: Labels | str,
     recipe: ImageRecipe,
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
@@ -53,7 +55,7 @@ def train_module(
     stop_after: int | None = None,
     objective: Objective | None = None,
 ) -> TrainedModule:
-    """Train `net` on the coarse or the fine labels of `task`.
+    """Train `net` on the coarse, the fine or partly known fine labels of `task`.
 
     Args:
         net: takes pixels in [0, 1] and returns a logit for each class; trained in place.
@@ -64,6 +66,10 @@ def train_module(
         objective: what a step makes small; cross-entropy unless given.
     """
     check_device(device)
+    if isinstance(labels, Labels):
+        if objective is not None:
+            raise InputError("objective", "is given beside partly known labels", "leave it out")
+        objective = PartialCrossEntropy(tuple(task.groups.tolist()))
     run = _Run(net, task, labels, recipe, device, objective or CrossEntropy())
     if checkpoint is not None:
         run.restore(checkpoint)
@@ -112,6 +118,14 @@ def _own_randomness(seed: int, run: _Run) -> Iterator[None]:
         yield
 
 
+def partial_targets(task: ImageTask, labels: Labels, seed: int) -> ndarray:
+    """The fine class of each training image, or c + g where only its class g of two is known."""
+    if labels.groups is not None:
+        raise InputError("groups", "merge the classes of images", "give a task with fewer classes")
+    clusters = MultiCluster(k=task.fine, d=task.fine, positive=task.positive)
+    return labels.targets(clusters, task.train.fine, seed)
+
+
 class _Run:
     """The state of a fit: everything that a checkpoint holds."""
 
@@ -119,12 +133,15 @@ class _Run:
         self,
         net: nn.Module,
         task: ImageTask,
-        labels: str,
+        labels: Labels | str,
         recipe: ImageRecipe,
         device: str,
         objective: Objective,
     ) -> None:
-        targets = task.targets(task.train, labels)
+        if isinstance(labels, Labels):
+            targets, labels = partial_targets(task, labels, recipe.seed), "fine"
+        else:
+            targets = task.targets(task.train, labels)
         flips = task.flips
         self.batches = Batches(
             task.train.pixels, targets, recipe.batch, recipe.seed, recipe.crop, flips

@@ -27,6 +27,36 @@ class CrossEntropy:
 
 
 @dataclass(frozen=True)
+class PartialCrossEntropy:
+    r"""The mean of -log of the summed softmax of the outputs that an image may belong to.
+
+    A target below the number c of outputs is a fine label, c + g says "of class g" and no more.
+
+    Attributes:
+        groups: the class of each output.
+
+    >>> import torch
+    >>> loss, _ = PartialCrossEntropy((1, 1, 0))(torch.nn.Identity(), torch.zeros(1, 3), torch.tensor([4]))
+    >>> round(float(loss), 4)  # two of three outputs
+    0.4055
+    """
+
+    groups: tuple[int, ...]
+
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of a batch, and its logits."""
+        logits = net(x).float()
+        count, groups = logits.shape[1], torch.tensor(self.groups, device=logits.device)
+        if int(y.max()) < count:
+            return functional.cross_entropy(logits, y), logits
+        classes = torch.arange(int(groups.max()) + 1, device=logits.device)
+        own = torch.eye(count, dtype=torch.bool, device=logits.device)
+        inside = torch.cat([own, classes[:, None] == groups])[y]
+        allowed = logits.masked_fill(~inside, -torch.inf)
+        return (logits.logsumexp(1) - allowed.logsumexp(1)).mean(), logits
+
+
+@dataclass(frozen=True)
 class GradientPenalty:
     r"""Cross-entropy plus `strength` times the mean of |d loss_i / d x_i|^2 (Drucker and LeCun, 1992).
 

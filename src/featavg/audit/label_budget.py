@@ -1,0 +1,246 @@
+"""How many fine labels are enough: radius and averaging index against the share of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.audit.gain import RECIPE, median_radius, refusal, signal_to_noise, surrogate
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
+from featavg.data.clusters import MultiCluster
+from featavg.data.labels import Labels
+from featavg.data.streams import stream
+from featavg.errors import InputError
+from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures.result import Result
+from featavg.measures.averaging import averaging_index_of
+from featavg.progress import Progress, silent
+from featavg.simulate.label_means import label_run, mean_run, with_share
+from featavg.storage.provenance import provenance
+from featavg.training.heads import class_features, train_head
+from featavg.training.recipe import Recipe
+
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+# Fine labels that push the boundary by less than this are not worth a budget.
+LEAST_GAIN = 1.05
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelBudget(Result):
+    """Radius and averaging index against the share of points with a fine label.
+
+    Attributes:
+        shares: from none to all.
+        radius, index: measured, for each share and seed; radii are medians of exact l2 radii.
+        predicted_radius, predicted_index: the same, predicted without training on the points.
+        goal: the part of the gain that is asked for.
+        share, predicted_share: the smallest share that reaches it; None if refused.
+        refused: why there is no share, in a sentence; empty if there is one.
+
+    Returned by `fa.label_budget`, which has an example.
+    """
+
+    shares: tuple[float, ...]
+    radius: Float[ndarray, "p s"]
+    index: Float[ndarray, "p s"]
+    predicted_radius: Float[ndarray, "p s"]
+    predicted_index: Float[ndarray, "p s"]
+    goal: float
+    share: float | None
+    predicted_share: float | None
+    refused: str = ""
+
+    def figure(self) -> Figure:
+        """Both curves, measured and predicted."""
+        panels = []
+        for label, unit, measured, predicted in (
+            ("median radius", "l2", self.radius, self.predicted_radius),
+            ("averaging index", "", self.index, self.predicted_index),
+        ):
+            low, high = measured.min(axis=1), measured.max(axis=1)
+            series = (
+                Series(
+                    "measured", self.shares, measured.mean(axis=1), "decoupled", lo=low, hi=high
+                ),
+                Series(
+                    "predicted", self.shares, predicted.mean(axis=1), "reference", style="dashed"
+                ),
+            )
+            rules = () if self.share is None else (Rule(self.share, "x", label="enough"),)
+            x = Axis("share of points with a fine label")
+            panels.append(Lines(x, Axis(label, unit), series, rules=rules))
+        return Figure(
+            "label-budget", "How many fine labels are enough", self.summary(), tuple(panels)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything for machines, with the version that made it."""
+        plain = {
+            name: value.tolist() if isinstance(value, ndarray) else value
+            for name, value in vars(self).items()
+        }
+        return {"kind": "featavg label budget", "about": provenance()} | plain
+
+    def summary(self) -> str:
+        """The answer, and what it rests on."""
+        none, every = (float(self.radius[i].mean()) for i in (0, -1))
+        ends = f"median radius {none:.3g} without fine labels, {every:.3g} with all of them"
+        if self.share is None or self.predicted_share is None:
+            return f"No budget: {self.refused} ({ends})."
+        return (
+            f"Label about {100 * self.share:.2g}% of the points finely for {100 * self.goal:.0f}% of the "
+            f"gain (predicted {100 * self.predicted_share:.2g}%); {ends}."
+        )
+
+
+@public
+def label_budget(
+    task: MultiCluster | Float[ndarray, "n N"],
+    classes: Int[ndarray, " n"] | None = None,
+    groups: Int[ndarray, " k"] | None = None,
+    *,
+    shares: Sequence[float] = SHARES,
+    goal: float = 0.9,
+    n: Count = 1000,
+    seeds: Sequence[int] = (0, 1, 2),
+    points: Count = 20,
+    progress: Progress | None = None,
+    **changes: Annotated[Any, Recipe],
+) -> LabelBudget:
+    """The smallest share of fine labels that reaches most of what all of them gain.
+
+    For a task, grouped networks are trained with each share and measured exactly; the prediction
+    replaces all points of a kind by their mean (`featavg.simulate.label_means`). For features, heads are
+    trained on four fifths of them and measured on the rest; the prediction trains them on Gaussian
+    points with the same means and pooled covariance. It is refused where classes overlap, and where
+    all fine labels together gain less than 5%.
+
+    Args:
+        task: clusters, or the measured features of a network.
+        classes: with features, the fine class of each row; rows with -1 are left out.
+        groups: with features, the class of each fine one, 0 or 1.
+        shares: of points with a fine label, from 0 to 1, both included.
+        goal: the part of the gain to reach.
+        n: training points of a task.
+        seeds: one training each.
+        points: test points for each seed.
+        changes: fields of `Recipe`, for a task; `labels` may say what else holds (groups, wrong ones).
+
+    >>> import featavg as fa
+    >>> fa.label_budget(fa.MultiCluster(k=10, d=3072), shares=(0, 0.05, 0.1, 0.2, 1), seeds=(0,))
+    Label about ...% of the points finely for 90% of the gain (predicted ...%); median radius ...
+    """
+    wanted = _checked(shares, goal)
+    if isinstance(task, MultiCluster):
+        recipe = Recipe(**({"labels": Labels()} | changes))
+        study: _TaskStudy | _FeatureStudy = _TaskStudy(task, recipe, n, points)
+    else:
+        if classes is None or groups is None:
+            raise InputError("classes", "are missing", "give classes and groups with features")
+        if changes:
+            raise InputError(", ".join(changes), "is about a task", "leave it out with features")
+        known = classes >= 0
+        study = _FeatureStudy(task[known], classes[known], groups, points)
+    refused = study.refusal()
+    shape = (len(wanted), len(seeds))
+    radius, index, expected, expected_index = (np.full(shape, np.nan) for _ in range(4))
+    for i, share in enumerate(wanted):
+        (progress or silent)(i / len(wanted), f"share {share:g}")
+        for j, seed in enumerate(seeds):
+            radius[i, j], index[i, j] = study.measured(share, int(seed))
+            expected[i, j], expected_index[i, j] = study.predicted(share, int(seed))
+    if not refused and radius[-1].mean() < LEAST_GAIN * radius[0].mean():
+        refused = "all fine labels together gain less than 5%"
+    enough, foreseen = (None if refused else _reaches(wanted, r, goal) for r in (radius, expected))
+    return LabelBudget(
+        wanted, radius, index, expected, expected_index, goal, enough, foreseen, refused
+    )
+
+
+def _checked(shares: Sequence[float], goal: float) -> tuple[float, ...]:
+    wanted = tuple(sorted({float(share) for share in shares}))
+    if len(wanted) < 2 or wanted[0] != 0.0 or wanted[-1] != 1.0:
+        raise InputError("shares", f"are {list(wanted)}", "give shares from 0 to 1, both included")
+    if not 0 < goal < 1:
+        raise InputError("goal", f"is {goal}", "give a part between 0 and 1")
+    return wanted
+
+
+def _reaches(shares: tuple[float, ...], radius: Float[ndarray, "p s"], goal: float) -> float:
+    """Where the mean curve first reaches the goal, on the line between two shares."""
+    means = radius.mean(axis=1)
+    wanted = means[0] + goal * (means[-1] - means[0])
+    i = int(np.argmax(means >= wanted))
+    part = (wanted - means[i - 1]) / (means[i] - means[i - 1])
+    return float(shares[i - 1] + part * (shares[i] - shares[i - 1]))
+
+
+@dataclass(frozen=True)
+class _TaskStudy:
+    """Grouped networks on points of a task, and on the means of each kind of point."""
+
+    task: MultiCluster
+    recipe: Recipe
+    n: int
+    points: int
+
+    def refusal(self) -> str:
+        mu, sign = self.task.alpha * self.task.features, self.task.positive_clusters
+        apart = np.linalg.norm(mu[sign][:, None] - mu[~sign][None, :], axis=2).min()
+        snr = 0.5 * float(apart) / max(self.task.sigma, 1e-300)
+        return refusal(snr, sign.astype(int))
+
+    def measured(self, share: float, seed: int) -> tuple[float, float]:
+        one = label_run(self.task, with_share(self.recipe, share), self.n, seed, self.points)
+        return one.radius, one.index
+
+    def predicted(self, share: float, seed: int) -> tuple[float, float]:
+        one = mean_run(self.task, with_share(self.recipe, share), self.n, seed)
+        return one.radius, one.index
+
+
+@dataclass(frozen=True)
+class _FeatureStudy:
+    """Heads on measured features, and on their Gaussian surrogate."""
+
+    features: ndarray
+    fine: ndarray
+    groups: ndarray
+    points: int
+
+    def refusal(self) -> str:
+        return refusal(signal_to_noise(self.features, self.fine, self.groups), self.groups)
+
+    def measured(self, share: float, seed: int) -> tuple[float, float]:
+        order = stream(seed, "parts 0").permutation(len(self.fine))
+        first, second = order[len(order) // 5 :], order[: len(order) // 5]
+        return self._both(
+            self.features[first],
+            self.fine[first],
+            self.features[second],
+            self.fine[second],
+            share,
+            seed,
+        )
+
+    def predicted(self, share: float, seed: int) -> tuple[float, float]:
+        k = len(self.groups)
+        draw = surrogate(self.features, self.fine, k, stream(seed, "surrogate 0"))
+        fine = self.fine[: 4 * len(self.fine) // 5]
+        test = np.arange(max(self.points, k)) % k
+        return self._both(draw(fine), fine, draw(test), test, share, seed)
+
+    def _both(
+        self, x: ndarray, fine: ndarray, x_test: ndarray, test: ndarray, share: float, seed: int
+    ) -> tuple[float, float]:
+        net = train_head(x, fine, self.groups, Labels(share=share), RECIPE, seed)
+        radius = median_radius(net, x_test[: self.points], test[: self.points], self.groups)
+        means = class_features(x, fine, len(self.groups))
+        signs = np.where(self.groups == 1, 1, -1)
+        return radius, averaging_index_of(net, means, signs).value

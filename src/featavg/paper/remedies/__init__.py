@@ -1,0 +1,1 @@
+"""Claims about what helps: partly known labels, and neurons that compete."""
