@@ -140,7 +140,9 @@ def test_pgd_that_attacks_nothing_is_refused(
 
 @pytest.mark.parametrize("radius", [np.inf, np.nan, -1.0])
 def test_pgd_refuses_radii_that_are_no_lengths(radius: float) -> None:
-    with pytest.raises(InputError, match="radii (are not lengths|is inf|holds a number)"):
+    with pytest.raises(
+        InputError, match=r"radii (are not lengths|is inf|holds a number that is not finite)"
+    ):
         pgd_curve(network_model(PLANE), X, [1, 1], [0.5, radius])
 
 

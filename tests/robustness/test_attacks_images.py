@@ -181,7 +181,7 @@ def _model(net: Any, **settings: Any) -> TorchModel:
         ({"groups": [0, 1] * 5}, "beside positive"),
         ({"std": 0.0}, "std is not positive"),
         ({"bounds": (0.0, 0.5)}, "outside the bounds"),
-        ({"bounds": (0.0, np.nan)}, "bounds is a tuple"),
+        ({"bounds": (0.0, np.nan)}, "bounds is"),
         ({"readout": "median"}, "readout is 'median'"),
     ],
 )

@@ -119,7 +119,7 @@ def test_what_is_no_attack_is_refused(thing: object) -> None:
     ],
 )
 def test_an_attack_without_steps_is_refused(make) -> None:
-    with pytest.raises(InputError, match="give (a whole number|1 or more)"):
+    with pytest.raises(InputError, match=r"give (a whole number|1 or more)"):
         make()
 
 

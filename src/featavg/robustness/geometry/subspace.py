@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.nets.network import unchecked
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.model import TwoLayerModel
 
@@ -114,4 +115,6 @@ def span_of(model: TwoLayerModel) -> Span:
         # Neurons without a weight are constants: one neuron that is always 1 carries them all.
         rows = np.concatenate([rows, np.zeros((1, rows.shape[1]))])
         offsets, head = np.append(offsets, 1.0), np.column_stack([head, space.constant])
-    return Span(space, replace(model, net=TwoLayer(rows, offsets, head)))
+    # Unchecked: the span of weights that are all zero has no coordinates.
+    net = unchecked(TwoLayer, {"weights": rows, "biases": offsets, "head": head})
+    return Span(space, replace(model, net=net))
