@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.small import deep, features, module, pictures, points, run, task, training_set
+from tests.small import deep, features, module, pictures, points, run, task
 
 import featavg as fa
 
@@ -67,12 +67,6 @@ def audited() -> Any:
     return fa.audit(net, sample.x, sample.y, sample.clusters, bounds=None, radii=3)
 
 
-def projected() -> Arguments:
-    data = fa.draw(task(), 12, 10, 0)
-    start = np.zeros((10, data.x.shape[-1]))
-    return {"weights": start + data.features[0], "initial": start, "data": data}
-
-
 LABELS = np.array([1, 1, -1, -1])
 SLOW = {"write_audit"}  # over two seconds: the suite leaves its call out
 CALLS: dict[str, Callable[[], Arguments]] = {
@@ -111,10 +105,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "averaging_index": lambda: {"net": run().net, "task": task()},
     "averaging_index_of": lambda: {"net": run().net, "features": np.eye(4, 30), "labels": LABELS},
     "cosines": lambda: {"net": run().net, "task": task()},
-    "effective_weights": lambda: {
-        "net": run().net, "x": training_set().x[:, :30], "clusters": training_set().clusters,
-        "labels": LABELS,
-    },
     "gradient_cosines": lambda: {"net": run().net, "task": task(), "points": task().sample(60, seed=2)},
     "gradient_index": lambda: {"net": run().net, "task": task(), "points": task().sample(60, seed=2)},
     "accuracy": lambda: {"net": run().net, "points": points()},
@@ -156,7 +146,6 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "outputs": np.eye(3), "targets": np.arange(3), "log_losses": -np.ones(3), "norm": 2.0,
         "order": 2,
     },
-    "projected_coefficients": projected,
     "discover_labels": lambda: {"model": module(), "task": pictures(), "clusters": 2},
     "sweep": lambda: {"vary": {"cosine": [0.0]}, "engine": "serial", "n": 20, "steps": 1, "seeds": 1},
     "doctor": dict,

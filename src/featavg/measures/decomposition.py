@@ -134,7 +134,7 @@ def projected_coefficients(
     >>> task = fa.MultiCluster(k=4, d=100)
     >>> data = fa.draw(task, n=40, neurons=10, seed=0)
     >>> start = np.zeros((10, data.x.shape[-1]))
-    >>> lam, sigma = fa.projected_coefficients(start + data.features[0], start, data)
+    >>> lam, sigma = projected_coefficients(start + data.features[0], start, data)
     >>> lam.shape, sigma.shape
     ((10, 4), (10, 40))
     """

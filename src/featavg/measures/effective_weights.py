@@ -46,7 +46,7 @@ def effective_weights(
     >>> task = fa.MultiCluster(k=2, d=100, sigma=0.1)
     >>> net, points = fa.feature_decoupling(task), task.sample(50, seed=1)
     >>> x = np.abs(points.coordinates(2))
-    >>> fa.effective_weights(net, x, points.clusters, task.cluster_labels).round(6)
+    >>> effective_weights(net, x, points.clusters, task.cluster_labels).round(6)
     array([[ 10., -10.],
            [-10.,  10.]])
     """
