@@ -13,8 +13,8 @@ from featavg.paper.images.comparison import compare_attacks, strength
 from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
-from featavg.robustness.linf import linf_radii
 from featavg.robustness.models.torch_model import TorchModel, torch_model
+from featavg.robustness.radii import radii
 
 IMAGES, RADII, STEPS = 200, 20, 40
 EVEN = np.arange(10) % 2 == 0
@@ -172,7 +172,7 @@ def _against_marabou() -> list[Row]:
         x = draw.normal(size=(count, d))
         y = np.where(net(x)[:, 0] > 0, 1, -1)
         start = process_time()
-        exact = linf_radii(net, x, y)
+        exact = radii(net, x, y, norm="linf", jobs=1)
         ours = process_time() - start
         start = process_time()
         agree = sum(

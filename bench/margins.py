@@ -131,7 +131,8 @@ def theory_loss() -> Row:
     """The paper's network on the paper's data with the loss-based rate."""
     from featavg.data.clusters import MultiCluster
     from featavg.training.controllers.loss_based import LossBased
-    from featavg.training.train import Recipe, train
+    from featavg.training.recipe import Recipe
+    from featavg.training.train import train
 
     goal = -881.51 * math.log(10)
     recipe = Recipe(steps=20_000, target_log_loss=goal, controller=LossBased())

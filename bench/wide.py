@@ -71,7 +71,7 @@ def _decided(task, recipe, radius: float, images: int, seconds: float, folder: P
     net = train_dense(task, recipe, kept)
     x = task.test.unit[:images].reshape(images, -1).astype(float)
     y, start = task.test.fine[:images], process_time()
-    found = certify(net, x, y, radius, budget=Budget(seconds=seconds))
+    found = certify(net, x, y, radius=radius, budget=Budget(seconds=seconds), jobs=1)
     busy = (process_time() - start) / images
     shape = "-".join(map(str, (net.dimension, *net.widths)))
     counts = ", ".join(f"{int(found.mask(one).sum())} {one.value}" for one in Certificate)

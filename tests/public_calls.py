@@ -130,7 +130,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "features": features().train, "fine": features().train_classes, "groups": features().groups,
     },
     "radii": lambda: {"net": run("fine").net, "points": points()},
-    "certify": lambda: {"net": deep(), "x": points().x, "y": np.arange(6) % 3, "radius": 0.1},
+    "certify": lambda: {"net": deep(), "points": points().x, "y": np.arange(6) % 3, "radius": 0.1},
     "Budget": dict,
     "network_model": lambda: {"net": run("fine").net, "positive": [0, 1]},
     "torch_model": lambda: {"module": module()},

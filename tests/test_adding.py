@@ -32,7 +32,7 @@ ADDITIONS = {
     "claim": Addition(
         "paper/questions/toy.py",
         "paper/engine/registry.py",
-        '    "figures.claim_figure2",',
+        '    "figures.cosines",',
         '    "questions.toy",',
     ),
     "command": Addition(

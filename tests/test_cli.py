@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import featavg
 from featavg.cli import app as cli
 from featavg.cli.app import GROUPS, main, make_app
-from featavg.cli.installation import doctor
+from featavg.cli.doctor import doctor
 from featavg.paper.commands.claims import last_verdict
 from featavg.simulate import run as simulate_run
 from featavg.simulate.presets import PRESETS, compose

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forks")
-@pytest.mark.parametrize("name", ["simulate", "margin network"])
+@pytest.mark.parametrize("name", ["simulate", "reproduce", "margin network", "images train"])
 def test_a_killed_run_ends_in_the_same_bits(name):
     command = [sys.executable, "-m", "tests.kills", "3", "--only", name]
     done = subprocess.run(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.public_calls import CALLS
+from tests.small import deep, points
 
 import featavg as fa
 from featavg.boundary.coerce import plain_array
@@ -75,11 +76,11 @@ def test_odd_arrays_are_answered_as_plain_ones(name: str, odd: str) -> None:
 
 def test_single_precision_is_computed_in_double() -> None:
     """A certificate from points in float32 is one of their exact values."""
-    given = CALLS["deep_radii"]()
-    single = given["x"].astype(np.float32)
-    exact = fa.deep_radii(**(given | {"x": single.astype(float)}))
-    assert np.array_equal(fa.deep_radii(**(given | {"x": single})).certified, exact.certified)
-    half = fa.deep_radii(**(given | {"x": given["x"].astype(np.float16)}))
+    x, y = points().x, np.arange(6) % 3
+    single = x.astype(np.float32)
+    exact = fa.radii(deep(), single.astype(float), y)
+    assert np.array_equal(fa.radii(deep(), single, y).certified, exact.certified)
+    half = fa.radii(deep(), x.astype(np.float16), y)
     assert half.certified.dtype == np.float64
 
 

@@ -21,7 +21,7 @@ from featavg.errors import InputError
 from featavg.simulate.presets import PRESETS, compose
 from featavg.simulate.run import RunClock, load_simulation, simulate
 from featavg.simulate.setting import Setting
-from featavg.training.train import Recipe, train
+from featavg.training.train import train
 
 SMALL = {"k": 4, "d": 1000, "n": 40, "steps": 5, "n_test": 50, "lr": 1e-3}
 
@@ -83,9 +83,6 @@ def test_presets(name: str, given: dict[str, object], expected: dict[str, object
 
 def test_the_defaults_are_the_papers() -> None:
     assert Setting() == compose("paper") == compose()
-    recipe, plain = Setting().recipe("coarse"), Recipe()
-    for name in ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "time", "layers"):
-        assert getattr(recipe, name) == getattr(plain, name)
     assert set(PRESETS) == {"paper", "talk", "theorem"}
 
 
@@ -186,6 +183,7 @@ def test_nothing_is_deleted_that_featavg_did_not_write(tmp_path: Path) -> None:
     assert len(_notes(folder)) == 5
     assert not (folder / "fine").exists()
     assert load_simulation(folder).setting.steps == 2
+    assert load_simulation(folder).setting.each_labels == ("coarse",)
     assert not [path for path in folder.iterdir() if path.name.startswith(".featavg")]
 
 
@@ -282,6 +280,8 @@ def test_points_of_the_users_own(tmp_path: Path) -> None:
     assert all(one.test_n is None for one in done.numbers)
     net = done.net("coarse", 1)
     assert net.dimension == 30
+    assert "k = 4, d = 30, n = 60" in done.summary()
+    assert not {"k", "d", "n"} & done.to_json()["setting"].keys()
     # The twin: the same decision, computed by hand in the user's coordinates.
     right = (np.sign(net(x)[:, 0]) == np.where(np.isin(clusters, [1, 3]), 1, -1)).sum()
     assert done.of("coarse")[1].train_right == right
@@ -318,18 +318,6 @@ def test_the_clock_runs_from_zero_to_one() -> None:
 
 
 TINY = {"k": 4, "d": 60, "n": 20, "steps": 3}
-
-
-def test_running_again_keeps_what_else_is_in_the_folder(tmp_path: Path) -> None:
-    simulate(out=tmp_path / "o", **TINY)
-    (tmp_path / "o" / "notes.txt").write_text("mine")
-    (tmp_path / "o" / "radii").mkdir()
-    (tmp_path / "o" / "radii" / "a.csv").write_text("1")
-    simulate(out=tmp_path / "o", labels="coarse", overwrite=True, **TINY)
-    assert (tmp_path / "o" / "notes.txt").read_text() == "mine"
-    assert (tmp_path / "o" / "radii" / "a.csv").read_text() == "1"
-    assert not (tmp_path / "o" / "fine").exists()
-    assert load_simulation(tmp_path / "o").setting.each_labels == ("coarse",)
 
 
 def test_the_working_folder_and_a_link_can_be_written(

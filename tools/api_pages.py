@@ -10,45 +10,57 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from tools.docstrings import Pages, as_markdown, flowing, without_marks
 
+import featavg
 from featavg.registry import Registry
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "src" / "featavg" / "__init__.pyi"
 
 
+@lru_cache
 def surface() -> list[tuple[str, list[str]]]:
-    """The public names by stage, in the order of `__init__.pyi`."""
+    """The public names by stage, in the order of `__init__.pyi`; `attacks.DDN` after the others."""
     stages: list[tuple[str, list[str]]] = [("everywhere", [])]
+    spaces: list[tuple[str, list[str]]] = []
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             stages.append((line[2:], []))
-        elif line.startswith("from featavg."):
-            stages[-1][1].append(line.split(" as ")[-1].strip())
-    return [(stage, names) for stage, names in stages if names]
+        elif line.startswith("from featavg"):
+            name = line.split(" as ")[-1].strip()
+            parts = _parts_of(getattr(featavg, name))
+            if parts is None:
+                stages[-1][1].append(name)
+            else:
+                spaces.append((f"fa.{name}", [f"{name}.{part}" for part in parts]))
+    return [(stage, names) for stage, names in [*stages, *spaces] if names]
 
 
+def _parts_of(thing: object) -> list[str] | None:
+    """The public names of a namespace such as `fa.attacks`; None of anything else."""
+    if not inspect.ismodule(thing):
+        return None
+    stated = Path(str(thing.__file__)).read_text(encoding="utf-8")
+    imported = re.findall(r" import (\w+) as \1$", stated, re.M)
+    written = re.findall(r"^(?:class|def) ([A-Za-z]\w*)", stated, re.M)
+    return imported or written
+
+
+@lru_cache
 def names() -> list[str]:
     return [name for _, listed in surface() for name in listed]
 
 
 @lru_cache
-def homes() -> dict[str, str]:
-    """The module of every public name."""
-    stated = PAGE.read_text(encoding="utf-8")
-    return {
-        name: home for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", stated, re.M)
-    }
-
-
 def thing_of(name: str) -> Any:
-    """The thing itself, without the boundary in front of it."""
-    return getattr(import_module(homes()[name]), name)
+    """The thing that `fa.NAME` is."""
+    return attrgetter(name)(featavg)
 
 
 def written_in(name: str) -> str:
@@ -59,13 +71,13 @@ def written_in(name: str) -> str:
 
 
 def docstring(name: str) -> str:
-    """What `help(fa.name)` says; of a plain dictionary, what is said here."""
+    """What `help(fa.NAME)` says."""
     thing = thing_of(name)
     if isinstance(thing, Registry):
         return _of_registry(thing)
     if inspect.isclass(thing):
         return inspect.cleandoc(thing.__dict__.get("__doc__") or "")
-    return inspect.getdoc(thing) or "" if callable(thing) or _speaks(thing) else _VALUES[name]
+    return inspect.getdoc(thing) or ""
 
 
 def _of_registry(parts: Registry[Any]) -> str:
@@ -75,27 +87,6 @@ def _of_registry(parts: Registry[Any]) -> str:
         "The parts of one kind, by name.", f"What `{parts.kind}` may be, by name.", 1
     )
     return re.sub(r"Args:\n(?: .*\n)+\n", "", said)
-
-
-def _speaks(value: object) -> bool:
-    return type(value).__module__.startswith("featavg")
-
-
-# Plain dictionaries have no docstring of their own.
-_VALUES = {
-    "READOUTS": """The read-outs by name: how k outputs become one of two classes.
-
->>> import featavg as fa
->>> sorted(fa.READOUTS)
-['max', 'probability', 'sum']
-""",
-    "MEASURES": """What a sweep can measure, by name.
-
->>> import featavg as fa
->>> fa.MEASURES["gain"].about
-'median exact radius of cluster labels (`max`) over that of class labels'
-""",
-}
 
 
 def makers() -> dict[str, list[str]]:
@@ -108,7 +99,7 @@ def makers() -> dict[str, list[str]]:
             continue
         returned = str(inspect.signature(thing).return_annotation)
         for other in classes:
-            if re.search(rf"\b{other}\b", returned):
+            if re.search(rf"\b{other.rpartition('.')[2]}\b", returned):
                 made[other].append(name)
     return made
 
@@ -174,9 +165,10 @@ def write(folder: Path) -> None:
 
 def file_of(name: str, thing: object) -> str:
     """Names that differ only in their letters' size are different pages on every disk."""
+    name = name.lower().replace(".", "-")
     if inspect.isclass(thing):
-        return f"{name.lower()}-class"
-    return f"{name.lower()}-{'function' if callable(thing) else 'value'}"
+        return f"{name}-class"
+    return f"{name}-{'function' if callable(thing) else 'value'}"
 
 
 def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
@@ -185,9 +177,9 @@ def _page(name: str, thing: Any, made: dict[str, list[str]]) -> str:
         signature = _signature(name, thing)
 
     def page_of(other: str) -> str | None:
-        return f"{_file(other)}.md" if other != name and other in homes() else None
+        return f"{_file(other)}.md" if other != name and other in names() else None
 
-    # Not in the menu: with 240 names in it every page would take a second to write.
+    # Not in the menu, which would make every page slow to write.
     parts = ["---", "orphan: true", "---", f"# {name}", ""]
     parts += ["```python", f"fa.{signature}", "```", ""]
     parts += [as_markdown(docstring(name), page_of), *_parts_by_name(thing, page_of)]

@@ -40,7 +40,7 @@ KILLED = ("killed", "hangs")
 ENOUGH = 0.95  # of all mutants; in robustness/exact every one
 LONGEST = 60  # seconds; a mutant that makes its tests hang is noticed too
 # Imported once, before the forks: they are most of what a test run would wait for.
-HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "daqp", "pydantic", "pytest",
+HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "daqp", "pytest",
          "hypothesis", "threadpoolctl", "safetensors.numpy", "jaxtyping")  # fmt: skip
 
 

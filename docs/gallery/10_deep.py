@@ -13,7 +13,7 @@ net = fa.Deep(
     (rng.standard_normal((6, 5)), rng.standard_normal((6, 6)), rng.standard_normal((3, 6)))
 )
 x = rng.standard_normal((20, 5))
-ends = fa.deep_radii(net, x, net(x).argmax(axis=1))
+ends = fa.radii(net, x, net(x).argmax(axis=1))
 order = np.argsort(ends.certified)
 figure = Figure(
     "deep",

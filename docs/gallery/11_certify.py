@@ -14,7 +14,7 @@ x = rng.standard_normal((30, 8))
 y = net(x).argmax(axis=1)
 radii = [0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8]
 errors = np.array(
-    [fa.certify(net, x, y, r, budget=fa.Budget(nodes=200)).robust_error for r in radii]
+    [fa.certify(net, x, y, radius=r, budget=fa.Budget(nodes=200)).robust_error for r in radii]
 )
 figure = Figure(
     "certify",

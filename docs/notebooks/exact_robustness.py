@@ -72,7 +72,7 @@ shape = [(8, 6), (8, 8), (3, 8)]
 deep = fa.Deep(tuple(rng.standard_normal(s) for s in shape), residual=True)
 points = rng.standard_normal((10, 6))
 labels = deep(points).argmax(axis=1)
-fa.deep_radii(deep, points, labels)
+fa.radii(deep, points, labels)
 
 # %% [markdown]
 # ## 5. Wide networks: decide at one radius

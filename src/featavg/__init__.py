@@ -32,6 +32,8 @@ def __getattr__(name: str) -> object:
         return _import_module(f"{home}.{name}")
     try:
         module = _import_module(home)
+        # A namespace such as `featavg.attacks` is a module itself.
+        return getattr(module, name) if hasattr(module, name) else _import_module(f"{home}.{name}")
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -39,8 +41,6 @@ def __getattr__(name: str) -> object:
 
         torch_needed(f"featavg.{name}")
         raise
-    # A namespace such as `featavg.attacks` is a module itself.
-    return getattr(module, name) if hasattr(module, name) else _import_module(f"{home}.{name}")
 
 
 def __dir__() -> list[str]:

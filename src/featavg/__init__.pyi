@@ -95,7 +95,7 @@ from featavg import figures as figures
 
 # the playground, this installation, and the reproduction of the documents
 from featavg.playground.page import playground as playground
-from featavg.cli.installation import doctor as doctor
+from featavg.cli.doctor import doctor as doctor
 from featavg import paper as paper
 
 __version__: str

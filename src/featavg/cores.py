@@ -11,7 +11,7 @@ SHARE = "LOKY_MAX_CPU_COUNT"
 def cores() -> int:
     """Cores that this process may use: a container's or a cluster job's share, 1 inside a worker.
 
-    `os.cpu_count` counts the whole machine, whoever else was promised the rest of it.
+    `os.cpu_count` counts the whole machine, also where this process may use only a part of it.
 
     >>> cores() >= 1
     True

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
-_LONGEST = 1000  # characters of a sentence: whoever gave a page by mistake is not shown all of it
+_LONGEST = 1000  # characters; a longer sentence is cut
 
 
 class InputError(ValueError):
-    """Bad input, told in one sentence that names the argument and the remedy.
+    """Bad input, in one sentence that names the argument and the remedy.
 
     The command line prints the sentence and exits with code 2; nothing has been written by then.
 
@@ -32,7 +32,7 @@ class InputError(ValueError):
 
 
 def _one_line(sentence: str) -> str:
-    """Without line breaks and signs that a terminal obeys, and not longer than anyone reads."""
+    """Strips line breaks and control characters, and truncates."""
     told = " ".join(sentence.split())
     told = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
     return (

@@ -7,6 +7,7 @@ Nothing here imports NumPy, so that `featavg --help` answers at once.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import Field, field, fields
@@ -51,6 +52,7 @@ def about(
     return field(default=default, metadata=known | {"remedy": remedy, "unset": unset, "file": file})
 
 
+@functools.cache
 def kinds_of(one: Field[Any]) -> list[str]:
     """The types that a field takes, as its annotation spells them."""
     return [kind.strip() for kind in str(one.type).split(" | ")]
@@ -59,7 +61,7 @@ def kinds_of(one: Field[Any]) -> list[str]:
 def fit_fields(holder: Any) -> None:
     """Converts the fields of a frozen dataclass to their types, and refuses what is out of range.
 
-    Parts of a `Registry` are left to be built by whoever needs them.
+    Parts of a `Registry` are built where they are needed.
 
     >>> from featavg.training.recipe import Recipe
     >>> Recipe(steps=20.0).steps

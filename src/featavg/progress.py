@@ -1,4 +1,4 @@
-"""Progress: whom long work tells how far it is, and the bar that shows it.
+"""Progress callbacks and the progress bar.
 
 Whatever takes longer than a few seconds has an argument `progress: Progress | None`, and calls it
 with the share that is done (0 to 1) and a note. `ProgressBar` is such a function: a bar on a
@@ -45,7 +45,7 @@ Progress: TypeAlias = Callable[[float, str], None]
 PATIENCE = 2.0
 # Seconds between two lines in a log, and between two changes of a bar in a notebook.
 LINE_EVERY, NOTEBOOK_EVERY = 5.0, 0.25
-# Seconds from which on a run is announced: whoever mistyped a size wants to hear it before lunch.
+# Runs longer than this are announced early: a mistyped size can mean hours.
 LONG = 900.0
 # Results that a process keeps of each function that remembers.
 REMEMBERED = 256
@@ -64,7 +64,7 @@ class Stream(Protocol):
 
 
 def silent(share: float, note: str) -> None:
-    """Progress that nobody watches."""
+    """Ignores progress."""
 
 
 def part(progress: Progress | None, start: float, end: float) -> Progress:
@@ -81,7 +81,7 @@ def part(progress: Progress | None, start: float, end: float) -> Progress:
 
 
 def remembered(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
-    """The function, computed once for the same arguments, whoever watches it.
+    """The function, computed once for the same arguments, whatever `progress` is.
 
     `functools.cache` would take another `progress` for another question, and a default that is
     written out too.

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from featavg.errors import InputError, one_of
+from featavg.nets.readouts import POOLINGS as _POOLINGS
 
 if TYPE_CHECKING:
-    from featavg.nets.activations import Activation
-    from featavg.training.controllers import Controller
-    from featavg.training.losses import Loss
-    from featavg.training.steppers import Stepper
+    from featavg.nets.activations._activation import Activation
+    from featavg.nets.readouts.readout import ReadOut
+    from featavg.training.controllers._controller import Controller
+    from featavg.training.losses._loss import Loss
+    from featavg.training.steppers._stepper import Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
@@ -34,21 +36,22 @@ class Registry(Generic[P]):
 
     Args:
         kind: what the parts are called in settings and messages.
-        folder: their folder, relative to the package; every module in it is a part.
+        folder: their folder, relative to the package.
+        listed: the names, where not every module of the folder is a part of the kind.
 
     >>> import featavg as fa
-    >>> "momentum" in fa.STEPPERS
+    >>> "momentum" in STEPPERS
     True
-    >>> fa.STEPPERS.build("momentum:beta=0.5")
+    >>> STEPPERS.build("momentum:beta=0.5")
     Momentum(beta=0.5)
-    >>> fa.STEPPERS.build("momentun")
+    >>> STEPPERS.build("momentun")
     Traceback (most recent call last):
         ...
     featavg.errors.InputError: stepper is 'momentun': choose one of ...
     """
 
-    def __init__(self, kind: str, folder: str) -> None:
-        self.kind, self.folder = kind, folder
+    def __init__(self, kind: str, folder: str, listed: tuple[str, ...] = ()) -> None:
+        self.kind, self.folder, self._given = kind, folder, listed
         self._added: dict[str, type[P]] = {}
 
     def names(self) -> list[str]:
@@ -58,6 +61,8 @@ class Registry(Generic[P]):
     @cached_property
     def _listed(self) -> frozenset[str]:
         """The names of the files, read once: a sweep builds thousands of settings."""
+        if self._given:
+            return frozenset(self._given)
         files = (path.stem for path in (_PACKAGE / self.folder).glob("*.py"))
         return frozenset(name.replace("_", "-") for name in files if not name.startswith("_"))
 
@@ -161,3 +166,4 @@ STEPPERS: Registry[Stepper] = Registry("stepper", "training/steppers")
 CONTROLLERS: Registry[Controller] = Registry("controller", "training/controllers")
 LOSSES: Registry[Loss] = Registry("loss", "training/losses")
 ACTIVATIONS: Registry[Activation] = Registry("activation", "nets/activations")
+POOLINGS: Registry[ReadOut] = Registry("pooling", "nets/readouts", _POOLINGS)

@@ -10,12 +10,13 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
+from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.nets.torch.inference import unchanged  # noqa: E402
 from featavg.nets.torch.randomness import devices_of, graphics  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402
+from featavg.robustness.models.decision import Decision  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("without_gains")
@@ -209,7 +210,7 @@ def margin(model, x):
     """What the audit takes for the margin of class 1, whatever the model returns."""
     subject = classifier(model, x)
     groups = None if subject.outputs == 1 else np.arange(2)
-    wrapped = subject.model(groups, "probability").shaped(x)
+    wrapped = subject.model(Decision.of(groups=groups), x)
     out = wrapped.outputs(wrapped.rows(x))
     return out[:, 0] if out.shape[1] == 1 else out[:, 1] - out[:, 0]
 

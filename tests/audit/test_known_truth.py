@@ -10,16 +10,28 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.classifier import from_two_layer  # noqa: E402
+from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.effective import effective_gradient, next_activations  # noqa: E402
-from featavg.audit.gradients import FEATURES, LayerGradient, reported  # noqa: E402
-from featavg.audit.run import audit, shared_gradients  # noqa: E402
+from featavg.audit.gradients import (  # noqa: E402
+    FEATURES,
+    INPUT,
+    LayerGradient,
+    by_layer,
+    passes,
+    reported,
+)
+from featavg.audit.labels import audit_data  # noqa: E402
+from featavg.audit.probe import subclass_probes  # noqa: E402
+from featavg.audit.run import audit  # noqa: E402
+from featavg.audit.torch_classifier import as_module  # noqa: E402
 from featavg.audit.verdict import AuditVerdict, judge  # noqa: E402
+from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
 from featavg.measures.shared_gradient import ClassGradient, SharedGradient  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402
+from featavg.robustness.models.decision import Decision  # noqa: E402
 
 torch.set_num_threads(1)
 D = 600
@@ -27,8 +39,17 @@ QUICK = {"images": 300, "radii": 6, "gradients": 10}
 
 
 def judged(model, x, coarse, fine, readout="probability"):
-    layers = shared_gradients(model, x, coarse, fine, None, readout=readout, images=600)
-    return judge(reported(layers), None, wilson(95, 100), 0.5, layers)
+    data = audit_data(x, coarse, fine, None).sample(600, 0)
+    subject = classifier(model, data.x, None)
+    groups = np.arange(data.classes) if subject.outputs == data.classes else data.groups
+    decision = Decision.of(groups=None if subject.outputs == 1 else groups, readout=readout)
+    seen = passes(subject, decision, data.x, data.coarse, effective=True)
+    right = np.flatnonzero(decision.margins(seen.outputs, data.coarse) > 0)
+    layers = by_layer(seen.gradients, right, data.fine, data.groups, 0, "classes")
+    spaces = {INPUT: data.x.reshape(len(data.x), -1).astype(float)}
+    spaces |= {} if seen.features is None else {FEATURES: seen.features}
+    probes = subclass_probes(spaces, *data.divided)
+    return judge(reported(layers), None, wilson(95, 100), 0.5, layers, probes)
 
 
 # Networks of the simulator's clusters.
@@ -56,10 +77,8 @@ WRITTEN_DOWN = [
 
 @pytest.mark.parametrize(("truth", "network", "task"), WRITTEN_DOWN)
 def test_networks_that_are_written_down(truth, network, task):
-    if network is fa.biased_robust:
-        net = network(task, (1 + task.cosine) / 2, task.d)
-    else:
-        net = network(task, task.d)
+    halfway = ((1 + task.cosine) / 2,) if network is fa.biased_robust else ()
+    net = network(task, *halfway, task.d)
     points = task.sample(800, seed=1)
     found = judged(net, points.coordinates(net.dimension), points.y, points.clusters)
     assert found.verdict.value == truth, found.reason
@@ -266,7 +285,7 @@ def test_layers_that_disagree_decide_nothing():
     found = judge(first, None, *right, [first, second, noise])
     assert found.verdict is AuditVerdict.CANNOT_TELL
     assert found.reason.startswith("Layers disagree: it averages at 'second' (A = 0.90).")
-    assert found.to_json()["other_layers"] == ["second"]
+    assert found.other_layers == ("second",)
     assert judge(first, None, *right, [first, noise]).verdict is AuditVerdict.DECOUPLED
     assert judge(first, None, *right).verdict is AuditVerdict.DECOUPLED
 
@@ -307,7 +326,7 @@ def test_units_count_as_strongly_as_they_fire():
     """By hand: sum of head_m * a_m * w_m over the neurons that are on."""
     rng = np.random.default_rng(0)
     net = TwoLayer(rng.standard_normal((5, 3)), rng.standard_normal(5), np.ones((1, 5)))
-    made = from_two_layer(net)
+    made = as_module(net_of(net))
     x = torch.from_numpy(rng.standard_normal((7, 3))).requires_grad_()
     hidden = made[2](made[1](x))
     output = made[3](hidden)

@@ -53,9 +53,8 @@ def test_without_noise_and_by_equal_numbers_the_means_follow_two_coefficients() 
     radii = []
     for seed in range(3):
         means = mean_network(task, recipe, n=10**6, seed=seed)
-        exact = fa.radii(
-            means.net, means.points, task.cluster_labels, "max", task.positive_clusters, jobs=1
-        )
+        how = {"readout": "max", "positive": task.positive_clusters, "jobs": 1}
+        exact = fa.radii(means.net, means.points, task.cluster_labels, **how)
         radii.append(exact.median[1])
     np.testing.assert_allclose(radii, two_coefficients(10, 3072, 0.1)[2], rtol=0.01)
 

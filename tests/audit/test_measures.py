@@ -113,3 +113,16 @@ def test_collapsed_subclasses_are_noticed():
     assert other.probe < 0.75
     assert other.chance == pytest.approx(0.5)
     assert linear_probe(apart, fine, groups)[0] == 1.0
+
+
+def test_hashed_rows_keep_their_inner_products():
+    from featavg.audit.gradients import HASHED, hashed
+
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((6, 70_000))
+    short = hashed(rows)
+    assert short.shape == (6, HASHED)
+    scale = np.linalg.norm(rows, axis=1)
+    assert np.abs((short @ short.T - rows @ rows.T) / np.outer(scale, scale)).max() < 0.04
+    assert np.array_equal(hashed(rows[:, :100]), rows[:, :100])
+    assert hashed(rows[:, : HASHED + 1], HASHED).shape == (6, HASHED)

@@ -22,7 +22,7 @@ MEMORY = 12 << 30
 
 def run() -> int:
     """Try them; 0 if at least 99% are answered as they should be."""
-    from tests.bad_inputs import calls, files, flags, methods
+    from tests.bad_inputs import calls, files, flags
 
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--sample", type=int, default=0)
@@ -36,11 +36,11 @@ def run() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         files.world(Path("."))
-        kinds = {"words and numbers": flags, "files": files, "calls": calls, "methods": methods}
+        kinds = {"words and numbers": flags, "files": files, "calls": calls}
         for kind, module in kinds.items():
             if asked.kind not in kind:
                 continue
-            if module in (calls, methods):  # they name no files: nothing to look at but what is new
+            if module is calls:  # they name no files: nothing to look at but what is new
                 Path("elsewhere").mkdir(exist_ok=True)
                 os.chdir("elsewhere")
             listed = [case for case in module.cases() if asked.only in case.text][asked.part]

@@ -7,11 +7,13 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
+from jaxtyping import Float
 from tests.bad_inputs.case import Case
 from tests.bad_inputs.odd_values import (
     NO_ARRAYS,
@@ -27,7 +29,6 @@ from tests.bad_inputs.odd_values import (
 from tests.public_calls import CALLS
 
 import featavg as fa
-from featavg.boundary import resolved_annotations
 from featavg.simulate.setting import FIELDS
 
 THING = object()
@@ -62,28 +63,28 @@ def cases() -> Iterator[Case]:
         original = _original(public)
         if original is None:
             continue
-        signature, annotations = resolved_annotations(original)
+        signature = inspect.signature(original)
+        annotations = _annotations(original)
         base = CALLS.get(name)
-        for parameter, annotation in annotations.items():
-            kind = signature.parameters[parameter].kind
-            if parameter in ("self", "progress") or kind in (
-                inspect.Parameter.VAR_POSITIONAL,
-                inspect.Parameter.VAR_KEYWORD,
-            ):
+        for parameter, about in signature.parameters.items():
+            several = about.kind in (about.VAR_POSITIONAL, about.VAR_KEYWORD)
+            if parameter == "progress" or several:
                 continue
+            annotation = annotations[parameter]
             whole = base is not None and (name, parameter) not in FREE
             for value in bad_values(parameter, annotation, whole):
                 yield _case(name, public, base, parameter, value)
         if base is not None:
             yield from _spoiled_cases(name, public, base, annotations)
-        if not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        settings = inspect.isclass(original)  # Python itself names what a class does not take
+        if not settings and not any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
             yield _case(name, public, base, "no_such_argument", 1)
     for field in FIELDS:
         for value in (THING, {}, [THING], NAN, -1.5, "no such thing"):
             if field not in ("data",) or value is not NAN:
                 yield _case("simulate", fa.simulate, CALLS["simulate"], field, value)
-    for field, annotation in resolved_annotations(_original(fa.Recipe))[1].items():
-        for value in bad_values(field, annotation, whole=True) if field != "self" else ():
+    for field, annotation in _annotations(fa.Recipe).items():
+        for value in bad_values(field, annotation, whole=True):
             yield _case("train", fa.train, CALLS["train"], field, value)
 
 
@@ -91,11 +92,15 @@ def _original(public: Any) -> Callable[..., Any] | None:
     """The function whose annotations say what is wanted; None for what a user does not call."""
     if hasattr(public, "__wrapped__") and not inspect.isclass(public):
         return inspect.unwrap(public)
-    takes_settings = inspect.isclass(public) and hasattr(public.__init__, "__guarded__")
-    if not takes_settings or inspect.isabstract(public):
-        return None
-    is_result = hasattr(public, "to_json") or hasattr(public, "summary")
-    return None if is_result or public.__name__ not in CALLS else public.__init__.__wrapped__
+    return public if is_dataclass(public) and public.__name__ in CALLS else None
+
+
+def _annotations(original: Callable[..., Any]) -> dict[str, Any]:
+    # What fields of tasks and recipes import for type checkers only.
+    late = {"Float": Float, "ndarray": np.ndarray, "Activation": fa.activations.Activation}
+    late |= {"Controller": fa.controllers.Controller, "Loss": fa.losses.Loss}
+    late |= {"Stepper": fa.steppers.Stepper, "Sequence": collections.abc.Sequence}
+    return typing.get_type_hints(original, localns=late, include_extras=True)
 
 
 def _case(
@@ -209,6 +214,11 @@ def _bad_numbers(name: str, options: set[Any], whole: bool) -> Iterator[Any]:
 
 def _options(annotation: Any) -> set[Any] | None:
     """The types that may come; None where anything may."""
+    annotation = (
+        getattr(annotation, "__origin__", annotation)
+        if hasattr(annotation, "__metadata__")
+        else annotation
+    )
     origin = typing.get_origin(annotation)
     if origin in (Union, types.UnionType):
         found: set[Any] = set()

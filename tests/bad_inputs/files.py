@@ -134,8 +134,7 @@ def _stores(folder: Path) -> None:
     """Results of a report, of a sweep and of training, each damaged in every way."""
     import shutil
 
-    kept = Path(fa.__file__).parent / "results" / "figure-2-mnist.json"
-    kept = kept if kept.exists() else next(kept.parent.glob("*.json"))
+    kept = next((Path(fa.__file__).parent / "paper" / "results").glob("*.json"))
     (folder / "claims" / "outcomes").mkdir(parents=True)
     shutil.copy(kept, folder / "claims" / "outcomes" / "lemma-12-epsilon.json")
     _damaged(folder, "claims", ("outcomes/lemma-12-epsilon.json",))
@@ -171,7 +170,6 @@ FOLDERS = {
 PYTHON_READS = {
     "load_images": ("source", ("npz",)),
     "read_labelled": ("path", ("npz",)),
-    "embed": ("source", ("safetensors", "pt")),
 }
 PYTHON_FOLDERS = {"load_simulation": "result", "load_trajectory": "run", "load_trained": "none"}
 # A new sweep may begin in an empty folder, in one that is not there, and in an empty database.

@@ -12,6 +12,7 @@ NEEDED: dict[str, list[str]] = {
     "radius": ["result", "--points=2"],
     "sweep": ["--vary=cosine=0,0.5", "--set=n=20", "--set=steps=1", "--seeds=1", "--engine=serial"],
     "reproduce": ["--only=lemma-1"],
+    "run": ["lemma-12-epsilon", "--seeds=1"],
     "audit": ["tiny_model:net", "--data=digits", "--images=20", "--radii=2", "--gradients=2"],
     "images train": ["digits", "coarse", "--epochs=1"],
     "presets": [],

@@ -34,7 +34,8 @@ from featavg.paper.theorems import (
     updates,
     weights,
 )
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 Patch = pytest.MonkeyPatch
 

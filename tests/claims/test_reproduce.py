@@ -112,11 +112,11 @@ def test_side_by_side_claims_come_out_the_same(tmp_path):
     chosen, settings = find_claims(["lemma-12-epsilon", "remark-attack"]), Context(seeds=(0,))
     alone = run_claims(chosen, settings, tmp_path / "one", {}, False, True, workers=1)
     both = run_claims(chosen, settings, tmp_path / "two", {}, False, True, workers=2)
-    for one, two in zip(alone, both, strict=True):
+    for each, one, two in zip(chosen, alone, both, strict=True):
         assert one.id == two.id
         measured = [check.measured for check in one.evidence.checks]
         assert [check.measured for check in two.evidence.checks] == pytest.approx(measured)
-        assert store.kept(tmp_path / "two", two, Context(seeds=(0,))) is not None
+        assert store.kept(tmp_path / "two", each, settings) is not None
 
 
 def test_a_process_that_dies_is_one_sentence(tmp_path, results):
@@ -359,8 +359,16 @@ def test_a_result_of_kept_parts_says_what_they_cost(tmp_path, monkeypatch):
     assert 3600 <= judge(claim("a", run), Context()).seconds < 3660
 
 
+def without_figures(program):
+    return lambda settings: replace(program(settings), figures=())
+
+
+# Drawing takes seconds, and is tested elsewhere.
+WITHOUT_FIGURES = tuple(replace(one, run=without_figures(one.run)) for one in CLAIMS)
+
+
 def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
-    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: CLAIMS)
+    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: WITHOUT_FIGURES)
     first = reproduce(out=tmp_path, quiet=True)
     before = (tmp_path / "report.html").read_text()
     (tmp_path / "report.html").unlink()
@@ -375,7 +383,7 @@ def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
 
 
 def test_a_report_of_some_claims_is_rebuilt_with_these(tmp_path, monkeypatch):
-    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: CLAIMS)
+    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: WITHOUT_FIGURES)
     first = reproduce(only=CLAIMS[0].id, out=tmp_path, quiet=True)
     assert [r.id for r in rebuild(tmp_path, quiet=True)] == [r.id for r in first]
     assert len(rebuild(tmp_path, only=[c.id for c in CLAIMS], quiet=True)) == len(CLAIMS)

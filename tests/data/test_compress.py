@@ -8,6 +8,11 @@ from featavg.data import compress
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.errors import InputError
+from featavg.nets.grouped import grouped
+from featavg.training.controllers.constant import Constant
+from featavg.training.driver import Stop, run
+from featavg.training.losses.pooled_logistic import PooledLogistic
+from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.train import train
 
 # So close to d that a wrong number of degrees of freedom shows: 4 + 4 + 12 = 20 <= 24.
@@ -116,3 +121,19 @@ def test_networks_of_one_draw_share_the_points() -> None:
     assert first.x is second.x
     stacked = np.concatenate([first.unit_weights, second.unit_weights])
     np.testing.assert_array_equal(stacked, data.unit_weights)
+
+
+def test_competition_has_the_law_of_the_real_dimension() -> None:
+    """Only inner products decide who wins, so compression is exact for competing neurons, too."""
+    task = MultiCluster(k=4, d=30)
+    seeds = list(range(1500))
+    losses = {}
+    for frame in ("ambient", "compressed"):
+        data = draw_many(task, 8, 4, seeds, frame)
+        net = grouped(0.05 * data.unit_weights, 4)
+        objective = TwoLayerObjective(data.x, data.y, net, PooledLogistic("max"), ("weights",))
+        start = objective.params_of(net)
+        done = run(objective, start, stepper="gd", controller=Constant(0.02), stop=Stop(15))
+        losses[frame] = done.log_loss[-1]
+    assert ks_2samp(losses["ambient"], losses["compressed"]).pvalue > 1e-3
+    assert not np.array_equal(losses["ambient"], losses["compressed"])

@@ -86,7 +86,7 @@ def published(monkeypatch, tmp_path):
 
 
 def test_a_new_data_set_is_one_file_and_one_name(monkeypatch, tmp_path):
-    from featavg.cli.installation import doctor
+    from featavg.cli.doctor import doctor
     from featavg.training.torch.recipe import image_presets
 
     entry = published(monkeypatch, tmp_path)
@@ -105,7 +105,7 @@ def test_a_new_data_set_is_one_file_and_one_name(monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100"])
 def test_doctor_believes_only_what_the_loader_reads(name, tmp_path):
     """Folders of other names or layouts, or with other files, are no data."""
-    from featavg.cli.installation import doctor
+    from featavg.cli.doctor import doctor
 
     entry = registry.image_set(name)
     for folder in (name, name.upper(), "cifar-10", "cifar-10-batches-py", "cifar-100-python"):

@@ -47,7 +47,7 @@ BAD = {
     "not separable": (np.array([[1.0], [2.0]]), np.array([1, -1]), "not separable"),
     "both labels": (np.array([[1.0, 0], [0, 1], [1, 0]]), np.array([1, 1, -1]), "both labels"),
     "labels": (np.eye(2), np.array([0, 1]), "other than -1 and"),
-    "nan": (np.array([[np.nan, 1.0], [1.0, 1.0]]), np.array([1, -1]), "NaN"),
+    "nan": (np.array([[np.nan, 1.0], [1.0, 1.0]]), np.array([1, -1]), "not finite"),
     "zero": (np.zeros((2, 2)), np.array([1, 1]), "zero"),
 }
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +56,8 @@ TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 SETTINGS = MarginSettings(network=TINY, threads=1, batch=50)
 
 
-def digits(count: int = 300) -> object:
+@functools.cache
+def digits(count: int = 300) -> Images:
     return load("digits").train[slice(0, count)]
 
 
@@ -198,9 +200,9 @@ def test_side_by_side_is_the_same_bits_as_one_by_one(tmp_path: Path) -> None:
         }
 
 
-def test_stopped_and_resumed_is_the_same_bits(tmp_path: Path) -> None:
+def test_stopped_and_resumed_is_the_same_bits(begun: tuple, tmp_path: Path) -> None:
     whole = fit(tmp_path / "whole", SETTINGS, digits(), epochs=6)
-    fit(tmp_path / "parts", SETTINGS, digits(), epochs=2)
+    shutil.copytree(begun[0], tmp_path / "parts")
     parts = fit(tmp_path / "parts", SETTINGS, digits(), epochs=6)
     for name, array in whole.params.items():
         assert array.tobytes() == parts.params[name].tobytes()
@@ -281,7 +283,7 @@ def test_a_claim_shows_the_rows_that_are_reached(
         row._replace(log10_loss=loss) for row, loss in zip(PUBLISHED_MARGINS, losses, strict=False)
     )
     monkeypatch.setattr("featavg.paper.margins.network.rows.PUBLISHED_MARGINS", rows)
-    monkeypatch.setattr(table, "MarginSettings", partial(MarginSettings, save_at=losses))
+    monkeypatch.setattr(table, "MarginSettings", functools.partial(MarginSettings, save_at=losses))
     monkeypatch.setattr(table, "cores", lambda: 1)
     monkeypatch.setattr(table, "ATTACKED_PICTURES", 20)
     run = Context(seeds=(0,), data_dir=tmp_path)
@@ -356,13 +358,20 @@ def test_a_checkpoint_of_another_network(tmp_path: Path) -> None:
         read_run(tmp_path / "run")
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarginRun]:
+    """A run of two epochs, and where its checkpoint is."""
+    folder = tmp_path_factory.mktemp("begun")
+    return folder, fit(folder, SETTINGS, digits(), epochs=2)
+
+
 @pytest.mark.parametrize("file", ["meta.json", "arrays.safetensors"])
 @pytest.mark.parametrize("how", DAMAGE)
-def test_a_damaged_checkpoint(tmp_path: Path, file: str, how: str) -> None:
-    fit(tmp_path, SETTINGS, digits(20), epochs=1)
+def test_a_damaged_checkpoint(begun: tuple, tmp_path: Path, file: str, how: str) -> None:
+    shutil.copytree(begun[0], tmp_path, dirs_exist_ok=True)
     DAMAGE[how](tmp_path / CHECKPOINT / file)
     with pytest.raises(InputError):
-        fit(tmp_path, SETTINGS, digits(20), epochs=2)
+        fit(tmp_path, SETTINGS, digits(), epochs=3)
 
 
 def test_attack_radii_are_in_pixels() -> None:
@@ -463,12 +472,13 @@ def test_a_support_run_resumes_to_the_same_bits(support_run, tmp_path: Path) -> 
         assert array.tobytes() == parts.params[name].tobytes()
 
 
-def test_a_kill_between_the_two_renames_does_not_hide_the_checkpoint(tmp_path: Path) -> None:
+def test_a_kill_between_the_two_renames_does_not_hide_the_checkpoint(
+    begun: tuple, tmp_path: Path
+) -> None:
     """`fit` once looked for the folder by name alone and silently began again."""
-    begun = fit(tmp_path, SETTINGS, digits(), epochs=2)
-    (tmp_path / CHECKPOINT).rename(tmp_path / f".{CHECKPOINT}.replaced")
+    shutil.copytree(begun[0] / CHECKPOINT, tmp_path / f".{CHECKPOINT}.replaced")
     resumed = fit(tmp_path, SETTINGS, digits(), epochs=2)
-    assert resumed.seconds == begun.seconds  # nothing was trained again
+    assert resumed.seconds == begun[1].seconds  # nothing was trained again
     assert resumed.epoch == 2
 
 

@@ -18,7 +18,8 @@ from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
 from featavg.nets.two_layer import binary
 from featavg.paper.figures.clean_error import exact_clean_error
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 RNG = np.random.default_rng(3)
 

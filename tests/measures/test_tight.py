@@ -32,7 +32,8 @@ from featavg.nets.two_layer import binary
 from featavg.paper.connections.best_margin import best_margin, normalized_margin
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 # Alignment.
 

@@ -7,6 +7,11 @@ DEEP_WITNESS = tests_in("robustness/test_deep_witness.py")
 DEEP_BALL = tests_in("robustness/test_deep_ball.py")
 DEEP_CHAIN = tests_in("robustness/test_deep_chain.py")
 
+NEVER = tests_in("robustness/test_deep_radii.py")(
+    "test_what_never_flips_is_proven_in_both_norms",
+    "test_nothing_is_called_never_that_fractions_do_not_prove",
+)
+
 MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/cuts.py",
@@ -49,7 +54,7 @@ MUTANTS = [
         (
             "-(traced.constants + constants),",
             "-traced.constants,",
-            "the constants of the goal and the splits are lost",
+            "the constants of the condition and the splits are lost",
             DEEP_TIGHT("test_half_spaces_charge_rounding_errors"),
         ),
         (
@@ -60,7 +65,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/parabolas.py",
+        "robustness/exact/deep/shallow_sdp_form.py",
         (
             "0.5 * (c_right + c_left + root),",
             "0.5 * (c_right + c_left),",
@@ -69,7 +74,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ball_form.py",
+        "robustness/exact/deep/shallow_sdp_form.py",
         (
             "direct[split.neuron] += split.side * price",
             "direct[split.neuron] += price",
@@ -78,7 +83,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ball_bound.py",
+        "robustness/exact/deep/shallow_sdp_bound.py",
         (
             "constant -= float(made.weight @ z**2) + multiplier * radius**2",
             "constant -= float(made.weight @ z**2)",
@@ -117,7 +122,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/activation_forms.py",
+        "robustness/exact/deep/deep_sdp_chain.py",
         (
             "exact = np.maximum(np.maximum(value_left, value_right), 0.0)",
             "exact = np.maximum(value_left, value_right)",
@@ -144,7 +149,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain.py",
+        "robustness/exact/deep/deep_sdp_chain.py",
         (
             "slope = np.where(lo[number] >= 0, 1.0, net.leak)",
             "slope = np.where(lo[number] >= 0, 1.0, 0.0)",
@@ -157,21 +162,9 @@ MUTANTS = [
             "skips are left out",
             DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
         ),
-        (
-            "ends = hi if split.side > 0 else lo",
-            "ends = lo if split.side > 0 else hi",
-            "the wrong sign is imposed",
-            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
-        ),
-        (
-            "ends[split.layer][split.neuron] = 0.0",
-            "pass",
-            "an imposed sign decides nothing",
-            DEEP_BALL("test_a_child_begins_where_its_parent_was"),
-        ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain_form.py",
+        "robustness/exact/deep/deep_sdp_form.py",
         (
             "tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
             "tops((k, e), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),",
@@ -198,7 +191,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain_bound.py",
+        "robustness/exact/deep/deep_sdp_bound.py",
         (
             "slope = self.ball.net.leak if split.side > 0 else 1.0",
             "slope = 1.0 if split.side > 0 else self.ball.net.leak",
@@ -225,7 +218,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/chain_proof.py",
+        "robustness/exact/deep/deep_sdp_form.py",
         (
             "    if failed:\n        return -math.inf\n",
             "",
@@ -276,7 +269,19 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/ascent.py",
+        "robustness/exact/deep/sdp.py",
+        (
+            "ends = hi if split.side > 0 else lo",
+            "ends = lo if split.side > 0 else hi",
+            "the wrong sign is imposed",
+            DEEP_CHAIN("test_every_layer_is_affine_in_the_variables"),
+        ),
+        (
+            "ends[split.layer][split.neuron] = 0.0",
+            "pass",
+            "an imposed sign decides nothing",
+            DEEP_BALL("test_a_child_begins_where_its_parent_was"),
+        ),
         (
             "while share > SHORTEST and not clock.late:",
             "while share > SHORTEST:",
@@ -305,7 +310,7 @@ MUTANTS = [
             DEEP_BALL("test_a_part_that_loses_nothing_is_given_up"),
         ),
         (
-            "relaxation = ChainBound(ball, rows, shifts)",
+            "kind = ShallowBound if self.net.hidden == 1 else DeepBound",
             "return False",
             "several layers are never decided by the ball",
             DEEP_CHAIN("test_a_chain_is_what_several_layers_use"),
@@ -330,7 +335,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/qp.py",
+        "robustness/geometry/qp.py",
         (
             "return (min(largest, FAR * violated) if violated > 0.0 else largest) or 1.0",
             "return largest or 1.0",
@@ -339,13 +344,16 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/goals.py",
+        "robustness/exact/flip_conditions.py",
         (
             "return np.max(outputs @ self.rows.T + self.shifts, axis=-1)",
             "return np.min(outputs @ self.rows.T + self.shifts, axis=-1)",
             "one inequality of several suffices",
-            DEEP_TIGHT("test_a_linear_goal_is_reached_where_every_row_is"),
+            DEEP_TIGHT("test_a_linear_condition_is_reached_where_every_row_is"),
         ),
+    ),
+    *mutants_of(
+        "robustness/exact/probability.py",
         (
             "constant = entropy - (np.log(total) + top)",
             "constant = -(np.log(total) + top)",
@@ -380,19 +388,30 @@ MUTANTS = [
             "return row[None], np.array([constant + self.margin])",
             "return row[None], np.array([constant])",
             "the search for a clear flip looks for any flip",
-            DEEP_WITNESS("test_a_goal_that_is_clearly_reached_is_reached_by_the_margin"),
+            DEEP_WITNESS("test_a_condition_that_is_clearly_reached_is_reached_by_the_margin"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/deep/everywhere.py",
+        (
+            "return empty([(list(row), c) for row, c in zip(rows, constants, strict=True)])",
+            "return True",
+            "what float64 takes for empty is called proven",
+            NEVER,
         ),
         (
-            "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(classes) if j != label",
-            "LinearGoal((rows[label] - rows[j])[None], np.zeros(1)) for j in range(label)",
-            "rivals behind the own class are forgotten",
-            DEEP_TIGHT("test_goals_name_every_rival"),
+            "for sign in (1, -1):",
+            "for sign in (1,):",
+            "half of every split is not searched",
+            tests_in("robustness/test_deep_radii.py")(
+                "test_a_flip_that_only_one_half_holds_is_found"
+            ),
         ),
         (
-            "own = positive if y > 0 else ~positive",
-            "own = positive",
-            "negative points have the wrong goal",
-            DEEP_TIGHT("test_goals_name_every_rival"),
+            "return z if condition.excess(net.forward(z)[-1]) <= 0 else None",
+            "return z",
+            "a point that does not flip ends the search",
+            tests_in("robustness/test_deep_radii.py")("test_a_seeded_part_of_the_long_comparisons"),
         ),
     ),
     *mutants_of(
@@ -536,8 +555,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/local_search.py",
         (
-            "flips = self.excess(goal, factors[:, None] * step) <= 0",
-            "flips = self.excess(goal, factors[:, None] * step) <= 1e-3",
+            "flips = self.excess(condition, factors[:, None] * step) <= 0",
+            "flips = self.excess(condition, factors[:, None] * step) <= 1e-3",
             "steps that do not flip are kept",
             DEEP_TIGHT("test_a_local_search_keeps_flips_only"),
         ),
@@ -553,8 +572,8 @@ MUTANTS = [
         (
             "self.result.certified = min(proven, self._wanted())",
             "self.result.certified = proven",
-            "a proof for a larger, older ball is claimed beyond the last goal",
-            DEEP_TIGHT("test_nothing_beyond_the_goal_is_certified"),
+            "a proof for a larger, older ball is claimed beyond the last condition",
+            DEEP_TIGHT("test_nothing_beyond_the_condition_is_certified"),
         ),
         (
             "                return min(settled, part.bound), False",
@@ -587,13 +606,13 @@ MUTANTS = [
             DEEP_BALL("test_the_rounds_of_a_part_end_with_their_time"),
         ),
         (
-            "limit >= min(target, FARTHEST * reach)",
-            "limit >= 0.0",
+            "if decided or not finished or limit >= end:",
+            "if decided or not finished or limit >= 0.0:",
             "flips beyond |x| are never looked for",
             DEEP_TIGHT("test_without_a_candidate_the_search_goes_on_outwards"),
         ),
         (
-            "if self.local.excess(goal, answer.u[None])[0] <= SATISFIED * self.size:",
+            "if self.local.excess(condition, answer.u[None])[0] <= SATISFIED * self.size:",
             "if True:",
             "solutions of the relaxation count as flips",
             DEEP_TIGHT("test_a_spent_budget_certifies_no_more_than_the_open_parts"),
@@ -606,10 +625,10 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/deep_radii.py",
+        "robustness/exact/deep/solver.py",
         (
-            "goals = [goal.clear(margin) for goal in search.goals]",
-            "goals = list(search.goals)",
+            "clearly = [one.clear(margin) for one in search.conditions]",
+            "clearly = list(search.conditions)",
             "the tip of a thin cone has no witness",
             DEEP_WITNESS("test_the_tip_of_a_thin_cone_has_a_witness"),
         ),

@@ -6,7 +6,7 @@ EXACT_TIGHT = tests_in("robustness/tight")
 
 MUTANTS = [
     *mutants_of(
-        "robustness/exact/qp.py",
+        "robustness/geometry/qp.py",
         (
             "multipliers @ (limits + limit_errors)",
             "multipliers @ limits",
@@ -126,7 +126,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/bound_tightening.py",
+        "robustness/exact/cutting_planes.py",
         (
             "    spread += problem.error * (problem.reach + limit)\n",
             "",
@@ -276,7 +276,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/relu_relaxation.py",
+        "robustness/exact/flipped_set.py",
         (
             "self.family.down @ offset, self.shares)",
             "self.family.down @ (0.5 * offset), self.shares)",

@@ -192,10 +192,10 @@ MUTANTS = [
             EXACT_EDGES("test_joined_pads_what_no_weight_meets"),
         ),
         (
-            '            if column.name != "norm":\n',
-            '            if column.name not in ("norm", "attack"):\n',
+            "return cls(certified.copy(), attack.copy(), witness,",
+            "return cls(certified.copy(), certified.copy(), witness,",
             "attacks are not written into their places",
-            EXACT_TIGHT("test_put_and_blank"),
+            EXACT_TIGHT("test_answers_become_columns"),
         ),
         (
             "return cls(**joined, witness=np.concatenate(witnesses), norm=parts[0].norm)",
@@ -206,6 +206,12 @@ MUTANTS = [
     ),
     *mutants_of(
         "robustness/exact/budget.py",
+        (
+            "for candidate in sorted(found.candidates, key=lambda one: one.length):",
+            "for candidate in found.candidates:",
+            "the first candidate is taken for the nearest",
+            EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
+        ),
         (
             "return nodes >= self.nodes or self.late",
             "return nodes > self.nodes or self.late",
@@ -226,17 +232,11 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/witness.py",
+        "robustness/exact/two_layer.py",
         (
-            "alone = decision_margins(net, points[:1], label[:1], positive, readout)[0] <= 0",
+            "alone = decision.margins(points[:1], label)[0] <= 0",
             "alone = True",
             "a step that does not flip is a witness",
-            EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
-        ),
-        (
-            "for candidate in sorted(found.candidates, key=lambda one: one.length):",
-            "for candidate in found.candidates:",
-            "the first candidate is taken for the nearest",
             EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
         ),
         (
@@ -246,14 +246,14 @@ MUTANTS = [
             EXACT_EDGES("test_obtuse_corner"),
         ),
         (
-            "return np.asarray(point) if flips else None",
+            "return np.asarray(point) if decision.margins(point[None], label)[0] <= 0 else None",
             "return np.asarray(point)",
             "a corner that does not flip is a witness",
             EXACT_TIGHT("test_only_steps_that_flip_are_witnesses"),
         ),
     ),
     *mutants_of(
-        "robustness/exact/subspace.py",
+        "robustness/geometry/subspace.py",
         (
             "norms = lengths * largest[alive]",
             "norms = lengths",

@@ -38,15 +38,15 @@ ON_RADII = RADII_TIGHT(
 
 MUTANTS = [
     *mutants_of(
-        "robustness/deep_radii.py",
+        "robustness/exact/deep/solver.py",
         (
-            "certified = min(found.certified, attack)",
-            "certified = found.certified",
+            "certified, rounding = min(found.certified, attack), 1e-12 * reach",
+            "certified, rounding = found.certified, 1e-12 * reach",
             "certified beyond the witness",
             DEEP_TIGHT("test_nothing_is_certified_beyond_the_witness"),
         ),
         (
-            "if self.decision.excess(tried[None], goals)[0] <= 0:",
+            "if self.decision.margins(tried[None], label)[0] <= 0:",
             "if True:",
             "a step that does not flip is a witness",
             DEEP_TIGHT("test_a_candidate_that_does_not_flip_is_no_witness"),
@@ -61,14 +61,14 @@ MUTANTS = [
     *mutants_of(
         "robustness/certify.py",
         (
-            "if found.finished and found.certified >= radius:",
-            "if found.finished:",
+            "if answer.finished and answer.certified >= radius:",
+            "if answer.finished:",
             "an unproven point is called certified",
             DEEP_TIGHT("test_a_certificate_says_what_is_proven"),
         ),
         (
-            "if attack <= radius:",
-            "if attack <= 2 * radius:",
+            "if answer.attack <= radius:",
+            "if answer.attack <= 2 * radius:",
             "a flip outside the radius counts",
             DEEP_TIGHT("test_a_certificate_says_what_is_proven"),
         ),
@@ -254,32 +254,32 @@ MUTANTS = [
     *mutants_of(
         "robustness/linf.py",
         (
-            "certified = min(tree.certified, reach)",
-            "certified = tree.certified",
+            "certified = min(tree.certified, reach, guess)",
+            "certified = min(tree.certified, guess)",
             "certified beyond the witness",
             ON_LINF,
         ),
         (
-            "return min(tree.certified, guess), math.inf",
-            "return tree.certified, math.inf",
+            "certified = min(tree.certified, reach, guess)",
+            "certified = min(tree.certified, reach)",
             "certified beyond what was searched",
             ON_LINF,
         ),
         (
-            "if not tree.finished:\n        outcome = RadiusStatus.BUDGET",
-            "if False:\n        outcome = RadiusStatus.BUDGET",
+            "witness, tree.nodes, tree.finished)",
+            "witness, tree.nodes)",
             "a spent budget is not named",
             ON_LINF,
         ),
         (
-            "if model.margins(point[None], label)[0] <= 0:",
+            "if self.decision.margins(point[None], label)[0] <= 0:",
             "if True:",
             "a step that does not flip is a witness",
             ON_LINF,
         ),
     ),
     *mutants_of(
-        "robustness/radii.py",
+        "robustness/exact/two_layer.py",
         (
             "certified = min(found.certified, attack)",
             "certified = found.certified",
@@ -287,43 +287,61 @@ MUTANTS = [
             ON_RADII,
         ),
         (
-            "flipped(self.space, straight, hard[1])",
-            "flipped(self.space, straight)",
+            "flipped(space, near, hard[1])",
+            "flipped(space, near)",
             "the floor of `probability` without its slack is no bound",
             ON_RADII,
         ),
         (
-            "hard = task.readout.hard(int(np.sum(~own)))",
-            "hard = task.readout.hard(1)",
+            "hard = decision.readout.hard(int(np.sum(~own)))",
+            "hard = decision.readout.hard(1)",
             "the slack is that of one rival",
             ON_RADII,
         ),
         (
-            "if found.finished and self._empty(y):",
+            "if found.finished and about.empty():",
             "if found.finished:",
             "nothing found is called never flips",
             ON_RADII,
         ),
         (
-            "right = decision_margins(task.net, x, y, task.positive, task.readout) > 0",
-            "right = decision_margins(task.net, x, y, task.positive, task.readout) >= 0",
-            "a score of zero counts as right",
-            ON_RADII,
-        ),
-        (
-            "            attack, witness = attacked or self._attacked(x, y)\n",
+            "            attack, witness = attacked or self._attacked(x, label)\n",
             "            pass\n",
             "an attack end is infinite where an attack finds a flip",
             ON_RADII,
         ),
+    ),
+    *mutants_of(
+        "robustness/exact/decision.py",
         (
-            "return RadiusStatus.OPEN if found.finished else RadiusStatus.BUDGET",
+            "wrong[rows] = self.margins_of(outputs[rows], label) <= 0",
+            "wrong[rows] = self.margins_of(outputs[rows], label) < 0",
+            "a score of zero counts as right",
+            ON_RADII,
+        ),
+        (
+            "return np.arange(self.net.outputs) == label",
+            "return np.arange(self.net.outputs) <= label",
+            "rivals before the own class are forgotten",
+            DEEP_TIGHT("test_conditions_name_every_rival"),
+        ),
+        (
+            "return self.positive if label > 0 else ~self.positive",
+            "return self.positive",
+            "negative points have the wrong condition",
+            DEEP_TIGHT("test_conditions_name_every_rival"),
+        ),
+    ),
+    *mutants_of(
+        "robustness/exact/result.py",
+        (
+            "return RadiusStatus.OPEN if self.finished else RadiusStatus.BUDGET",
             "return RadiusStatus.OPEN",
             "a spent budget is not named",
             ON_RADII,
         ),
         (
-            "if attack < math.inf and certified >= attack * (1.0 - self.task.gap):",
+            "if attack < math.inf and self.certified >= attack * (1.0 - gap):",
             "if attack < math.inf:",
             "any bracket is called within the gap",
             ON_RADII,

@@ -79,8 +79,14 @@ def test_ideal_networks_follow_a_random_orientation() -> None:
 
 
 REFUSED = {
-    "NaN weights": (lambda: binary(np.full((2, 2), np.nan)), "weights hold NaN"),
-    "infinite biases": (lambda: binary(np.ones((2, 2)), np.full(2, np.inf)), "biases hold NaN"),
+    "NaN weights": (
+        lambda: binary(np.full((2, 2), np.nan)),
+        "weights holds a number that is not finite",
+    ),
+    "infinite biases": (
+        lambda: binary(np.ones((2, 2)), np.full(2, np.inf)),
+        "biases holds a number that is not",
+    ),
     "NaN in a deep layer": (
         lambda: Deep((np.eye(2), np.full((1, 2), np.nan))),
         "weights2 hold NaN",

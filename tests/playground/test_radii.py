@@ -154,7 +154,7 @@ def test_three_layer_brackets_are_sound(laboratory, readout):
 
 
 def test_the_quadratic_program_agrees_with_daqp(laboratory):
-    from featavg.robustness.exact.qp import nearest
+    from featavg.robustness.geometry.qp import nearest
 
     rng = np.random.default_rng(0)
     problems, truth = [], []

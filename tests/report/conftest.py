@@ -50,30 +50,69 @@ def report(outcomes, tmp_path_factory):
     return write_report(outcomes, tmp_path_factory.mktemp("report"), provenance())
 
 
+def open_page(browser, report, width=1280, height=900, address="", claims="open", **options):
+    """The page, with every request and every word on the console noted."""
+    context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    page = context.new_page()
+    page.asked, page.said = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
+    page.goto(report.as_uri() + address)
+    if claims == "open" and options.get("java_script_enabled", True):
+        # By the button's own handler: on a busy machine the pointer of an emulated phone may miss
+        # a page that has just been laid out anew, and then no figure is ever near.
+        page.evaluate("document.querySelector('[data-open-all]').click()")
+        assert page.evaluate("[...document.querySelectorAll('.claim')].every((c) => c.open)")
+    return page
+
+
 @pytest.fixture
 def opened(browser, report):
-    """Opens the page as asked and notes every request and every word on the console."""
-    contexts = []
+    """Opens the page as asked, in a context of its own."""
+    pages = []
 
-    def open_page(width=1280, height=900, address="", claims="open", **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.asked, page.said = [], []
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
-        page.goto(report.as_uri() + address)
-        if claims == "open" and options.get("java_script_enabled", True):
-            # By the button's own handler: on a busy machine the pointer of an emulated phone may miss
-            # a page that has just been laid out anew, and then no figure is ever near.
-            page.evaluate("document.querySelector('[data-open-all]').click()")
-            assert page.evaluate("[...document.querySelectorAll('.claim')].every((c) => c.open)")
-        return page
+    def fresh(**options):
+        pages.append(open_page(browser, report, **options))
+        return pages[-1]
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    yield fresh
+    for page in pages:
+        page.context.close()
+
+
+@pytest.fixture(scope="session")
+def shared(browser, report):
+    allowed = ["clipboard-read", "clipboard-write"]
+    page = open_page(browser, report, permissions=allowed, color_scheme="light")
+    yield page
+    page.context.close()
+
+
+@pytest.fixture
+def page(shared):
+    """The page of all tests that need no window of their own, back in its first state, claims open."""
+    shared.said.clear()
+    shared.evaluate(
+        """() => {
+          const search = document.querySelector(".search");
+          search.value = "";
+          search.dispatchEvent(new Event("input"));
+          document.querySelector("[data-filter=all]").click();
+          const opener = document.querySelector("[data-open-all]");
+          opener.textContent = "Open all";
+          opener.click();
+          scrollTo(0, 0);
+        }"""
+    )
+    return shared
+
+
+@pytest.fixture
+def closed(page):
+    """The same with no claim open."""
+    page.evaluate("document.querySelector('[data-open-all]').click()")
+    return page
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The slow, obvious twin of the exact radius: one quadratic program for each activation region."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 from scipy.optimize import nnls
@@ -32,7 +32,7 @@ def least_distance(rows, limits):
 
 
 def brute_force_radius(net: TwoLayer, x, y, readout="sum", positive=None):
-    """The least distance over all 2^M activation regions; for `max` also over all rivals."""
+    """The least distance over all 2^M activation regions; for `max` and `top` also over all rivals."""
     z = net.preactivations(x[None])[0]
     if net.outputs == 1:
         differences = [y * net.head]
@@ -41,7 +41,14 @@ def brute_force_radius(net: TwoLayer, x, y, readout="sum", positive=None):
         if readout == "sum":
             differences = [net.head[own].sum(0, keepdims=True) - net.head[rival].sum(0)[None]]
         else:
-            differences = [net.head[own] - net.head[j] for j in np.flatnonzero(rival)]
+            q = int(readout.removeprefix("top:q=")) if readout != "max" else 1
+            left, right = (
+                np.array(
+                    [net.head[list(some)].sum(0) for some in combinations(np.flatnonzero(s), q)]
+                )
+                for s in (own, rival)
+            )
+            differences = [left - row for row in right]
     best = np.inf
     for pattern in product((0.0, 1.0), repeat=net.neurons):
         on = np.array(pattern)

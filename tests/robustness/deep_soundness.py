@@ -15,16 +15,17 @@ from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
-from tests.robustness.deep_twin import brute_force
+from tests.robustness.deep_twin import as_deep, brute_force
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.certify import Certificate, certify
-from featavg.robustness.deep_radii import DeepDecision, deep_radii, layered_of
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.deep.goals import LinearGoal
+from featavg.robustness.exact.decision import decision_of
+from featavg.robustness.exact.deep.solver import conditions_of, layered_of
+from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Model
@@ -97,25 +98,25 @@ def labels_of(net, x):
 def check_regions(count, seed):
     """Random networks against the list of all regions."""
     rng = np.random.default_rng(seed)
-    told = dict.fromkeys(("networks", "infinite", "flipped already", "left open"), 0)
+    told = dict.fromkeys(("networks", "infinite", "proven", "flipped already", "left open"), 0)
     told |= {"ties": 0, "worst": 0.0}
     for _ in range(count):
         net = random_deep(rng)
         x = rng.normal(size=(1, net.dimension))
         y = labels_of(net, x)
         told["networks"] += 1
-        found = deep_radii(net, x, y, budget=BUDGET)
-        readout = DeepDecision(net, "argmax", np.ones(1, bool))
-        goals = readout.goals(int(y[0]))
+        found = radii(net, x, y, budget=BUDGET)
+        conditions = conditions_of(decision_of(net, x, y, None, None, "l2")[0], int(y[0]))
         if found.outcomes[0] is RadiusStatus.MISCLASSIFIED:
-            assert min(float(goal.excess(net(x))[0]) for goal in goals) <= 0
+            assert min(float(condition.excess(net(x))[0]) for condition in conditions) <= 0
             told["flipped already"] += 1
             continue
         plain = layered_of(net)
-        truth = brute_force(plain, plain.start(x)[0], goals)
+        truth = brute_force(plain, plain.start(x)[0], conditions)
         if truth > FAR:
             assert math.isinf(found.attack[0])
             told["infinite"] += 1
+            told["proven"] += found.outcomes[0] is RadiusStatus.NEVER
             continue
         # A point on the boundary itself has a radius of the size of rounding errors.
         within = SAME * truth + 1e-11
@@ -129,7 +130,9 @@ def check_regions(count, seed):
             # origin of a network without biases: rounding does not hit them. What flips by more than
             # rounding is then not nearer than the witness.
             size = MARGIN * float(np.abs(net(x)).max())
-            clear = [LinearGoal(goal.rows, goal.shifts + size) for goal in goals]
+            clear = [
+                LinearCondition(condition.rows, condition.shifts + size) for condition in conditions
+            ]
             assert found.attack[0] <= brute_force(plain, plain.start(x)[0], clear) + within, case
             told["ties"] += 1
             continue
@@ -147,11 +150,11 @@ def check_decisions(count, seed, nodes=1000):
         y = labels_of(net, x)
         told["networks"] += 1
         plain = layered_of(net)
-        goals = DeepDecision(net, "argmax", np.ones(1, bool)).goals(int(y[0]))
-        truth = brute_force(plain, plain.start(x)[0], goals)
+        conditions = conditions_of(decision_of(net, x, y, None, None, "l2")[0], int(y[0]))
+        truth = brute_force(plain, plain.start(x)[0], conditions)
         for share in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
             radius = share * (truth if 1e-6 < truth < math.inf else 5.0)
-            status = certify(net, x, y, radius, budget=Budget(nodes=nodes)).status[0]
+            status = certify(net, x, y, radius=radius, budget=Budget(nodes=nodes)).status[0]
             case = (seed, told["networks"], truth, radius, status)
             assert status is not Certificate.CERTIFIED or truth > radius * (1 - SAME), case
             assert status is not Certificate.FLIPPED or truth < radius * (1 + SAME), case
@@ -175,7 +178,7 @@ def check_two_layers(count, seed):
         readout = ("sum", "max")[rng.integers(2)]
         x, y = 2.0 * rng.normal(size=(2, d)), rng.choice([-1, 1], size=2)
         fast = radii(net, x, y=y, readout=readout, positive=positive, jobs=1)
-        deep = deep_radii(net, x, y, readout, positive, BUDGET)
+        deep = radii(as_deep(net), x, y, readout=readout, positive=positive, budget=BUDGET, jobs=1)
         told["networks"] += 1
         for i in np.flatnonzero(np.isfinite(fast.attack)):
             case = (seed, told["networks"], fast.attack[i], deep.certified[i], deep.attack[i])
@@ -200,11 +203,11 @@ def check_classes(count, seed):
         net = random_deep(rng, outputs=int(rng.integers(3, 6)))
         x = rng.normal(size=(5, net.dimension))
         y = labels_of(net, x)
-        whole = deep_radii(net, x, y, budget=BUDGET)
+        whole = radii(net, x, y, budget=BUDGET)
         for i in range(len(x)):
             told["points"] += 1
             pairs = [
-                deep_radii(_pair(net, y[i], j), x[i : i + 1], np.array([1]), budget=BUDGET)
+                radii(_pair(net, y[i], j), x[i : i + 1], np.array([1]), budget=BUDGET)
                 for j in range(net.outputs)
                 if j != y[i]
             ]
@@ -243,7 +246,7 @@ def check_attacks(count, seed, attacks=OURS):
         net = random_deep(rng)
         x = rng.normal(size=(POINTS, net.dimension))
         y = labels_of(net, x)
-        found = deep_radii(net, x, y, budget=Budget(nodes=100))
+        found = radii(net, x, y, budget=Budget(nodes=100))
         told["points"] += len(x)
         try:
             result = attack_suite(deep_model(net), x, y, attacks=list(attacks))

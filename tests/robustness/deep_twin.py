@@ -4,23 +4,29 @@ import math
 
 import numpy as np
 
-from featavg.robustness.exact.qp import nearest
+from featavg.nets.deep import Deep
+from featavg.robustness.geometry.qp import nearest
 
 
-def brute_force(net, z, goals):
+def as_deep(net):
+    """A two-layer network as a deep one, which the deep search answers for."""
+    return Deep((net.weights, net.head), (net.biases, None))
+
+
+def brute_force(net, z, conditions):
     """min |u| over all regions: signs are chosen neuron by neuron, empty regions are dropped.
 
-    `net` is a Layered; inside a region every layer is affine in u, so each goal with linear rows is
+    `net` is a Layered; inside a region every layer is affine in u, so each condition with linear rows is
     a polyhedron whose nearest point is one quadratic program.
     """
     best = math.inf
     r = net.rows.shape[1]
-    for goal in goals:
-        best = min(best, _descend(net, goal, [], [], [(z, net.rows)], 0, 0, best, r, []))
+    for condition in conditions:
+        best = min(best, _descend(net, condition, [], [], [(z, net.rows)], 0, 0, best, r, []))
     return best
 
 
-def _descend(net, goal, rows, limits, affine, layer, neuron, best, r, h):
+def _descend(net, condition, rows, limits, affine, layer, neuron, best, r, h):
     if rows:
         a, b = np.array(rows), np.array(limits)
         answer = nearest(a, b, np.zeros(len(b)), np.zeros(len(b)))
@@ -28,7 +34,7 @@ def _descend(net, goal, rows, limits, affine, layer, neuron, best, r, h):
             return best
     constant, slope = affine[-1][:2]
     if layer == net.hidden:
-        c_rows, shifts = goal.functionals(None, None, constant)
+        c_rows, shifts = condition.functionals(None, None, constant)
         a = np.array([*rows, *(c_rows @ slope)])
         b = np.array([*limits, *(-(c_rows @ constant + shifts))])
         answer = nearest(a, b, np.zeros(len(b)), np.zeros(len(b)))
@@ -42,11 +48,11 @@ def _descend(net, goal, rows, limits, affine, layer, neuron, best, r, h):
         step = (weight @ hidden_c + bias, weight @ hidden_s)
         entry = (*step,)
         kept = [*affine[:-1], (*affine[-1], hidden_c, hidden_s)]
-        return _descend(net, goal, rows, limits, [*kept, entry], layer + 1, 0, best, r, [])
+        return _descend(net, condition, rows, limits, [*kept, entry], layer + 1, 0, best, r, [])
     for sign, kept_slope in ((1.0, 1.0), (-1.0, net.leak)):
         best = _descend(
             net,
-            goal,
+            condition,
             [*rows, -sign * slope[neuron]],
             [*limits, sign * constant[neuron]],
             affine,

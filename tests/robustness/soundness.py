@@ -2,7 +2,8 @@
 
 `python -m tests.robustness.soundness 10000` runs the full number; the suite runs a seeded part.
 `--attacks` also runs our attacks on every case, and `--foolbox` foolbox's: none may be below a
-certificate. `--tree` answers by branch and bound where the list of pieces would do.
+certificate. `--tree` answers by branch and bound where the list of pieces would do. `--pooled` draws
+networks with one output a neuron, pooled by `max` and `top`.
 """
 
 import sys
@@ -12,10 +13,10 @@ import numpy as np
 from tests.robustness.brute_force import brute_force_radius
 
 from featavg.errors import InputError
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness import radii as radii_module
+from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.result import RadiusStatus
-from featavg.robustness.exact.witness import decision_margins
 from featavg.robustness.radii import radii
 
 POINTS = 5
@@ -76,16 +77,36 @@ def random_case(rng):
     return TwoLayer(weights, biases, head), x, positive, readout, kind
 
 
-def check(seed, cases, attacks=()):
+def pooled_case(rng):
+    """A network whose neurons compete: one output each, two classes, perhaps of unequal size."""
+    kind = ("none", "none", "duplicate", "opposite", "zero weight", "integers")[rng.integers(6)]
+    dimension, mine, rivals = int(rng.integers(1, 5)), *map(int, rng.integers(1, 4, size=2))
+    neurons = mine + rivals
+    weights, biases = rng.normal(size=(neurons, dimension)), rng.normal(size=neurons)
+    biases *= rng.integers(2)
+    x = rng.normal(size=(POINTS, dimension)) * 2.0
+    if kind in ("duplicate", "opposite"):
+        weights[1] = weights[0] * (1.0 if kind == "duplicate" else -1.0)
+    if kind == "zero weight":
+        weights[0] = 0.0
+    if kind == "integers":
+        weights, biases, x = np.round(weights), np.round(biases), np.round(x)
+    head = np.eye(neurons) if rng.integers(2) else np.diag(rng.normal(size=neurons))
+    q = int(rng.integers(1, min(mine, rivals) + 1))
+    readout = "max" if q == 1 and rng.integers(2) else f"top:q={q}"
+    return TwoLayer(weights, biases, head), x, np.arange(neurons) < mine, readout, kind
+
+
+def check(seed, cases, attacks=(), draw=random_case):
     """Compare on `cases` (network, point) pairs; returns what was found, raises on a mismatch."""
     rng = np.random.default_rng(seed)
     worst, counts, start, attacked = 0.0, {}, perf_counter(), 0
     for _ in range(cases // POINTS):
-        net, x, positive, readout, kind = random_case(rng)
+        net, x, positive, readout, kind = draw(rng)
         y = np.where(rng.random(POINTS) < 0.5, -1, 1)
-        score = decision_margins(net, x, np.ones(POINTS), positive, readout)
+        outputs = score(net(x), positive, readout)
         # Mostly the label that the network gives, so that there is something to measure.
-        y = np.where(rng.random(POINTS) < 0.9, np.where(score > 0, 1, -1), y)
+        y = np.where(rng.random(POINTS) < 0.9, np.where(outputs > 0, 1, -1), y)
         found = radii(net, x, y=y, readout=readout, positive=positive, jobs=1)
         for i in range(POINTS):
             counts[found.outcomes[i].value] = counts.get(found.outcomes[i].value, 0) + 1
@@ -99,7 +120,7 @@ def check(seed, cases, attacks=()):
         # A point on the boundary itself is flipped or not as its sums are rounded.
         flips = np.isfinite(found.attack) & (found.attack > 0)
         for i in np.flatnonzero(flips):
-            again = decision_margins(net, found.witness[i : i + 1], y[i : i + 1], positive, readout)
+            again = y[i] * score(net(found.witness[i : i + 1]), positive, readout)
             assert again[0] <= 0, (kind, again)
         lengths = np.linalg.norm(found.witness[flips] - x[flips], axis=1)
         np.testing.assert_allclose(lengths, found.attack[flips], rtol=1e-12, atol=1e-300)
@@ -151,5 +172,6 @@ if __name__ == "__main__":
     if "--foolbox" in sys.argv:
         chosen += [["foolbox:L2DeepFoolAttack"], ["foolbox:DDNAttack"]]
     if "--tree" in sys.argv:
-        radii_module.LISTED = 0
-    print(check(numbers[1] if len(numbers) > 1 else 0, (numbers or [10_000])[0], chosen))
+        two_layer.LISTED = 0
+    drawn = pooled_case if "--pooled" in sys.argv else random_case
+    print(check(numbers[1] if len(numbers) > 1 else 0, (numbers or [10_000])[0], chosen, drawn))

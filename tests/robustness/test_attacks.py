@@ -42,7 +42,7 @@ SETTINGS = [
 ]
 # Bisection on the radius with PGD inside is what it is; the others solve a linear model.
 ATTACKS = {
-    "strongest": 1e-3,
+    "multi-start-ddn": 1e-3,
     "ddn": 1e-3,
     "deepfool": 1e-3,
     "directions": 1e-3,

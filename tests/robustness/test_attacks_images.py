@@ -182,7 +182,7 @@ def _model(net: Any, **settings: Any) -> TorchModel:
         ({"std": 0.0}, "std is not positive"),
         ({"bounds": (0.0, 0.5)}, "outside the bounds"),
         ({"bounds": (0.0, np.nan)}, "bounds are"),
-        ({"readout": "mean"}, "readout is 'mean'"),
+        ({"readout": "median"}, "readout is 'median'"),
     ],
 )
 def test_bad_wrapping_is_told_in_a_sentence(

@@ -15,15 +15,15 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks import suite
 from featavg.robustness.attacks.attack import Attack, AttackProblem
+from featavg.robustness.attacks.ddn import DDN
 from featavg.robustness.attacks.deepfool import DeepFool
 from featavg.robustness.attacks.directions import Directions
 from featavg.robustness.attacks.foolbox_bridge import Foolbox
+from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
 from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.attacks.polish import Polish
 from featavg.robustness.attacks.result import AttackEnd, nearer
-from featavg.robustness.attacks.strongest import Strongest
 from featavg.robustness.attacks.suite import attack_suite, known_attacks
-from featavg.robustness.attacks.targeted_ddn import DDN
 from featavg.robustness.curve import pgd_curve
 from featavg.robustness.models.model import network_model
 
@@ -38,12 +38,12 @@ class Leftwards(Attack):
 
     name: ClassVar[str] = "leftwards"
     norms: ClassVar[tuple[str, ...]] = ("l2",)
-    goal: float = -2.0
+    condition: float = -2.0
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """What is claimed is claimed for all; the suite checks it."""
         point = problem.x.copy()
-        point[:, 0] = self.goal
+        point[:, 0] = self.condition
         return AttackEnd(point, np.ones(len(point), dtype=bool))
 
 
@@ -55,7 +55,7 @@ def test_an_attack_of_ones_own_is_shortened_and_checked(bounds: tuple[float, flo
     assert result.attacks == ("leftwards",)
     assert result.attack == ["leftwards", "leftwards"]
     # What it claims and what is not so is not believed.
-    false = attack_suite(model, X, [1, 1], attacks=[Leftwards(goal=2.5)])
+    false = attack_suite(model, X, [1, 1], attacks=[Leftwards(condition=2.5)])
     assert np.all(np.isinf(false.radii))
     assert false.attack == ["not found", "not found"]
 
@@ -157,14 +157,14 @@ def test_a_flat_place_is_left_towards_a_point_that_is_decided_otherwise(norm: st
     )
     model = network_model(flat, bounds=(-20.0, 20.0))
     points = np.array([[0.0, 0.0], [6.1, 0.0], [7.0, 1.0]])
-    result = attack_suite(model, points, [1, -1, -1], norm, attacks=Strongest(steps=60))
+    result = attack_suite(model, points, [1, -1, -1], norm, attacks=MultiStartDDN(steps=60))
     np.testing.assert_allclose(result.radii, [6.0, 0.1, 1.0], rtol=1e-3)
 
 
 def test_progress_rises_by_cost_and_says_what_is_done() -> None:
     seen: list[tuple[float, str]] = []
     model = network_model(LINE, bounds=(-9.0, 9.0))
-    attacks = [DDN(steps=30), Strongest(steps=60), Leftwards()]
+    attacks = [DDN(steps=30), MultiStartDDN(steps=60), Leftwards()]
     attack_suite(
         model, X, [1, 1], attacks=attacks, budget=10, progress=lambda *told: seen.append(told)
     )
@@ -173,9 +173,9 @@ def test_progress_rises_by_cost_and_says_what_is_done() -> None:
     assert (shares[0], seen[0][1]) == (0.0, "DDN(steps=30)")
     # 30 of 30 + 60 + 10 gradients are done when the second attack begins.
     begins = {note: share for share, note in seen}
-    assert begins["Strongest(steps=60)"] == pytest.approx(0.3)
+    assert begins["MultiStartDDN(steps=60)"] == pytest.approx(0.3)
     assert begins["leftwards"] == pytest.approx(0.9)
-    assert "Strongest(steps=60): refining the shortest" in begins
+    assert "MultiStartDDN(steps=60): refining the shortest" in begins
     points: list[float] = []
     pgd_curve(model, X, [1, 1], [0.1, 0.2], progress=lambda share, _: points.append(share))
     assert points == [0.0, 0.5]
@@ -200,7 +200,7 @@ def test_a_larger_budget_buys_more_descents_not_longer_ones(norm, budget, descen
         progress=lambda share, note: told.append(note),
     )  # fmt: skip
     before = model.cost.gradients
-    Strongest()(problem)
+    MultiStartDDN()(problem)
     assert told == [f"descent {i + 1} of {descents}" for i in range(descents)] + [
         "refining the shortest"
     ]

@@ -7,27 +7,30 @@ import numpy as np
 import pytest
 from tests.robustness.ball_cases import FREE, KINDS, ONE, least_sampled, relaxed
 from tests.robustness.deep_soundness import check_decisions
-from tests.robustness.test_deep_radii import goals_at, random_network
+from tests.robustness.test_deep_radii import conditions_at, random_network
 
 from featavg.nets.deep import Deep
+from featavg.nets.readouts.max import Max
 from featavg.robustness.certify import Certificate, certify
-from featavg.robustness.deep_radii import DeepDecision, DeepSolver
 from featavg.robustness.exact import budget
 from featavg.robustness.exact.budget import Budget, Clock
-from featavg.robustness.exact.deep import ball_bound, ball_search
-from featavg.robustness.exact.deep.ascent import ascend
-from featavg.robustness.exact.deep.ball_bound import BallBound, Value
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep import ball_search, shallow_sdp_bound
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts, Split
-from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.deep.parabolas import parabolas
+from featavg.robustness.exact.deep.sdp import ascend
 from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound, ShallowValue
+from featavg.robustness.exact.deep.shallow_sdp_form import parabolas
+from featavg.robustness.exact.deep.solver import layered_of
+from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.probability import ProbabilityCondition
 
 
 def _decision(net):
-    return DeepDecision(net, "argmax", np.ones(1, bool))
+    return Decision(net, Max(), None)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -101,22 +104,22 @@ def test_what_is_not_convex_proves_nothing():
 def test_convexity_is_asked_with_a_margin(monkeypatch):
     bound, theta, _ = relaxed("one-hidden", 3, splits=False)
     asked = []
-    plain = ball_bound._factor
+    plain = shallow_sdp_bound._factor
 
     def spy(multiplier, scaled):
         asked.append(multiplier)
         return plain(multiplier, scaled) if len(asked) < 2 else None
 
-    monkeypatch.setattr(ball_bound, "_factor", spy)
+    monkeypatch.setattr(shallow_sdp_bound, "_factor", spy)
     assert bound.proven(theta) == -math.inf
-    assert asked[1] <= asked[0] * (1 - 0.9 * ball_bound.CONVEX)
+    assert asked[1] <= asked[0] * (1 - 0.9 * shallow_sdp_bound.CONVEX)
 
 
 def test_a_point_that_is_not_the_least_proves_less(monkeypatch):
     bound, theta, rng = relaxed("one-hidden", 3, splits=False)
     exact, value = bound.proven(theta), bound.value(theta)
     moved = replace(value, steps=value.steps + 0.01 * rng.standard_normal(len(value.steps)))
-    monkeypatch.setattr(BallBound, "value", lambda *_: moved)
+    monkeypatch.setattr(ShallowBound, "value", lambda *_: moved)
     assert bound.proven(theta) < exact
 
 
@@ -143,7 +146,7 @@ def test_rounding_errors_are_charged(monkeypatch):
     z, slopes = ball.z, ball.net.lengths
     assert np.all(ball.errors[0] >= ball.net.error * (np.abs(z) + (ball.radius + 10.0) * slopes))
     before = bound.proven(theta)
-    monkeypatch.setattr(BallBound, "_rounding", lambda *_: 1.0)
+    monkeypatch.setattr(ShallowBound, "_rounding", lambda *_: 1.0)
     assert bound.proven(theta) == pytest.approx(before - 1.0, abs=1e-9)
 
 
@@ -172,7 +175,7 @@ def test_an_ascent_stops_at_its_target_and_never_falls():
 
 
 def _value(bound, gradient):
-    return Value(bound, gradient, np.zeros(0), 0.0, [], np.zeros(0))
+    return ShallowValue(bound, bound, gradient, [], np.zeros(0), 0.0, np.zeros(0))
 
 
 def test_kinks_by_hand():
@@ -201,8 +204,8 @@ def test_a_flip_that_chords_alone_cannot_exclude():
     net = Deep((weights, -np.ones((1, 64))), (np.zeros(64), np.array([9.0])))
     # F = 9 - sum relu(u) >= 9 - 8 |u| within |u| <= 1: the nearest flip is at 9/8.
     x, y = np.zeros((1, 64)), np.array([1])
-    assert certify(net, x, y, 1.1, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
-    assert certify(net, x, y, 1.13).status == (Certificate.FLIPPED,)
+    assert certify(net, x, y, radius=1.1, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
+    assert certify(net, x, y, radius=1.13).status == (Certificate.FLIPPED,)
 
 
 def _unattacked(monkeypatch):
@@ -213,7 +216,7 @@ def _unattacked(monkeypatch):
     rng = np.random.default_rng(1)
     net = random_network(rng, 1, outputs=1, dimension=3)
     z = net.start(rng.standard_normal((1, 3)))[0]
-    return BallSearch(net, goals_at(net.forward(z)[-1])), z
+    return BallSearch(net, conditions_at(net.forward(z)[-1])), z
 
 
 def test_a_spent_budget_leaves_a_point_open(monkeypatch):
@@ -243,10 +246,10 @@ def test_a_long_ascent_ends_with_its_time(monkeypatch):
     rng = np.random.default_rng(0)
     net = Deep((rng.normal(size=(80, 12)), rng.normal(size=(10, 80))))
     x = rng.normal(size=(1, 12))
-    clock = _Ticks(monkeypatch, BallBound, "value")
+    clock = _Ticks(monkeypatch, ShallowBound, "value")
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
-    found = certify(net, x, net(x).argmax(axis=1), 1.0, budget=Budget(seconds=20))
+    found = certify(net, x, net(x).argmax(axis=1), radius=1.0, budget=Budget(seconds=20))
     assert found.status == (Certificate.OPEN,)
     # The step during which the time ends, and one to prove what it has.
     assert 20 <= clock.seconds <= 22
@@ -259,14 +262,14 @@ def test_the_rounds_of_a_part_end_with_their_time(monkeypatch, seed):
     z = net.start(np.ones((1, 5)))[0]
     clock = _Ticks(monkeypatch, Cuts, "solve")
     monkeypatch.setattr(LocalSearch, "start", lambda *_: None)
-    found = DeepSearch(net, goals_at(net.forward(z)[-1])).at(z, 5.0, Budget(seconds=1).start())
+    found = DeepSearch(net, conditions_at(net.forward(z)[-1])).at(z, 5.0, Budget(seconds=1).start())
     assert not found.finished
     assert clock.seconds == 2
 
 
 def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
     search, z = _unattacked(monkeypatch)
-    monkeypatch.setattr(BallBound, "proven", lambda *_: 0.0)
+    monkeypatch.setattr(ShallowBound, "proven", lambda *_: 0.0)
     found = search.at(z, 5.0, 20.0, Clock(20, math.inf))
     assert not found.finished
     assert found.certified == 0.0
@@ -289,7 +292,7 @@ def test_a_part_that_loses_nothing_is_given_up(monkeypatch, bound):
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
     net = layered([np.eye(2), np.array([[1.0, -1.0]])], [np.full(2, 9.0), None])
-    search = BallSearch(net, [LinearGoal(np.ones((1, 1)), np.zeros(1))])
+    search = BallSearch(net, [LinearCondition(np.ones((1, 1)), np.zeros(1))])
     found = search.at(np.array([10.0, 9.0]), 1.0, 2.0, Clock(100, math.inf))
     assert not found.finished
     assert found.certified == 0.0
@@ -297,27 +300,27 @@ def test_a_part_that_loses_nothing_is_given_up(monkeypatch, bound):
 
 def test_lines_are_charged_for_rounding():
     net = layered([np.eye(2), np.array([[1.0, -1.0]])], [np.full(2, 9.0), None])
-    search = BallSearch(net, [LinearGoal(np.ones((1, 1)), np.zeros(1))])
+    search = BallSearch(net, [LinearCondition(np.ones((1, 1)), np.zeros(1))])
     search.radius = 1.0
     z = np.array([10.0, 10.0 - np.sqrt(2.0) * (1 + 1e-15)])
     ball, outputs = search._ball(z, 10.0), net.forward(z)
-    assert not search._by_lines(ball, outputs, search.goals[0])
+    assert not search._by_lines(ball, outputs, search.conditions[0])
     free = replace(ball, errors=[np.zeros(2), np.full(1, -1e-12)])
-    assert search._by_lines(free, outputs, search.goals[0])
+    assert search._by_lines(free, outputs, search.conditions[0])
 
 
-def test_curved_goals_are_for_the_other_search():
+def test_curved_conditions_are_for_the_other_search():
     net = random_network(np.random.default_rng(0), 1, outputs=3)
     with pytest.raises(ValueError, match="linear"):
-        BallSearch(net, [ProbabilityGoal(np.array([True, False, False]))])
+        BallSearch(net, [ProbabilityCondition(np.array([True, False, False]))])
 
 
-def test_all_inequalities_of_a_goal_have_to_be_reached(monkeypatch):
+def test_all_inequalities_of_a_condition_have_to_be_reached(monkeypatch):
     """f_0 <= 0 within 1, f_1 <= 0 within 1, but both only at sqrt(2)."""
     monkeypatch.setattr(ball_search, "FEW", -1)
     net = Deep((np.eye(2), np.eye(2)), (np.full(2, 5.0), np.full(2, -4.0)))
-    plain = DeepSolver(_decision(net), 0.01).layered
-    search = BallSearch(plain, [LinearGoal(np.eye(2), np.zeros(2))])
+    plain = layered_of(net)
+    search = BallSearch(plain, [LinearCondition(np.eye(2), np.zeros(2))])
     z = plain.start(np.zeros((1, 2)))[0]
     assert search.at(z, 1.0, 1.4, Clock(100, math.inf)).certified == 1.4
     assert search.at(z, 1.0, 1.42, Clock(100, math.inf)).attack <= 1.42

@@ -19,12 +19,12 @@ from tests.robustness.ball_cases import (
 from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.deep import chain_proof
-from featavg.robustness.exact.deep.activation_forms import tops
-from featavg.robustness.exact.deep.ascent import ascend
-from featavg.robustness.exact.deep.chain_bound import ChainBound
+from featavg.robustness.exact.deep import deep_sdp_form
 from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
+from featavg.robustness.exact.deep.deep_sdp_chain import tops
 from featavg.robustness.exact.deep.layered_network import layered
+from featavg.robustness.exact.deep.sdp import ascend
 
 
 def variables(bound, steps):
@@ -57,7 +57,7 @@ def test_every_layer_is_affine_in_the_variables(kind):
             break
     chain, net = bound.form.chain, bound.ball.net
     assert inside.sum() > 10
-    assert np.all(np.abs(v[inside]) <= chain_proof._largest(bound.form) * (1 + 1e-9))
+    assert np.all(np.abs(v[inside]) <= deep_sdp_form._largest(bound.form) * (1 + 1e-9))
     for some in (chain.inner, chain.outer, chain.held):
         for i in range(len(some)):
             t = v[inside] @ some.rows[i] + some.offsets[i]
@@ -182,7 +182,7 @@ def test_barriers_keep_an_ascent_from_creeping_along_the_edge():
         rng = np.random.default_rng(seed)
         sizes = (6, 24, 24, 3)
         net = layered([rng.normal(size=(b, a)) / math.sqrt(a) for a, b in pairwise(sizes)])
-        bound = ChainBound(ball_of(net, 1.0, rng), rng.standard_normal((1, 3)), np.zeros(1))
+        bound = DeepBound(ball_of(net, 1.0, rng), rng.standard_normal((1, 3)), np.zeros(1))
         _, plain = ascend(bound.value, bound.start(), 400, math.inf, FREE)
         theta = bound.start()
         for level in bound.levels():
@@ -215,13 +215,13 @@ def test_what_is_not_convex_proves_nothing_for_several_layers():
 def test_sizes_bound_the_matrix(kind):
     bound, theta, rng = relaxed(kind, 2)
     terms = bound.form.terms(theta + rng.standard_normal(len(theta)))
-    sizes = chain_proof._sizes(bound.form, terms)
+    sizes = deep_sdp_form._sizes(bound.form, terms)
     limit = np.sqrt(np.outer(sizes, sizes))
     assert np.all(np.abs(bound.form.matrix(terms)) <= limit * (1 + 1e-12))
     # Products alone, of a neuron with its activation, reach it.
     zero = np.zeros_like(terms.square)
     alone = replace(terms, multiplier=0.0, square=zero, own=np.zeros_like(terms.own))
-    sizes_alone = chain_proof._sizes(bound.form, alone)
+    sizes_alone = deep_sdp_form._sizes(bound.form, alone)
     limit = np.sqrt(np.outer(sizes_alone, sizes_alone))
     assert np.all(np.abs(bound.form.matrix(alone)) <= limit * (1 + 1e-12))
     # The diagonal is reached where nothing cancels.
@@ -230,12 +230,12 @@ def test_sizes_bound_the_matrix(kind):
 
 def test_what_is_added_for_convexity_is_charged(monkeypatch):
     bound, theta, _ = relaxed("two-hidden", 2)
-    monkeypatch.setattr(chain_proof, "_rounding", lambda *_: 0.0)
+    monkeypatch.setattr(deep_sdp_form, "_rounding", lambda *_: 0.0)
     before = bound.proven(theta)
     terms = bound.form.terms(theta)
-    sizes, largest = chain_proof._sizes(bound.form, terms), chain_proof._largest(bound.form)
+    sizes, largest = deep_sdp_form._sizes(bound.form, terms), deep_sdp_form._largest(bound.form)
     v = np.linalg.solve(2.0 * bound.form.matrix(terms), -bound.form.linear(terms))
-    monkeypatch.setattr(chain_proof, "CONVEX", 1e-4)
+    monkeypatch.setattr(deep_sdp_form, "CONVEX", 1e-4)
     fall = 4e-4 * float(sizes @ (largest**2 - v**2))
     assert fall > 1e-6
     assert bound.proven(theta) <= before - 0.9 * fall
@@ -243,13 +243,13 @@ def test_what_is_added_for_convexity_is_charged(monkeypatch):
 
 def test_a_point_that_is_not_the_least_proves_less_of_a_chain(monkeypatch):
     bound, theta, _ = relaxed("two-hidden", 2)
-    before, plain = bound.proven(theta), chain_proof.dpotrs
+    before, plain = bound.proven(theta), deep_sdp_form.dpotrs
 
     def moved(*arguments, **options):
         v, info = plain(*arguments, **options)
         return 1.01 * v, info
 
-    monkeypatch.setattr(chain_proof, "dpotrs", moved)
+    monkeypatch.setattr(deep_sdp_form, "dpotrs", moved)
     assert bound.proven(theta) < before
 
 
@@ -257,8 +257,8 @@ def test_a_point_that_is_not_the_least_proves_less_of_a_chain(monkeypatch):
 def test_every_rounding_error_of_a_chain_is_charged(kind, monkeypatch):
     bound, theta, _ = relaxed(kind, 2)
     form, ball, terms = bound.form, bound.ball, bound.form.terms(theta)
-    reach = chain_proof._largest(form)
-    charged = chain_proof._rounding(form, terms, reach)
+    reach = deep_sdp_form._largest(form)
+    charged = deep_sdp_form._rounding(form, terms, reach)
     groups = (form.inner, form.outer, form.held)
     off = np.concatenate([some.error for some in groups])
     far = np.concatenate([np.maximum(-some.lo, some.hi) for some in groups])
@@ -269,13 +269,13 @@ def test_every_rounding_error_of_a_chain_is_charged(kind, monkeypatch):
     sums += np.abs(terms.cross) @ (far[:a] * h) + np.abs(terms.own) @ h**2 + np.abs(terms.tilt) @ h
     sums += 2.0 * terms.multiplier * ball.radius**2 + float(np.abs(bound.shifts[0]))
     outputs = float(np.abs(bound.rows[0]) @ ball.errors[-1])
-    parts = [float(slopes @ off), chain_proof.CHARGED * ball.net.error * float(sums), outputs]
+    parts = [float(slopes @ off), deep_sdp_form.CHARGED * ball.net.error * float(sums), outputs]
     assert min(parts) > 0
     assert charged >= sum(parts) * (1 - 1e-9)
     # Not more than the sizes of the sums would explain.
     assert charged <= 1e-8 * (1 + abs(bound.proven(theta)) + float(sums))
     before = bound.proven(theta)
-    monkeypatch.setattr(chain_proof, "_rounding", lambda *_: 1.0)
+    monkeypatch.setattr(deep_sdp_form, "_rounding", lambda *_: 1.0)
     assert bound.proven(theta) == pytest.approx(before - 1.0, abs=1e-8)
 
 
@@ -288,8 +288,10 @@ def test_two_layers_that_share_one_ball(signs):
     eye = np.eye(64)
     net = Deep((signs * eye, eye, -np.ones((1, 64))), (np.zeros(64), np.zeros(64), np.array([9.0])))
     x, y = np.zeros((1, 64)), np.array([1])
-    assert certify(net, x, y, 1.12, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
-    assert certify(net, x, y, 1.13).status == (Certificate.FLIPPED,)
+    assert certify(net, x, y, radius=1.12, budget=Budget(nodes=1)).status == (
+        Certificate.CERTIFIED,
+    )
+    assert certify(net, x, y, radius=1.13).status == (Certificate.FLIPPED,)
 
 
 def test_halves_decide_what_one_bound_leaves_open():
@@ -300,7 +302,7 @@ def test_halves_decide_what_one_bound_leaves_open():
     net = Deep(tuple(weights), tuple(0.3 * rng.normal(size=b) for b in sizes[1:]))
     x = rng.normal(size=(6, 6))
     y = net(x).argmax(axis=1)
-    found = certify(net, x, y, 0.4, budget=Budget(nodes=2000))
+    found = certify(net, x, y, radius=0.4, budget=Budget(nodes=2000))
     assert not found.mask(Certificate.OPEN).any()
     assert found.mask(Certificate.CERTIFIED).any()
     flipped = found.mask(Certificate.FLIPPED)
@@ -312,7 +314,7 @@ def test_halves_decide_what_one_bound_leaves_open():
 
 
 def test_a_chain_is_what_several_layers_use(monkeypatch):
-    asked, plain = [], ChainBound.proven
-    monkeypatch.setattr(ChainBound, "proven", lambda *a: asked.append(1) or plain(*a))
+    asked, plain = [], DeepBound.proven
+    monkeypatch.setattr(DeepBound, "proven", lambda *a: asked.append(1) or plain(*a))
     test_two_layers_that_share_one_ball(1.0)
     assert asked

@@ -10,20 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from tests.robustness.deep_twin import as_deep
 
 from featavg.nets.deep import Deep
+from featavg.nets.readouts.max import Max
+from featavg.nets.readouts.registry import readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.certify import Certificate, Certificates, certify
-from featavg.robustness.deep_radii import DeepDecision, DeepSolver, deep_radii
 from featavg.robustness.exact.budget import Budget, Candidate, Clock, Search
+from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import cuts as cuts_module
+from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Split, half_spaces
-from featavg.robustness.exact.deep.goals import (
-    LinearGoal,
-    ProbabilityGoal,
-    argmax_goals,
-    decision_goals,
-)
 from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
@@ -34,10 +32,14 @@ from featavg.robustness.exact.deep.linear_bounds import (
 )
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.qp import Nearest
+from featavg.robustness.exact.deep.solver import DeepSolver, conditions_of
+from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.probability import ProbabilityCondition
+from featavg.robustness.geometry.qp import Nearest
+from featavg.robustness.radii import radii
 
 FREE = Clock(10_000, math.inf)
-POSITIVE = LinearGoal(np.array([[1.0]]), np.zeros(1))  # flipped where the one output is <= 0
+POSITIVE = LinearCondition(np.array([[1.0]]), np.zeros(1))  # flipped where the one output is <= 0
 
 
 def _network(seed, leak=0.0, skip=False, hidden=2, outputs=1):
@@ -55,42 +57,49 @@ def _steps(rng, r, radius, count=60):
     return draws * (lengths / np.linalg.norm(draws, axis=1))[:, None]
 
 
-# Goals.
+# Conditions.
+
+DIAGONAL_3 = Deep((np.eye(3), np.eye(3), np.eye(3)))
 
 
-def test_a_linear_goal_is_reached_where_every_row_is():
-    goal = LinearGoal(np.array([[1.0, -1.0], [0.0, 1.0]]), np.array([0.5, -2.0]))
-    assert goal.excess(np.array([3.0, 1.0])) == 2.5
-    assert goal.excess(np.array([0.0, 1.0])) == -0.5
+def test_a_linear_condition_is_reached_where_every_row_is():
+    condition = LinearCondition(np.array([[1.0, -1.0], [0.0, 1.0]]), np.array([0.5, -2.0]))
+    assert condition.excess(np.array([3.0, 1.0])) == 2.5
+    assert condition.excess(np.array([0.0, 1.0])) == -0.5
 
 
-def test_goals_name_every_rival():
-    rows = [goal.rows[0].tolist() for goal in argmax_goals(3, 1)]
-    assert rows == [[-1.0, 1.0, 0.0], [0.0, 1.0, -1.0]]
-    positive = np.array([True, False, False])
-    assert [g.rows.tolist() for g in decision_goals(3, 1, "max", positive)] == [
-        [[1.0, -1.0, 0.0]],
-        [[1.0, 0.0, -1.0]],
-    ]
-    assert [g.rows.tolist() for g in decision_goals(3, -1, "max", positive)] == [
-        [[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]
-    ]
-    assert decision_goals(3, -1, "sum", positive)[0].rows.tolist() == [[-1.0, 1.0, 1.0]]
-    assert decision_goals(3, -1, "probability", positive)[0].own.tolist() == [False, True, True]
+def test_conditions_name_every_rival():
+    def rows(name, label, positive=(True, False, False)):
+        mask = None if positive is None else np.array(positive)
+        decision = Decision(DIAGONAL_3, readout_of(name), mask)
+        return [one.rows.tolist() for one in conditions_of(decision, label)]
+
+    assert rows("max", 1, None) == [[[-1.0, 1.0, 0.0]], [[0.0, 1.0, -1.0]]]
+    assert rows("max", 1) == [[[1.0, -1.0, 0.0]], [[1.0, 0.0, -1.0]]]
+    assert rows("max", -1) == [[[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]]
+    assert rows("sum", -1) == [[[-1.0, 1.0, 1.0]]]
+    curved = Decision(DIAGONAL_3, readout_of("probability"), np.array([True, False, False]))
+    assert conditions_of(curved, -1)[0].own.tolist() == [False, True, True]
 
 
 def test_the_probability_inequality_is_below_the_excess_and_touches_it():
     own = np.array([True, True, False, False])
-    goal, lo, hi = ProbabilityGoal(own), np.array([-1.0, 0, -2, 0]), np.array([1.0, 2, 1, 1.5])
+    condition, lo, hi = (
+        ProbabilityCondition(own),
+        np.array([-1.0, 0, -2, 0]),
+        np.array([1.0, 2, 1, 1.5]),
+    )
     corner = np.array([0.3, 1.2, 1.0, 0.0])  # rivals at ends of their chords
     for at in (corner, np.array([0.5, 0.5, -0.5, 0.7])):
-        [row], [constant] = goal.functionals(lo, hi, at)
+        [row], [constant] = condition.functionals(lo, hi, at)
         axes = [np.linspace(a, b, 7) for a, b in zip(lo, hi, strict=True)]
         f = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 4)
         excess = logsumexp(f[:, own], axis=1) - logsumexp(f[:, ~own], axis=1)
-        np.testing.assert_allclose(goal.excess(f), excess, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(condition.excess(f), excess, rtol=1e-9, atol=1e-12)
         assert np.all(f @ row + constant <= excess + 1e-12)
-        assert (row @ corner + constant == pytest.approx(goal.excess(corner))) == (at is corner)
+        assert (row @ corner + constant == pytest.approx(condition.excess(corner))) == (
+            at is corner
+        )
 
 
 # The network and what rounding may do to it.
@@ -227,15 +236,17 @@ def _part(net, splits=()):
 
 
 def test_half_spaces_charge_rounding_errors():
-    """f = 2 relu(z) + 3 with goal f - 1 <= 0: the numbers that the quadratic program is told."""
+    """f = 2 relu(z) + 3 with condition f - 1 <= 0: the numbers that the quadratic program is told."""
     net = replace(layered([np.eye(1), 2.0 * np.eye(1)], [None, np.array([3.0])]), error=0.01)
-    goal = LinearGoal(np.array([[1.0]]), np.array([-1.0]))
+    condition = LinearCondition(np.array([[1.0]]), np.array([-1.0]))
     bounds = ([np.array([1.0]), np.zeros(1)], [np.array([9.0]), np.zeros(1)])
     errors = Errors([np.array([7.0]), np.array([40.0])], [np.array([1.0]), np.array([2.0])])
     sign = float(net.rows[0, 0])
     splits = (Split(0, 0, 1.0, 6.0), Split(0, 0, -1.0, 2.0), Split(1, 0, -1.0, 4.0))
     z = np.array([5.0])
-    cuts = half_spaces(net, goal, _part(net, splits), bounds, net.forward(z), z, errors, 4.0).cuts
+    cuts = half_spaces(
+        net, condition, _part(net, splits), bounds, net.forward(z), z, errors, 4.0
+    ).cuts
     # 2 z + 3 - 1 <= 0, z - 6 <= 0, 2 - z <= 0 and 4 - f <= 0, from z = 5.
     np.testing.assert_allclose(cuts.rows[:, 0] * sign, [2.0, 1.0, -1.0, -2.0])
     np.testing.assert_allclose(cuts.limits, [-12.0, 1.0, 3.0, 9.0])
@@ -299,7 +310,7 @@ def _corner():
     return net, np.array([3.0, 1.0])
 
 
-def test_nothing_beyond_the_goal_is_certified(monkeypatch):
+def test_nothing_beyond_the_condition_is_certified(monkeypatch):
     net, z = _corner()
     search = DeepSearch(net, [POSITIVE], gap=0.1)
     monkeypatch.setattr(search, "_search", lambda limit, clock: (5.0, True))
@@ -320,9 +331,9 @@ def test_without_a_candidate_the_search_goes_on_outwards(monkeypatch):
 def test_a_spent_budget_certifies_no_more_than_the_open_parts():
     net, rng = _network(3, hidden=3)
     z = net.start(rng.standard_normal((1, 3)))[0]
-    goals = decision_goals(1, int(np.sign(net.forward(z)[-1][0])), "sum", np.array([True]))
-    whole = DeepSearch(net, goals).at(z, 3.0, FREE)
-    parts = [DeepSearch(net, goals).at(z, 3.0, Clock(n, math.inf)) for n in (0, 1, 3)]
+    conditions = [LinearCondition(np.sign(net.forward(z)[-1])[None], np.zeros(1))]
+    whole = DeepSearch(net, conditions).at(z, 3.0, FREE)
+    parts = [DeepSearch(net, conditions).at(z, 3.0, Clock(n, math.inf)) for n in (0, 1, 3)]
     assert whole.finished
     assert parts[0].certified == 0.0
     for part in parts[:2]:
@@ -385,29 +396,28 @@ DIAGONAL = Deep((np.eye(2), np.eye(2), np.eye(2)))
 
 def _answers(monkeypatch, certified, attack, finished=True):
     found = Search(certified, [], 1, finished)
-    for name in ("at", "within"):
-        monkeypatch.setattr(
-            DeepSolver, name, lambda self, x, *arguments: (found, attack, np.full_like(x, 9.0))
-        )
+    for search in (BallSearch, DeepSearch):
+        monkeypatch.setattr(search, "at", lambda self, *arguments: found)
+    shown = lambda self, x, *arguments: (attack, np.full_like(x, 9.0))  # noqa: E731
+    monkeypatch.setattr(DeepSolver, "_witness", shown)
 
 
 def test_nothing_is_certified_beyond_the_witness(monkeypatch):
     x, y = np.array([[3.0, 1.0]]), np.array([0])
     _answers(monkeypatch, certified=2.0, attack=1.5)
-    assert deep_radii(DIAGONAL, x, y).certified[0] == 1.5
+    assert radii(DIAGONAL, x, y).certified[0] == 1.5
 
 
 def test_a_candidate_that_does_not_flip_is_no_witness():
-    solver = DeepSolver(DeepDecision(DIAGONAL, "argmax", np.ones(1, bool)), gap=0.01)
+    solver = DeepSolver(Decision(DIAGONAL, Max(), None), (0,), gap=0.01)
     x = np.array([3.0, 1.0])
-    goals = solver.decision.goals(0)
     basis = solver.layered.basis
     steps = [basis.T @ np.array(u) for u in ([-0.5, 0.5], [-1.0, 1.0])]
     kept = [Candidate(float(np.linalg.norm(u)), u, u[None]) for u in steps]
-    attack, witness = solver._witness(x, goals, Search(candidates=kept))
+    attack, witness = solver._witness(x, 0, Search(candidates=kept))
     assert math.sqrt(2.0) <= attack <= math.sqrt(2.0) * (1 + 1e-6)
     assert DIAGONAL(witness[None])[0, 0] <= DIAGONAL(witness[None])[0, 1]
-    assert solver._witness(x, goals, Search(candidates=kept[:1]))[0] == math.inf
+    assert solver._witness(x, 0, Search(candidates=kept[:1]))[0] == math.inf
 
 
 @pytest.mark.parametrize(
@@ -436,5 +446,5 @@ def test_misclassified_points_are_errors():
 
 def test_two_layers_with_a_bias_are_read_right():
     net = TwoLayer(np.array([[2.0]]), np.array([-1.0]), np.array([[3.0]]))
-    found = deep_radii(net, np.array([[2.0]]), np.array([1]), "sum", budget=Budget(nodes=50))
+    found = radii(as_deep(net), np.array([[2.0]]), np.array([1]), budget=Budget(nodes=50))
     assert found.attack[0] == pytest.approx(1.5, rel=1e-6)

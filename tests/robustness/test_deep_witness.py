@@ -5,11 +5,15 @@ import pytest
 from tests.robustness.deep_twin import brute_force
 
 from featavg.nets.deep import Deep
+from featavg.nets.readouts.max import Max
 from featavg.robustness.certify import Certificate, certify
-from featavg.robustness.deep_radii import CLEARLY, DeepDecision, deep_radii, layered_of
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.deep.goals import LinearGoal, ProbabilityGoal
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.solver import CLEARLY, conditions_of, layered_of
+from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.probability import ProbabilityCondition
 from featavg.robustness.exact.result import RadiusStatus
+from featavg.robustness.radii import radii
 
 # Network 18 of `python -m tests.robustness.deep_soundness 20 119`: without biases, and what it decides
 # otherwise than at THIN_X is a cone from the origin that one direction in six thousand is in.
@@ -45,10 +49,10 @@ MOVED = Deep(
 @pytest.mark.parametrize(("net", "tip"), [(THIN, np.zeros(3)), (MOVED, TIP)], ids=["zero", "moved"])
 def test_the_tip_of_a_thin_cone_has_a_witness(net, tip):
     x = THIN_X + tip
-    found = deep_radii(net, x, THIN_Y)
-    goals = DeepDecision(net, "argmax", np.ones(1, bool)).goals(1)
+    found = radii(net, x, THIN_Y)
+    conditions = conditions_of(Decision(net, Max(), None), 1)
     plain = layered_of(net)
-    truth = brute_force(plain, plain.start(x)[0], goals)
+    truth = brute_force(plain, plain.start(x)[0], conditions)
     assert truth == pytest.approx(np.linalg.norm(THIN_X), rel=1e-9)
     assert found.outcomes[0] is RadiusStatus.EXACT
     assert found.attack[0] == pytest.approx(truth, rel=1e-7)
@@ -64,7 +68,7 @@ def test_a_tie_at_the_origin_alone_is_shown():
     both = np.vstack([turned, -turned])
     net = Deep((both, np.eye(4), np.ones((1, 4))))
     x = np.random.default_rng(0).normal(size=(20, 2))
-    found = deep_radii(net, x, np.ones(20, int))
+    found = radii(net, x, np.ones(20, int))
     assert set(found.outcomes) == {RadiusStatus.EXACT}
     assert found.certified == pytest.approx(np.linalg.norm(x, axis=1), rel=1e-8)
     assert np.all(net(found.witness) == 0.0)
@@ -72,20 +76,22 @@ def test_a_tie_at_the_origin_alone_is_shown():
 
 @pytest.mark.parametrize("nodes", [1, 5, 10])
 def test_what_a_spent_budget_leaves_of_a_cone_is_said(nodes):
-    found = deep_radii(MOVED, THIN_X + TIP, THIN_Y, budget=Budget(nodes))
+    found = radii(MOVED, THIN_X + TIP, THIN_Y, budget=Budget(nodes))
     assert found.outcomes[0] is RadiusStatus.BUDGET
     assert found.certified[0] <= np.linalg.norm(THIN_X) <= found.attack[0]
 
 
-def test_a_goal_that_is_clearly_reached_is_reached_by_the_margin():
+def test_a_condition_that_is_clearly_reached_is_reached_by_the_margin():
     outputs = np.array([0.3, 0.1, 0.4])
-    linear = LinearGoal(np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]), np.array([0.0, 0.2]))
-    curved = ProbabilityGoal(np.array([True, False, True]))
-    for goal in (linear, curved):
-        assert goal.clear(0.5).excess(outputs) == pytest.approx(goal.excess(outputs) + 0.5)
+    linear = LinearCondition(np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]), np.array([0.0, 0.2]))
+    curved = ProbabilityCondition(np.array([True, False, True]))
+    for condition in (linear, curved):
+        assert condition.clear(0.5).excess(outputs) == pytest.approx(
+            condition.excess(outputs) + 0.5
+        )
         lo, hi = outputs - 0.1, outputs + 0.1
-        rows, shifts = goal.functionals(lo, hi, outputs)
-        clear_rows, clear_shifts = goal.clear(0.5).functionals(lo, hi, outputs)
+        rows, shifts = condition.functionals(lo, hi, outputs)
+        clear_rows, clear_shifts = condition.clear(0.5).functionals(lo, hi, outputs)
         np.testing.assert_array_equal(clear_rows, rows)
         np.testing.assert_allclose(clear_shifts, shifts + 0.5)
     assert CLEARLY > 1e-10  # search.SATISFIED: what the search takes for reached is then reached

@@ -8,11 +8,11 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.grouped import grouped
 from featavg.nets.ideal import feature_averaging, feature_decoupling
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness import radii as radii_module
+from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus
-from featavg.robustness.exact.witness import decision_margins
 from featavg.robustness.radii import radii
 
 PLUS = np.array([1])
@@ -36,7 +36,7 @@ def test_brute_force_agrees(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_tree_agrees_with_brute_force(seed, monkeypatch):
     """The same with branch and bound instead of the list of pieces; `--tree` of the command."""
-    monkeypatch.setattr(radii_module, "LISTED", 0)
+    monkeypatch.setattr(two_layer, "LISTED", 0)
     found = check(100 + seed, 60)
     assert found["worst"] <= 1e-6
     assert found["outcomes"]["exact"] > 30
@@ -75,7 +75,7 @@ def test_max_read_out_at_a_feature():
 def test_scale_of_the_weights_does_not_matter(scale, readout):
     rng = np.random.default_rng(0)
     weights, x = rng.normal(size=(8, 5)), rng.normal(size=(20, 5))
-    y = np.where(decision_margins(grouped(weights, 4), x, np.ones(20), MASK, readout) > 0, 1, -1)
+    y = np.where(score(grouped(weights, 4)(x), MASK, readout) > 0, 1, -1)
     plain = radii(grouped(weights, 4), x, y=y, readout=readout, positive=MASK)
     scaled = radii(grouped(weights * scale, 4), x, y=y, readout=readout, positive=MASK)
     np.testing.assert_allclose(scaled.certified, plain.certified, rtol=1e-9)
@@ -143,7 +143,7 @@ def test_wide_network_within_budget():
     y = np.where(net(x)[:, 0] > 0, 1, -1)
     found = radii(net, x, y=y, budget=Budget(nodes=60))
     assert np.all(found.certified <= found.attack)
-    assert np.all(decision_margins(net, found.witness, y, None, "sum") <= 0)
+    assert np.all(y * net(found.witness)[:, 0] <= 0)
     assert np.all(found.nodes < 60 + 40)
     assert {o.value for o in found.outcomes} <= {"exact", "bracket", "budget spent"}
 
@@ -155,7 +155,7 @@ BAD = {
     "labels": ({"y": np.array([0])}, "y"),
     "label count": ({"y": np.array([1, 1])}, "y"),
     "no labels": ({"y": None}, "y"),
-    "readout": ({"readout": "mean"}, "readout"),
+    "readout": ({"readout": "median"}, "readout"),
     "gap": ({"gap": 0.0}, "gap"),
     "jobs": ({"jobs": 0}, "jobs"),
     "mask": ({"net": grouped(np.eye(2), 2)}, "positive"),

@@ -6,12 +6,12 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.grouped import grouped
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
 from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.result import RadiusStatus
-from featavg.robustness.exact.witness import decision_margins
 from featavg.robustness.radii import radii
 
 # k, h, dimension, scale of the weights, J+.
@@ -36,7 +36,7 @@ def ray_radius(net, x, y, positive, farthest, angles=240, steps=600):
     best = np.inf
     for way in ways:
         points = x + lengths[:, None] * way
-        flips = decision_margins(net, points, np.full(steps, y), positive, "probability") <= 0
+        flips = y * score(net(points), positive, "probability") <= 0
         if flips.any():
             best = min(best, lengths[flips.argmax()])
     return best
@@ -51,7 +51,7 @@ def test_rays_in_the_plane(case):
         weights = rng.normal(size=(k * h, dimension)) * scale
         net = TwoLayer(weights, scale * rng.normal(size=k * h), grouped(weights, k).head)
         x = rng.normal(size=(2, dimension)) * 2
-        y = np.where(decision_margins(net, x, np.ones(2), positive, "probability") > 0, 1, -1)
+        y = np.where(score(net(x), positive, "probability") > 0, 1, -1)
         found = radii(net, x, y=y, positive=positive, budget=Budget(nodes=600))
         for i in range(2):
             attack, certified = found.attack[i], found.certified[i]
@@ -63,12 +63,7 @@ def test_rays_in_the_plane(case):
                 assert found.gaps[i] <= 0.01
                 # Rays 1.5 degrees and steps of 1/600 apart lose less than this to the exact radius.
                 assert attack <= rays * 1.015
-                assert (
-                    decision_margins(
-                        net, found.witness[i][None], y[i : i + 1], positive, "probability"
-                    )
-                    <= 0
-                )
+                assert y[i] * score(net(found.witness[i][None]), positive, "probability") <= 0
 
 
 def test_paper_preset():
@@ -89,7 +84,7 @@ def test_large_outputs_are_the_max_read_out():
     rng = np.random.default_rng(3)
     net, x = grouped(rng.normal(size=(6, 8)) * 1e8, 6), rng.normal(size=(5, 8))
     positive = np.arange(6) < 3
-    y = np.where(decision_margins(net, x, np.ones(5), positive, "probability") > 0, 1, -1)
+    y = np.where(score(net(x), positive, "probability") > 0, 1, -1)
     found = radii(net, x, y=y, positive=positive)
     limit = radii(net, x, y=y, positive=positive, readout="max")
     np.testing.assert_allclose(found.certified, limit.certified, rtol=1e-5)
@@ -100,7 +95,7 @@ def test_small_outputs_are_the_sum_read_out():
     rng = np.random.default_rng(4)
     net, x = grouped(rng.normal(size=(6, 8)) * 1e-7, 6), rng.normal(size=(5, 8))
     positive = np.arange(6) < 3
-    y = np.where(decision_margins(net, x, np.ones(5), positive, "sum") > 0, 1, -1)
+    y = np.where(score(net(x), positive, "sum") > 0, 1, -1)
     found = radii(net, x, y=y, positive=positive)
     limit = radii(net, x, y=y, positive=positive, readout="sum")
     assert np.all(found.certified <= limit.attack * (1 + 1e-5))

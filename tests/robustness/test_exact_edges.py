@@ -10,11 +10,13 @@ from scipy.special import logsumexp
 
 import featavg as fa
 from featavg.nets.grouped import grouped
+from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.domination import dominated, solve
 from featavg.robustness.exact.relaxation import Box
-from featavg.robustness.exact.result import Radii, RadiusStatus
-from featavg.robustness.exact.subspace import reduce
+from featavg.robustness.exact.result import Answer, Radii, RadiusStatus
+from featavg.robustness.geometry.subspace import reduce
 
 NEVER = {
     "the issue's overflow": (
@@ -132,7 +134,7 @@ def test_random_untrained_networks():
 
 
 @dataclass(frozen=True)
-class Warm(fa.ReadOut):
+class Warm(ReadOut):
     """log sum exp at another temperature: curved, and near `max`."""
 
     name: ClassVar[str] = "warm"
@@ -145,7 +147,7 @@ class Warm(fa.ReadOut):
         return powers / powers.sum(axis=-1, keepdims=True)
 
     def hard(self, count):
-        return fa.READOUTS["max"], np.log(count) / 3.0
+        return READOUTS["max"], np.log(count) / 3.0
 
 
 def test_a_curved_read_out_of_ones_own_has_a_bracket():
@@ -168,10 +170,12 @@ def test_unbounded_boxes_have_no_chords():
 
 
 def test_joined_pads_what_no_weight_meets():
-    short = Radii.blank(np.ones((1, 2)))
-    long = Radii.blank(np.full((2, 3), 5.0))
+    def blank(points, norm="l2"):
+        return Radii.of([Answer.wrong(row) for row in points], points, 0.01, norm)
+
+    short, long = blank(np.ones((1, 2))), blank(np.full((2, 3), 5.0))
     both = Radii.joined([short, long])
     np.testing.assert_array_equal(both.witness, [[1, 1, 0], [5, 5, 5], [5, 5, 5]])
     assert len(both) == 3
     with pytest.raises(fa.InputError, match="norms"):
-        Radii.joined([short, Radii.blank(np.ones((1, 2)), "linf")])
+        Radii.joined([short, blank(np.ones((1, 2)), "linf")])

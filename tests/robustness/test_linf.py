@@ -14,8 +14,8 @@ from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import RadiusStatus
-from featavg.robustness.linf import linf_radii
 from featavg.robustness.models.model import network_model
+from featavg.robustness.radii import radii
 from featavg.training.train import train
 
 
@@ -106,7 +106,7 @@ def test_agrees_with_brute_force(block: int) -> None:
         net, x, readout, positive = random_case(seed)
         draw = np.random.default_rng(seed)
         y = draw.choice([-1, 1], len(x))
-        found = linf_radii(net, x, y, readout or "sum", positive)
+        found = radii(net, x, y, norm="linf", readout=readout or "sum", positive=positive)
         for i in range(len(x)):
             truth = brute_force(net, x[i], int(y[i]), readout, positive)
             if found.outcomes[i] is RadiusStatus.MISCLASSIFIED:
@@ -125,7 +125,7 @@ def test_no_attack_is_below_the_certificate(readout: str) -> None:
     task = MultiCluster(k=4, d=60, orientation="random")
     run = train(task, labels="fine", n=100, steps=60, lr=0.05, coordinates="ambient")
     test = task.sample(15, seed=1)
-    exact = linf_radii(run, test, readout=readout)
+    exact = radii(run, test, norm="linf", readout=readout)
     model = network_model(run.net, task.positive_clusters, readout)
     found = attack_suite(model, test.x, test.y, "linf")
     right = exact.attack > 0
@@ -143,8 +143,8 @@ def test_a_spent_budget_leaves_a_bracket() -> None:
     net = binary(draw.normal(size=(20, 15)))
     x = draw.normal(size=(4, 15))
     y = np.where(net(x)[:, 0] > 0, 1, -1)
-    whole = linf_radii(net, x, y)
-    part = linf_radii(net, x, y, budget=Budget(nodes=1))
+    whole = radii(net, x, y, norm="linf")
+    part = radii(net, x, y, norm="linf", budget=Budget(nodes=1))
     assert RadiusStatus.BUDGET in part.outcomes
     assert np.all(part.certified <= whole.certified * (1 + 1e-9))
     assert np.all(part.attack >= whole.attack * (1 - 1e-7))
@@ -156,15 +156,15 @@ def test_compressed_networks_are_refused() -> None:
     run = train(task, labels="coarse", n=20, m=2, steps=5)
     for net in (run, run.net):
         with pytest.raises(InputError, match='coordinates="ambient"'):
-            linf_radii(net, task.sample(3, seed=1))
+            radii(net, task.sample(3, seed=1), norm="linf")
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
         ({"y": None}, "y is missing"),
-        ({"y": np.array([1, 0])}, "y holds other labels"),
-        ({"y": np.array([1])}, "1 labels"),
+        ({"y": np.array([1, 0])}, "y has labels other than"),
+        ({"y": np.array([1])}, "y has shape"),
         ({"points": np.full((2, 2), np.inf)}, "infinity"),
         ({"readout": "probability"}, "readout"),
         ({"positive": np.array([True, True])}, "class empty"),
@@ -176,4 +176,4 @@ def test_bad_input(change: dict[str, object], match: str) -> None:
         "y": np.array([1, -1]), "readout": "max", "positive": np.array([True, False]),
     } | change  # fmt: skip
     with pytest.raises(InputError, match=match):
-        linf_radii(**asked)  # type: ignore[arg-type]
+        radii(**asked, norm="linf")  # type: ignore[arg-type]

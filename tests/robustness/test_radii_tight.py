@@ -9,21 +9,20 @@ from featavg.nets.readouts.probability import Probability
 from featavg.nets.readouts.sum import Sum
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness import linf
-from featavg.robustness import radii as radii_module
+from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.budget import Budget, Candidate, Search
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.everywhere import Everywhere, Somewhere
 from featavg.robustness.exact.linf_tree import TreeResult
 from featavg.robustness.exact.piece_search import PieceSearch
-from featavg.robustness.exact.result import RadiusStatus
-from featavg.robustness.exact.subspace import reduce
-from featavg.robustness.models.model import network_model
-from featavg.robustness.radii import _Solver, _Task, radii
+from featavg.robustness.exact.result import Answer, RadiusStatus
+from featavg.robustness.exact.two_layer import TwoLayerSolver
+from featavg.robustness.geometry.subspace import reduce
+from featavg.robustness.linf import LinfSolver
+from featavg.robustness.radii import radii
 
 NET, X, Y = binary(np.eye(2)), np.array([[3.0, 1.0]]), np.array([1])
 ROOT = math.sqrt(2.0)  # the nearest flip of X is (2, 2)
-
-
-def _solver(net=NET, readout=None, positive=(True,), gap=0.01):
-    return _Solver(_Task(net, readout or Sum(), np.array(positive), Budget(), gap))
 
 
 def test_nothing_is_certified_beyond_the_witness(monkeypatch):
@@ -38,9 +37,10 @@ def test_nothing_is_certified_beyond_the_witness(monkeypatch):
 def test_the_floor_of_probability_has_the_slack_of_its_rivals():
     """log sum exp of two rivals is up to log 2 above their maximum."""
     net = TwoLayer(np.eye(3), np.zeros(3), np.eye(3))
-    solver = _solver(net, Probability(), (True, False, False))
-    np.testing.assert_allclose(solver.floor[1].shift, [[-math.log(2.0)]] * 2)
-    np.testing.assert_allclose(solver.floor[-1].shift, [[0.0, 0.0]])
+    decision = Decision(net, Probability(), np.array([True, False, False]))
+    searches = TwoLayerSolver(decision, (-1, 1), 0.01).searches
+    np.testing.assert_allclose(searches[1].floor.shift, [[-math.log(2.0)]] * 2)
+    np.testing.assert_allclose(searches[-1].floor.shift, [[0.0, 0.0]])
 
 
 def test_a_score_of_zero_is_flipped():
@@ -50,8 +50,8 @@ def test_a_score_of_zero_is_flipped():
 
 
 def _without_witness(monkeypatch):
-    nowhere = lambda net, space, x, *rest: (math.inf, np.full_like(x, np.nan))  # noqa: E731
-    monkeypatch.setattr(radii_module, "checked_witness", nowhere)
+    nowhere = lambda x, *rest: (math.inf, np.full_like(x, np.nan))  # noqa: E731
+    monkeypatch.setattr(two_layer, "checked_witness", nowhere)
 
 
 def test_where_no_candidate_flips_an_attack_is_asked(monkeypatch):
@@ -64,7 +64,7 @@ def test_where_no_candidate_flips_an_attack_is_asked(monkeypatch):
 def test_nothing_found_is_not_never(monkeypatch):
     _without_witness(monkeypatch)
     nothing = lambda self, x, y: (math.inf, np.full_like(x, np.nan))  # noqa: E731
-    monkeypatch.setattr(_Solver, "_attacked", nothing)
+    monkeypatch.setattr(TwoLayerSolver, "_attacked", nothing)
     found = radii(NET, X, Y, jobs=1)
     assert found.outcomes == [RadiusStatus.OPEN]
     assert found.certified[0] == pytest.approx(ROOT)
@@ -80,9 +80,11 @@ def test_nothing_found_is_not_never(monkeypatch):
     ],
 )
 def test_how_a_search_ended(certified, finished, status):
-    assert _solver()._status(certified, 1.0, Search(finished=finished)) is status
+    assert Answer(certified, 1.0, X[0], 1, finished).status(gap=0.01) is status
     far = RadiusStatus.OPEN if finished else RadiusStatus.BUDGET
-    assert _solver()._status(certified, math.inf, Search(finished=finished)) is far
+    assert Answer(certified, math.inf, X[0], 1, finished).status(gap=0.01) is far
+    on_the_boundary = Answer(0.0, 1e-12, X[0], 1, finished, rounding=1e-12)
+    assert on_the_boundary.status(gap=0.01) is RadiusStatus.EXACT
 
 
 # l_inf.
@@ -97,29 +99,32 @@ def _linf(monkeypatch, result, start=None, probed=()):
         return result(guess)
 
     monkeypatch.setattr(linf, "linf_search", search)
-    model = network_model(NET)
+    monkeypatch.setattr(Everywhere, "at", lambda self, *arguments: Somewhere(False, None))
     start = None if start is None else np.array(start)
-    answer = linf._one(model, reduce(NET), np.ones(1, bool), X[0], 1, start, False, None)
-    return answer, lengths
+    solver = LinfSolver(Decision(NET, Sum(), np.ones(1, bool)))
+    return solver.at(X[0], 1, Budget().start(), start), lengths
 
 
 def test_linf_claims_no_more_than_its_witness_and_its_ball(monkeypatch):
     far = lambda guess: TreeResult(1e30, guess, 1, finished=True)  # noqa: E731
-    (certified, attack, *_, status), _ = _linf(monkeypatch, far, start=[1.0, 3.0])
-    assert (certified, attack, status) == (2.0, 2.0, RadiusStatus.EXACT.code)
-    (certified, attack, witness, _, status), _ = _linf(monkeypatch, far)
-    assert attack == math.inf
-    assert np.isnan(witness).all()
+    found, _ = _linf(monkeypatch, far, start=[1.0, 3.0])
+    assert (found.certified, found.attack) == (2.0, 2.0)
+    assert found.status(0.01) is RadiusStatus.EXACT
+    found, _ = _linf(monkeypatch, far, probed=([-1.5, 1.5],))
+    assert found.certified == found.attack == pytest.approx(1.5)
+    found, _ = _linf(monkeypatch, far)
+    assert found.attack == math.inf
+    assert np.isnan(found.witness).all()
     # Ten times what moves every neuron through zero, three times a thousand further out.
-    assert certified == pytest.approx(10 * 3.0 * 1e9)
-    assert status == RadiusStatus.OPEN.code
+    assert found.certified == pytest.approx(10 * 3.0 * 1e9)
+    assert found.status(0.01) is RadiusStatus.OPEN
 
 
 def test_linf_probes_steps_that_flip_only(monkeypatch):
     near = lambda guess: TreeResult(0.5, guess, 1, finished=False)  # noqa: E731
     steps = ([-0.5, 0.5], [-1.5, 1.5])
-    (certified, attack, witness, _, status), lengths = _linf(monkeypatch, near, probed=steps)
+    found, lengths = _linf(monkeypatch, near, probed=steps)
     assert lengths[0] == math.inf
-    assert lengths[1] == attack == pytest.approx(1.5)
-    assert NET(witness[None])[0, 0] <= 0.0
-    assert (certified, status) == (0.5, RadiusStatus.BUDGET.code)
+    assert lengths[1] == found.attack == pytest.approx(1.5)
+    assert NET(found.witness[None])[0, 0] <= 0.0
+    assert (found.certified, found.status(0.01)) == (0.5, RadiusStatus.BUDGET)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ def readout():
     x, mask = np.array([[3.0, 1.0, 0.5, 0.5]]), [True, True, False, False]
     assert fa.score(net(x), mask, "toy").tolist() == [1.5]
     # The mean of two outputs minus that of the others: a gradient of length one, no kink on the way.
-    np.testing.assert_allclose(fa.radii(net, x, [1], "toy", mask).certified, 1.5, rtol=1e-6)
+    np.testing.assert_allclose(
+        fa.radii(net, x, [1], readout="toy", positive=mask).certified, 1.5, rtol=1e-6
+    )
     refused(lambda: fa.score(net(x), mask, "nobody"))
 
 
@@ -99,7 +101,7 @@ def image_set():
     assert "toy" in said("images", "presets")
     assert "toy" in said("data", "list")
     assert "toy" in fa.doctor(OUT).data
-    assert "toy" in said("images", "heads", "nobody", code=2)
+    assert "toy" in said("images", "train", "nobody", "coarse", code=2)
 
 
 def panel():

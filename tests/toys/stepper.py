@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from featavg.paper.questions.adversarial_objective import AdversarialObjective, 
 from featavg.robustness.radii import radii
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective
-from featavg.training.train import Recipe, objective_of, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import objective_of, train
 
 
 def problem(seed=0, m=3, n=30):

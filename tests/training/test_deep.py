@@ -17,13 +17,14 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import LOSSES
-from featavg.robustness.deep_radii import deep_radii
+from featavg.robustness.radii import radii
 from featavg.simulate.radius import radius_report
 from featavg.simulate.run import load_simulation, simulate
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
 from featavg.training.objectives.deep import DeepObjective
-from featavg.training.train import Recipe, initial_net, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import initial_net, train
 from featavg.training.trajectory import load_trajectory
 
 RNG = np.random.default_rng(5)
@@ -261,11 +262,11 @@ def test_radii_of_residual_and_leaky_networks_hold(activation: str) -> None:
     )
     x = rng.normal(size=(6, 5))
     y = np.sign(net(x)[:, 0]).astype(int)
-    radii = deep_radii(net, x, y, readout="sum")
+    exact = radii(net, x, y)
     # One by one a witness flips exactly; in a batch BLAS may add in another order.
-    assert (y * net(radii.witness)[:, 0] <= 1e-12).all()
-    np.testing.assert_allclose(np.linalg.norm(radii.witness - x, axis=1), radii.attack, rtol=1e-9)
-    for point, label, certified in zip(x, y, radii.certified, strict=True):
+    assert (y * net(exact.witness)[:, 0] <= 1e-12).all()
+    np.testing.assert_allclose(np.linalg.norm(exact.witness - x, axis=1), exact.attack, rtol=1e-9)
+    for point, label, certified in zip(x, y, exact.certified, strict=True):
         steps = rng.normal(size=(20_000, 5))
         steps *= 0.999 * min(certified, 10.0) / np.linalg.norm(steps, axis=1, keepdims=True)
         assert (label * net(point + steps)[:, 0] > 0).all()

@@ -14,7 +14,8 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.simulate.run import simulate
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 TASK = MultiCluster(k=4, d=200)
 DATA = draw(TASK, 40, 6, seed=0, coordinates="ambient")

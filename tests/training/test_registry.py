@@ -15,11 +15,11 @@ import featavg
 from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 from featavg.nets.deep import Deep
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.simulate.setting import Setting
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 from featavg.training.train import train
 
 TABLES = {table.kind: table for table in (STEPPERS, CONTROLLERS, LOSSES, ACTIVATIONS)}

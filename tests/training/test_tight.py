@@ -12,13 +12,13 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.training import heads
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers._controller import Controller, Judgement
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.driver import Stop, _advance, _begin, _finish, run
 from featavg.training.state import RunState, own_rows, pack, restore
-from featavg.training.steppers import Proposal, Stepper
 from featavg.training.steppers._bogacki_shampine import step
+from featavg.training.steppers._stepper import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory, joined
 
 

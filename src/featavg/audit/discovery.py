@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,10 +10,9 @@ from numpy import ndarray
 
 from featavg.audit.labels import LEAST_PER_SUBCLASS
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError
 from featavg.progress import Progress, silent
 
-METHODS = ("k-means", "spherical k-means")
 NUMBERS = (2, 3, 4, 5, 6, 8)
 
 
@@ -41,7 +39,6 @@ class Discovery:
 
     Attributes:
         labels: the sub-class of each image, 0..k-1.
-        method: one of `METHODS`.
         where: the layer that was clustered.
         rows: the table over numbers of clusters.
         clusters_per_class: the number of clusters per class, before those that are too small were merged.
@@ -50,31 +47,22 @@ class Discovery:
     """
 
     labels: Int[ndarray, " n"]
-    method: str
     where: str
     rows: tuple[ClusterRow, ...]
     clusters_per_class: int
     given: bool
     examples: dict[int, list[int]]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "method": self.method,
-            "where": self.where,
-            "table": [asdict(row) for row in self.rows],
-            "clusters_per_class": self.clusters_per_class,
-            "given": self.given,
-            "labels": self.labels.tolist(),
-            "examples": {str(j): rows for j, rows in self.examples.items()},
-        }
+
+def can_discover(coarse: Int[ndarray, " n"]) -> bool:
+    """Whether each class has images for two clusters."""
+    return int(np.bincount(coarse).min()) >= 2 * LEAST_PER_SUBCLASS
 
 
 def discover(
     features: Float[ndarray, "n N"],
     coarse: Int[ndarray, " n"],
     clusters: int | None = None,
-    method: str = "k-means",
     where: str = "features",
     seed: int = 0,
 ) -> Discovery:
@@ -85,9 +73,7 @@ def discover(
 
     Args:
         clusters: per class.
-        method: "spherical k-means" looks at directions only.
     """
-    one_of("method", method, METHODS)
     smallest_class = int(np.bincount(coarse).min())
     most = smallest_class // LEAST_PER_SUBCLASS
     if most < 2:
@@ -101,8 +87,6 @@ def discover(
         remedy = f"give from 2 to {most}, since each needs {LEAST_PER_SUBCLASS} images"
         raise InputError("clusters", problem, remedy)
     x = np.asarray(features, dtype=float)
-    if method == "spherical k-means":
-        x = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
     numbers = [k for k in NUMBERS if k <= most]
     rows = tuple(_row(x, coarse, k, seed) for k in numbers)
     large = [row for row in rows if row.smallest >= LEAST_PER_SUBCLASS] or list(rows)
@@ -116,9 +100,7 @@ def discover(
         int(j): np.flatnonzero(labels == j)[np.argsort(distance[labels == j])[:8]].tolist()
         for j in np.unique(labels)
     }
-    return Discovery(
-        labels, method, where, rows, clusters_per_class, clusters is not None, examples
-    )
+    return Discovery(labels, where, rows, clusters_per_class, clusters is not None, examples)
 
 
 def clustered(
@@ -178,24 +160,6 @@ def merged(
 
 def _centres(x: ndarray, labels: ndarray) -> ndarray:
     return np.stack([x[labels == j].mean(axis=0) for j in range(int(labels.max()) + 1)])
-
-
-def silhouettes(
-    x: Float[ndarray, "n N"],
-    coarse: Int[ndarray, " n"],
-    numbers: tuple[int, ...] = NUMBERS,
-    seed: int = 0,
-    most: int = 1000,
-) -> dict[int, float]:
-    """The mean silhouette inside the classes for each number of clusters, on `most` rows of each."""
-    from sklearn.metrics import silhouette_score
-
-    means = {}
-    for number in numbers:
-        labels, _ = clustered(x, coarse, number, seed)
-        inside = [np.flatnonzero(coarse == c)[:most] for c in range(int(coarse.max()) + 1)]
-        means[number] = float(np.mean([silhouette_score(x[m], labels[m]) for m in inside]))
-    return means
 
 
 def _row(x: ndarray, coarse: ndarray, clusters: int, seed: int) -> ClusterRow:

@@ -70,9 +70,15 @@ def layers_figure(layers: Sequence[LayerGradient]) -> Figure:
         "Where the shared gradient means something",
         "A (95% interval) and its permutation null (5% to 95%) at each layer. A layer counts where the "
         f"null exceeds {VALID_NULL:g}; the first such layer from the input on is reported. Intervals "
-        "that leave the picture are cut; 5/19 is the fifth of 19 activations.",
+        f"that leave the picture are cut{_example(layers)}.",
         (Bars(_ticks(layers), bars, Axis("shared gradient", range=(-0.5, 1.5))),),
     )
+
+
+def _example(layers: Sequence[LayerGradient]) -> str:
+    """What the short name of a layer of this network means."""
+    named = zip(_ticks(layers), layers, strict=True)
+    return next((f"; {tick} is {each.layer}" for tick, each in named if "/" in tick), "")
 
 
 def _ticks(layers: Sequence[LayerGradient]) -> tuple[str, ...]:

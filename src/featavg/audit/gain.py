@@ -8,8 +8,7 @@ measurement trains the same heads on the features themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -27,6 +26,11 @@ from featavg.training.heads import HeadRecipe, class_features, train_head
 LEAST_SNR = 1.0
 READOUT = "max"  # exact in a fraction of a second, where `probability` takes minutes
 POINTS, NODES = 40, 150
+# The measured gain lies within this factor of the predicted one. On 44 feature spaces that nothing here was
+# chosen on (MLPs and CNNs on digits and MNIST, public CIFAR ResNets under three divisions into classes) the
+# median error was 9%, and 43 lay within it; then 30 of 30 others (widths 16 to 256, tanh, GELU, batch norm,
+# 300 images) did. The range over repetitions held 43% of them.
+ERROR = 1.4
 RECIPE = HeadRecipe(m=5, h=1)
 
 
@@ -36,7 +40,8 @@ class FeatureGain:
 
     Attributes:
         value: the median radius of a head with fine labels over that of one with coarse labels.
-        low, high: the smallest and the largest over repetitions.
+        low, high: of a measured gain the smallest and the largest over repetitions; of a predicted one
+            at least a factor `ERROR` around it, within which 95% of measured ones lie.
         snr: see `LEAST_SNR`.
         refused: why there is no number, in a sentence; empty if there is one.
         coarse_accuracy, fine_accuracy: of the two heads' coarse decisions.
@@ -50,14 +55,30 @@ class FeatureGain:
     coarse_accuracy: float | None = None
     fine_accuracy: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+    def words(self, finer: bool = False) -> str:
+        """What the number means for a network that has finer labels, or for one that has not."""
+        if self.value is None or self.low is None or self.high is None:
+            return f"not known: {self.refused}"
+        who = "its finer labels" if finer else "finer labels would"
+        help_or_not = "above 1 they help" + (", so it is open" if self.low < 1 < self.high else "")
+        return (
+            f"{who} {changed(self.value)} in feature space (gain {self.value:.2f}, between "
+            f"{self.low:.2f} and {self.high:.2f}; {help_or_not})"
+        )
 
     def __str__(self) -> str:
         if self.value is None:
             return f"none: {self.refused}"
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def changed(ratio: float) -> str:
+    """A ratio of radii as a change: larger radii are harder to attack.
+
+    >>> changed(0.71), changed(1.3)
+    ('shrink the radius by 29%', 'enlarge the radius by 30%')
+    """
+    return f"{'shrink' if ratio < 1 else 'enlarge'} the radius by {abs(ratio - 1):.0%}"
 
 
 def signal_to_noise(
@@ -119,7 +140,13 @@ def predicted_gain(
                 part(progress, i / repeats, (i + 1) / repeats),
             )
         )
-    return _summary(results, snr)
+    gain = _summary(results, snr)
+    assert gain.value is not None
+    assert gain.low is not None
+    assert gain.high is not None
+    return replace(
+        gain, low=min(gain.low, gain.value / ERROR), high=max(gain.high, gain.value * ERROR)
+    )
 
 
 def measured_gain(
@@ -193,7 +220,8 @@ def median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> 
     """The median exact radius of a head's coarse decision."""
     y = np.where(groups[fine] == 1, 1, -1)
     positive = groups == 1 if net.outputs > 1 else None
-    exact = radii(net, x, y, READOUT, positive, Budget(nodes=NODES), jobs=1)
+    budget = Budget(nodes=NODES)
+    exact = radii(net, x, y, readout=READOUT, positive=positive, budget=budget, jobs=1)
     return float(np.mean(exact.median))
 
 

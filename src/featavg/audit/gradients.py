@@ -1,24 +1,19 @@
-"""The shared gradient of a network at several layers, and the layer where it means something (torch)."""
+"""The shared gradient of a network at several layers, and the layer where it means something."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
-from torch import Tensor
 
-from featavg.audit.classifier import Classifier
-from featavg.audit.effective import effective_gradient
+from featavg.audit.classifier import Batch, Classifier
+from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.measures.shared_gradient import SharedGradient, shared_gradient
-from featavg.nets.torch.inference import unchanged
-from featavg.nets.torch.outputs import unwrapped
-from featavg.nets.torch.spy import Seen, spread, watch
 from featavg.progress import Progress
 from featavg.robustness.models.decision import ALL, Decision
 
@@ -87,34 +82,22 @@ def passes(
         effective: take the effective gradient of the own class's score above the mean output, without
             the direction that all images share, instead of the gradient of the margin.
     """
-    module = classifier.module
-    outputs: list[ndarray] = []
-    features: list[ndarray] = []
+    batches, means = list[Batch](), dict[str, _Mean]()
     gradients: dict[str, list[ndarray]] = {}
-    means: dict[str, _Mean] = {}
-    weight: Tensor | None = None
-    layers: list[int] | None = None
-    with unchanged(module), torch.enable_grad():
-        wrapped = classifier.model(decision.groups, decision.readout.name, batch).shaped(x)
+    with classifier.unchanged():
         for start in range(0, len(x), batch):
-            part = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
-            part = part.to(wrapped.mean).requires_grad_()
-            returned, seen = watch(module, (part - wrapped.mean) / wrapped.std)
-            logits = classifier.logits.of(unwrapped(returned, len(part)))
-            outputs.append(logits.detach().cpu().double().numpy())
-            decision.check(outputs[-1])
-            if layers is None:
-                layers = spread(len(seen.activations), MOST_LAYERS)
             own = label[start : start + batch]
-            covector = _covector(decision, outputs[-1], own, effective)
-            named = _named(part, seen, layers)
-            for name, rows in _pulled(logits, covector, named, seen, effective).items():
-                gradients.setdefault(name, []).append(rows)
+
+            def covector(outputs: ndarray, own: ndarray = own) -> ndarray:
+                decision.check(outputs)
+                return _covector(decision, outputs, own, effective)
+
+            seen = classifier.look(x[start : start + batch], covector, effective)
+            for name, rows in seen.gradients.items():
+                gradients.setdefault(name, []).append(hashed(rows))
                 if effective:
-                    means.setdefault(name, _Mean()).add(named[name])
-            if seen.features is not None:
-                features.append(_flat(seen.features).double().numpy())
-                weight = seen.weight
+                    means.setdefault(name, _Mean()).add(hashed(seen.values[name]))
+            batches.append(replace(seen, values={}, gradients={}))
             if progress is not None:
                 progress(min(1.0, (start + batch) / len(x)), "gradients of the decision")
     complete = {
@@ -124,18 +107,17 @@ def passes(
     }
     for name, rows in complete.items():
         if not np.all(np.isfinite(rows)):
-            raise InputError(
-                "model", f"has a gradient that is not finite ({name})", "check weights"
-            )
-    whole = np.concatenate(features) if sum(map(len, features)) == len(x) else None
-    matrix = None
-    if weight is not None and whole is not None and weight.ndim == 2:
-        matrix = np.asarray(weight.detach().cpu().double().numpy())
+            problem = f"has a gradient that is not finite ({name})"
+            raise InputError("model", problem, "check weights")
     constant: tuple[str, ...] = ()
     if effective:
         constant = tuple(n for n, r in complete.items() if n != INPUT and _one_each(r, label))
         complete = {n: means[n].removed(r) for n, r in complete.items() if n not in constant}
-    return Passes(np.concatenate(outputs), whole, matrix, complete, constant)
+    features = [b.features for b in batches if b.features is not None]
+    whole = np.concatenate(features) if len(features) == len(batches) else None
+    weight = batches[-1].weight if whole is not None else None
+    outputs = np.concatenate([b.outputs for b in batches])
+    return Passes(outputs, whole, weight, complete, constant)
 
 
 def _covector(
@@ -158,10 +140,10 @@ class _Mean:
     def __init__(self) -> None:
         self.n, self.total, self.squares = 0, np.zeros(1), 0.0
 
-    def add(self, values: Tensor) -> None:
-        rows = _hashed(_flat(values)).double()
+    def add(self, values: Float[ndarray, "n D"]) -> None:
+        rows = values.astype(float)
         self.n += len(rows)
-        self.total = self.total + rows.sum(dim=0).numpy()
+        self.total = self.total + rows.sum(axis=0)
         self.squares += float((rows**2).sum())
 
     def removed(self, gradients: Float[ndarray, "n D"]) -> Float[ndarray, "n D"]:
@@ -189,47 +171,27 @@ def _one_each(gradients: Float[ndarray, "n D"], label: Int[ndarray, " n"]) -> bo
     return True
 
 
-def _named(x: Tensor, seen: Seen, layers: Sequence[int]) -> dict[str, Tensor]:
-    """The tensors at which gradients are taken, from the input to the head."""
-    named: dict[str, Tensor] = {INPUT: x}
-    count = len(seen.activations)
-    for i in layers:
-        if i < count:
-            named[f"activation {i + 1} of {count}"] = seen.activations[i]
-    if seen.features is not None and seen.features.requires_grad:
-        named = {n: t for n, t in named.items() if t is not seen.features}
-        named[FEATURES] = seen.features
-    return named
-
-
-def _pulled(
-    logits: Tensor, covector: ndarray, named: dict[str, Tensor], seen: Seen, effective: bool
-) -> dict[str, ndarray]:
-    v = torch.as_tensor(covector).to(logits)
-    pulled: Sequence[Tensor | None]
-    if effective:
-        pulled = [effective_gradient(logits, v, t, seen.activations) for t in named.values()]
-    else:
-        pulled = torch.autograd.grad(logits, list(named.values()), v, allow_unused=True)
-    return {
-        name: _hashed(_flat(gradient)).numpy()
-        for name, gradient in zip(named, pulled, strict=True)
-        if gradient is not None
-    }
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    return tensor.detach().reshape(len(tensor), -1).cpu()
-
-
-def _hashed(rows: Tensor) -> Tensor:
+def hashed(rows: Float[ndarray, "n D"], longest: int = LONGEST) -> Float[ndarray, "n E"]:
     """Coordinates summed into fewer with random signs: inner products keep their expectation."""
-    if rows.shape[1] <= LONGEST:
+    from scipy.sparse import csr_array
+
+    size = rows.shape[1]
+    if size <= longest:
         return rows
-    generator = torch.Generator().manual_seed(0)
-    where = torch.randint(0, HASHED, (rows.shape[1],), generator=generator)
-    signs = torch.randint(0, 2, (rows.shape[1],), generator=generator) * 2 - 1
-    return torch.zeros(len(rows), HASHED).index_add_(1, where, rows.float() * signs)
+    rng = stream(0, "hashed coordinates")
+    where, signs = rng.integers(0, HASHED, size), rng.choice([-1.0, 1.0], size)
+    return np.asarray(rows @ csr_array((signs, (np.arange(size), where)), shape=(size, HASHED)))
+
+
+def spread(count: int, most: int = MOST_LAYERS) -> list[int]:
+    """At most `most` of `count` numbers, evenly spread, the last one among them.
+
+    >>> spread(9, 4), spread(2, 4)
+    ([1, 3, 6, 8], [0, 1])
+    """
+    if count <= most:
+        return list(range(count))
+    return sorted({round((i + 1) * count / most) - 1 for i in range(most)})
 
 
 def by_layer(

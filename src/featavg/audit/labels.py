@@ -17,7 +17,8 @@ from featavg.errors import InputError
 from featavg.robustness.models.model import checked_bounds
 from featavg.storage.reading import is_file
 
-LEAST_PER_SUBCLASS = 20
+# Images of a sub-class: for a cluster to be one, and for it to take part in the shared gradient.
+LEAST_PER_SUBCLASS, LEAST_SHARED = 20, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class AuditData:
         fine: the sub-class of each, 0..k-1; None where it is not known.
         groups: the class of each sub-class; None without sub-classes.
         rows: which of the given images these are; None for all.
+        is_divided: whether there are sub-classes, which few images leave unknown.
     """
 
     x: ndarray
@@ -37,6 +39,7 @@ class AuditData:
     fine: Int[ndarray, " n"] | None
     groups: Int[ndarray, " k"] | None
     rows: Int[ndarray, " n"] | None = None
+    is_divided: bool = True
 
     @property
     def classes(self) -> int:
@@ -46,6 +49,33 @@ class AuditData:
     def with_fine(self, fine: Int[ndarray, " n"]) -> AuditData:
         """The same images with sub-classes found elsewhere."""
         return AuditData(self.x, self.coarse, fine, nested(fine, self.coarse), self.rows)
+
+    def undivided(self) -> AuditData:
+        """The same images, each class its only sub-class."""
+        groups = np.arange(self.classes)
+        return AuditData(self.x, self.coarse, self.coarse, groups, self.rows, is_divided=False)
+
+    @property
+    def divided(self) -> tuple[Int[ndarray, " n"], Int[ndarray, " k"]]:
+        """`fine` and `groups`, once both are known."""
+        assert self.fine is not None
+        assert self.groups is not None
+        return self.fine, self.groups
+
+    @property
+    def too_few(self) -> str:
+        """Why the sub-classes of no class can be compared; empty where they can."""
+        fine, groups = self.divided
+        if not self.is_divided:
+            smallest = int(np.bincount(fine).min())
+            return (
+                f"There are {smallest} images of a class, too few to find sub-classes in it: give "
+                f"{2 * LEAST_PER_SUBCLASS} of each, or fine labels."
+            )
+        enough = np.bincount(fine, minlength=len(groups)) >= LEAST_SHARED
+        if np.any(np.bincount(groups[enough]) > 1):
+            return ""
+        return f"No class has two sub-classes of {LEAST_SHARED} images: give more images of each."
 
     def rows_of(self, embedding: ndarray | None, n: int) -> ndarray | None:
         """Of an embedding of all n given images, the rows of these."""
@@ -144,22 +174,18 @@ def _labels(given: ndarray, name: str, n: int) -> Int[ndarray, " n"]:
 
 
 def nested(fine: Int[ndarray, " n"], coarse: Int[ndarray, " n"]) -> Int[ndarray, " k"]:
-    """The class of each sub-class; a sub-class in two classes is refused."""
-    groups = np.full(int(fine.max()) + 1, -1)
-    groups[fine] = coarse
+    """The class of each sub-class, that of most of its images; others are counted and refused."""
+    counts = np.zeros((int(fine.max()) + 1, int(coarse.max()) + 1), dtype=int)
+    np.add.at(counts, (fine, coarse), 1)
+    groups = counts.argmax(axis=1)
     torn = np.flatnonzero(groups[fine] != coarse)
     if len(torn):
-        which = int(fine[torn[0]])
-        remedy = "give labels that are finer than the coarse ones"
-        raise InputError("fine", f"puts sub-class {which} into two classes", remedy)
-    counts = np.bincount(fine)
-    if counts.min() < LEAST_PER_SUBCLASS:
-        small = int(np.argmin(counts))
-        raise InputError(
-            "fine",
-            f"has {counts[small]} images of sub-class {small}",
-            f"give at least {LEAST_PER_SUBCLASS} of each, or merge it with another",
+        torn_ones = ", ".join(map(str, torn[:3])) + (", ..." if len(torn) > 3 else "")
+        problem = (
+            f"puts sub-class {fine[torn[0]]} into two classes: {len(torn)} of {len(fine)} images have "
+            f"another class than most of their sub-class (images {torn_ones})"
         )
+        raise InputError("fine", problem, "correct their labels, or leave them out")
     if not np.any(np.bincount(groups) > 1):
         raise InputError("fine", "has one sub-class per class", "give labels that are finer")
     return groups
@@ -185,12 +211,14 @@ class AuditImages:
         coarse: the class of each.
         fine: the sub-class of each; None where it is not known.
         names: of the sub-classes; None where they have none.
+        groups: the class of each sub-class; None where it is not known.
     """
 
     x: ndarray
     coarse: ndarray
     fine: ndarray | None
     names: tuple[str, ...] | None
+    groups: ndarray | None = None
 
 
 def audit_images(
@@ -210,7 +238,7 @@ def audit_images(
             return _given(path, arrays, groups)
     task = load_images(source, groups, data_dir)
     coarse = task.targets(task.test, "coarse")
-    return AuditImages(task.test.pixels, coarse, task.test.fine, task.fine_names)
+    return AuditImages(task.test.pixels, coarse, task.test.fine, task.fine_names, task.groups)
 
 
 def _given(path: Path, arrays: dict[str, ndarray], groups: str | None) -> AuditImages:

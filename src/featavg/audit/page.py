@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featavg.audit.result import Audit
-from featavg.audit.verdict import RULE, AuditVerdict
+from featavg.audit.result import Audit, with_code
+from featavg.audit.verdict import RULE
 from featavg.boundary.public import public
 from featavg.figures import matplotlib_figure
 from featavg.figures.html import environment, look, picture
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 NAME = "audit.html"
-SYMBOLS = {
-    AuditVerdict.AVERAGES: "averaged",
-    AuditVerdict.DECOUPLED: "decoupled",
-    AuditVerdict.MIXED: "neutral",
-    AuditVerdict.CANNOT_TELL: "neutral",
-}
 
 
 @public
@@ -65,8 +59,8 @@ def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]
     template = templates.get_template("audit.html.j2")
     return template.render(
         audit=audit,
-        role=SYMBOLS[audit.verdict],
-        rows=_rows(audit),
+        rows=_rows(audit, Audit.rows),
+        details=_rows(audit, Audit.details),
         collapse=_collapse_rows(audit),
         comparison=audit.comparison(),
         pictures=pictures,
@@ -76,11 +70,13 @@ def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]
     )
 
 
-def _rows(audit: Audit) -> list[tuple[str, str, str]]:
+def _rows(
+    audit: Audit, find: Callable[[Audit], list[tuple[str, str]]]
+) -> list[tuple[str, str, str]]:
     """Name, finding and what the twin has there; of a lone network the title says the verdict."""
-    other = {} if audit.twin is None else dict(audit.twin.rows())
+    other = {} if audit.twin is None else dict(find(audit.twin))
     said = ("why",) if other else ("verdict", "why")
-    return [(name, text, other.get(name, "–")) for name, text in audit.rows() if name not in said]
+    return [(name, text, other.get(name, "–")) for name, text in find(audit) if name not in said]
 
 
 def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[dict[str, Any]]:
@@ -117,10 +113,9 @@ def _collapse_rows(audit: Audit) -> list[tuple[str, str, str]]:
 
 
 def _code(text: str) -> Markup:
-    """Plain text, safe for a page, with `names` set as code."""
-    from markupsafe import Markup, escape
+    from markupsafe import Markup
 
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(with_code(text))
 
 
 def _number(value: float | None) -> str:

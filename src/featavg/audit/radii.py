@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,12 +12,14 @@ from numpy import ndarray
 
 from featavg.audit.classifier import Classifier
 from featavg.progress import Progress
-from featavg.robustness.attacks.strongest import minimal_radii
+from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 from featavg.robustness.curve import Curve, curve_of
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.decision import Decision
+from featavg.robustness.models.model import Model
 from featavg.robustness.radii import radii as exact_radii
 from featavg.storage.cache import kept_values
+from featavg.storage.files import strict_json
 from featavg.training.checkpoint import fingerprint
 
 BLOCK = 50
@@ -71,20 +72,13 @@ class DecisionRadii:
         """Robust accuracy against the radius."""
         return curve_of(self.attack, self.unit, label="attack")
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; -1 stands for a radius that was not found."""
-        return {
-            "unit": self.unit,
-            "gradients_per_image": self.gradients,
-            "median": _plain(self.median),
-            "certified_median": _plain(self.certified_median),
-            "refuted": self.refuted,
-            "by_subclass": {str(j): _plain(r) for j, r in self.by_subclass().items()},
-            "attack": [_plain(r) for r in self.attack.tolist()],
-            "certified": None if self.certified is None else self.certified.tolist(),
-            "coarse": self.coarse.tolist(),
-            "fine": None if self.fine is None else self.fine.tolist(),
+    def to_json(self) -> object:
+        """Plain values; "inf" stands for a radius that was not found."""
+        names = ("median", "certified_median")
+        summary = {name: getattr(self, name) for name in names} | {
+            "by_subclass": self.by_subclass()
         }
+        return strict_json(vars(self) | summary)
 
 
 def decision_radii(
@@ -103,14 +97,15 @@ def decision_radii(
         gradients: per image.
         folder: where finished blocks are kept, so that a killed audit goes on.
     """
-    model = classifier.model(decision.groups, decision.readout.name).shaped(x)
+    model = classifier.model(decision, x)
+    weights = fingerprint(classifier.arrays())
     y = 2 * coarse - 1 if decision.signed else coarse
     attack = []
     for start in range(0, len(x), BLOCK):
         if progress is not None:
             progress(start / len(x), "radii of the decision")
         rows = slice(start, start + BLOCK)
-        attack.append(_block(classifier, model, decision, x[rows], y[rows], gradients, folder))
+        attack.append(_block(weights, model, x[rows], y[rows], gradients, folder))
     certified = _certified(classifier, decision, x, coarse)
     attacked = np.concatenate(attack)
     refuted = 0 if certified is None else int(np.sum(certified > (1 + SLACK) * attacked))
@@ -121,18 +116,18 @@ def decision_radii(
 
 
 def _block(
-    classifier: Classifier,
-    model: Any,
-    decision: Decision,
+    weights: str,
+    model: Model,
     x: ndarray,
     y: ndarray,
     gradients: int,
     folder: Path | None,
 ) -> Float[ndarray, " n"]:
     flat = model.rows(x)
-    # Outputs of the very images stand for the weights: other weights, other outputs.
-    words = (decision.readout.name, str(decision.groups), gradients, model.unit("l2"))
-    key = fingerprint([flat, y, model.outputs(flat).round(4)], *words)
+    # Weights may stay while code changes, and outputs of these images while weights change: both, exactly.
+    decision = model.decision
+    words = (weights, decision.readout.name, str(decision.groups), gradients, model.unit("l2"))
+    key = fingerprint([flat, y, model.outputs(flat)], *words)
     path = None if folder is None else folder / f"radii-{key}.json"
 
     def attacked() -> dict[str, list[float | None]]:
@@ -147,7 +142,7 @@ def _certified(
 ) -> Float[ndarray, " n"] | None:
     """Exact radii without the box are lower bounds with it: a box only forbids perturbations."""
     net = classifier.exact
-    if net is None or decision.classes != 2 or classifier.logits.kind != "logits":
+    if net is None or decision.classes != 2 or classifier.kind != "logits":
         return None
     positive = None if decision.groups is None else decision.groups == 1
     if net.outputs == 1:
@@ -158,7 +153,9 @@ def _certified(
         return None  # its bounds are for networks whose outputs are sums of ReLUs
     flat = x.reshape(len(x), -1).astype(float)
     y = np.where(coarse == 1, 1, -1)
-    return exact_radii(net, flat, y, readout, positive, Budget(nodes=NODES), jobs=1).certified
+    budget = Budget(nodes=NODES)
+    exact = exact_radii(net, flat, y, readout=readout, positive=positive, budget=budget, jobs=1)
+    return exact.certified
 
 
 def _plain(value: float | None) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,12 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import Classifier, classifier, from_two_layer
+from featavg.audit.dense import net_of
 from featavg.audit.discovery import clustered, merged
 from featavg.audit.gain import FeatureGain, measured_gain
 from featavg.audit.labels import partly_labelled
+from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
+from featavg.audit.wrapping import is_module
 from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
@@ -27,6 +28,7 @@ from featavg.nets.torch.randomness import own_randomness
 from featavg.nets.torch.spy import device_of, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
+from featavg.robustness.models.torch_model import torch_model
 from featavg.training.heads import HeadRecipe, lost_classes, train_head
 from featavg.training.torch.module import train_module
 from featavg.training.torch.objectives import Objective
@@ -78,20 +80,11 @@ class Rehead:
     gain: FeatureGain
     lost: list[int]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, without the weights."""
-        return {
-            "groups": self.groups.tolist(),
-            "gain": self.gain.to_json(),
-            "lost": self.lost,
-            "neurons": self.head.neurons,
-        }
-
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} sub-classes lost" if self.lost else ""
         return (
-            f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: the boundary in "
-            f"feature space moves by a factor {self.gain}{lost}."
+            f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: "
+            f"{self.gain.words()}{lost}."
         )
 
 
@@ -128,36 +121,40 @@ def rehead(
     >>> layers = (torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
     >>> net = torch.nn.Sequential(*layers)
     >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
-    A head of 30 neurons for 10 sub-classes: the boundary in feature space moves by a factor ...
+    A head of 30 neurons for 10 sub-classes: ...
     """
     data, known = partly_labelled(x, coarse, fine, bounds)
-    assert data.fine is not None
-    assert data.groups is not None
-    subject = classifier(model, data.x, bounds, mean, std)
+    sub_classes, groups = data.divided
+    subject = torch_classifier(_module(model), data.x, bounds, mean, std)
     features = frozen_features(subject, data.x, progress=part(progress, 0.0, 0.4))
     labels = "fine" if known.all() else Labels(known=known.tolist())
-    head = train_head(features, data.fine, data.groups, labels, recipe or HeadRecipe(), seed)
-    features, sub_classes = features[known], data.fine[known]
-    gain = measured_gain(
-        features, sub_classes, data.groups, seed, progress=part(progress, 0.6, 1.0)
-    )
+    head = train_head(features, sub_classes, groups, labels, recipe or HeadRecipe(), seed)
+    features, sub_classes = features[known], sub_classes[known]
+    gain = measured_gain(features, sub_classes, groups, seed, progress=part(progress, 0.6, 1.0))
     like = next((p for p in subject.module.parameters() if p.is_floating_point()), None)
-    layers = from_two_layer(head).to(
+    layers = as_module(net_of(head)).to(
         device_of(subject.module), torch.float32 if like is None else like.dtype
     )
     module = Reheaded(copy.deepcopy(subject.module), layers)
     module.train(subject.module.training)
-    return Rehead(module, head, data.groups, gain, lost_classes(head, features, sub_classes))
+    return Rehead(module, head, groups, gain, lost_classes(head, features, sub_classes))
+
+
+def _module(model: Any) -> nn.Module:
+    """A module as it is; networks of NumPy arrays become one."""
+    inner = model if is_module(model) else getattr(model, "net", None)
+    if is_module(inner) and isinstance(inner, nn.Module):
+        return inner
+    return as_module(net_of(model))
 
 
 def frozen_features(
-    subject: Classifier, x: ndarray, batch: int = 250, progress: Progress | None = None
+    subject: TorchClassifier, x: ndarray, batch: int = 250, progress: Progress | None = None
 ) -> ndarray:
     """The input of the last linear layer, float64; a network without one is refused."""
-    groups = None if subject.outputs == 1 else np.arange(subject.outputs)
     rows = []
     with unchanged(subject.module), torch.no_grad():
-        wrapped = subject.model(groups, "max").shaped(x)
+        wrapped = torch_model(subject.logits, None, subject.mean, subject.std).shaped(x)
         for start in range(0, len(x), batch):
             part_x = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
             _, seen = watch(subject.module, (part_x.to(wrapped.mean) - wrapped.mean) / wrapped.std)
@@ -201,7 +198,7 @@ def discover_labels(
     >>> len(found.train) == len(task.train)
     True
     """
-    subject = classifier(model, task.train.unit[:4], (0.0, 1.0), mean, std)
+    subject = torch_classifier(_module(model), task.train.unit[:4], (0.0, 1.0), mean, std)
     coarse = task.targets(task.train, "coarse")
     if clusters < 2:
         raise InputError("clusters", f"is {clusters}", "give two or more per class")
@@ -266,15 +263,29 @@ def retrain(
     device = device_of(model)
     with own_randomness(seed, device):
         _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
-        for layer in fresh.modules():
-            reset = getattr(layer, "reset_parameters", None)
-            if callable(reset):
-                reset()
+        _start_again(fresh)
     net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh)).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)
     return train_module(
         net, task, labels, how, progress=progress, device=str(device), objective=objective
     ).net
+
+
+def _start_again(net: nn.Module) -> None:
+    """Draw all weights anew; refuse those that no layer draws, which would stay trained."""
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.is_floating_point():
+                parameter.fill_(float("nan"))
+    for layer in net.modules():
+        for name in ("reset_parameters", "_reset_parameters"):  # the second of attention
+            reset = getattr(layer, name, None)
+            if callable(reset):
+                reset()
+    kept = [n for n, parameter in net.named_parameters() if bool(parameter.isnan().any())]
+    if kept:
+        problem = f"has weights that no layer draws anew ({', '.join(kept[:3])})"
+        raise InputError("model", problem, "give the module that has them a reset_parameters()")
 
 
 class _Shift(nn.Module):
@@ -323,11 +334,3 @@ def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:
     raise InputError(
         "model", "has no nn.Linear as its last layer", "give it one, so that it can be replaced"
     )
-
-
-def save_module(module: nn.Module, path: str | Path) -> Path:
-    """Write the weights as safetensors, which hold numbers and never code."""
-    from safetensors.torch import save_model
-
-    save_model(module, str(path))
-    return Path(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
 
@@ -22,6 +22,7 @@ from featavg.audit.figures import (
 )
 from featavg.audit.gain import FeatureGain
 from featavg.audit.gradients import LayerGradient
+from featavg.audit.probe import SubclassProbe
 from featavg.audit.radii import DecisionRadii
 from featavg.audit.verdict import RULE, AuditVerdict, Judgement
 from featavg.figures.figure import Figure
@@ -29,6 +30,7 @@ from featavg.figures.result import Result
 from featavg.measures.accuracy import Accuracy
 from featavg.measures.collapse import SubclassCollapse
 from featavg.notebook import table
+from featavg.storage.files import strict_json
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,6 +39,7 @@ class Audit(Result):
 
     Attributes:
         about: what was audited: model, images, bounds, read-out, versions.
+        finer: whether the network has more outputs than classes.
         groups: the class of each sub-class.
         names: of the sub-classes.
         accuracy: of the decision, over all images.
@@ -44,6 +47,7 @@ class Audit(Result):
         layers: the shared gradient at each layer, from the input to the head.
         layer: the one that is reported; None if it means something nowhere.
         collapse: of the features before the last layer; None if there is no such layer.
+        probes: whether the sub-classes of each class can be told apart at all.
         predicted, measured: the gain of finer labels in feature space; None without features.
         radii: of the decision as it is.
         discovery: how sub-classes were found, if they were not given.
@@ -57,6 +61,7 @@ class Audit(Result):
     """
 
     about: Mapping[str, Any]
+    finer: bool
     groups: Int[ndarray, " k"]
     names: tuple[str, ...]
     accuracy: Accuracy
@@ -65,12 +70,13 @@ class Audit(Result):
     layers: tuple[LayerGradient, ...]
     layer: LayerGradient | None
     collapse: SubclassCollapse | None
+    probes: Mapping[int, SubclassProbe]
     predicted: FeatureGain | None
     measured: FeatureGain | None
     radii: DecisionRadii
     discovery: Discovery | None
     judgement: Judgement
-    remedies: tuple[str, ...]
+    remedies: tuple[str, ...] = ()
     twin: Audit | None = None
     seconds: float = 0.0
     images: Int[ndarray, " n"] | None = None
@@ -110,7 +116,7 @@ class Audit(Result):
         heat = () if self.layer is None else (gradient_figure(self.layer, self.groups, self.names),)
         return (
             *heat,
-            layers_figure(self.layers),
+            *((layers_figure(self.layers),) if self.layers else ()),
             radii_figure(self.radii, twin),
             subclass_radii_figure(self.names, self.radii, twin),
             accuracy_figure(self.names, self.by_subclass, self.accuracy),
@@ -118,32 +124,18 @@ class Audit(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-
-        def plain(part: Any) -> Any:
-            return None if part is None else part.to_json()
-
-        return {
-            "about": dict(self.about),
-            "verdict": self.judgement.to_json(),
-            "groups": self.groups.tolist(),
-            "names": list(self.names),
-            "accuracy": vars(self.accuracy),
-            "by_class": [vars(each) for each in self.by_class],
-            "by_subclass": [vars(each) for each in self.by_subclass],
+        names = {"judgement": "verdict", "predicted": "predicted_gain", "measured": "measured_gain"}
+        own = {"layer", "layers", "radii", "twin"}
+        rest = [item.name for item in fields(self) if item.name not in own]
+        return {names.get(name, name): strict_json(getattr(self, name)) for name in rest} | {
             "layer": None if self.layer is None else self.layer.layer,
             "layers": [layer.to_json() for layer in self.layers],
-            "collapse": plain(self.collapse),
-            "predicted_gain": plain(self.predicted),
-            "measured_gain": plain(self.measured),
             "radii": self.radii.to_json(),
-            "discovery": plain(self.discovery),
-            "remedies": list(self.remedies),
-            "twin": plain(self.twin),
-            "seconds": round(self.seconds, 1),
+            "twin": None if self.twin is None else self.twin.to_json(),
         }
 
     def rows(self) -> list[tuple[str, str]]:
-        """The findings as names and a few words each."""
+        """The findings as names and a few words each: what a number means, and which way is good."""
         name, accuracy = self.worst_subclass
         worst, radius = self.worst_radius
         rows = [
@@ -151,41 +143,50 @@ class Audit(Result):
             ("why", self.judgement.reason),
             ("shared gradient", self._shared_text()),
             ("class by class", self._classes_text()),
-            ("accuracy", str(self.accuracy)),
+            ("accuracy", f"{self.accuracy}: images whose class is decided rightly"),
             ("worst sub-class", f"{name}: {accuracy}"),
         ]
+        rows += [("sub-class probe", self._probes_text())] if self.probes else []
+        rows += [("predicted gain", self.predicted.words(self.finer))] if self.predicted else []
+        rows += [("measured gain", self.measured.words(self.finer))] if self.measured else []
+        rows.append(("median radius", self._radius_text()))
+        rows.append(("worst radius", f"{_number(radius)} ({worst}), the smallest median"))
+        if self.discovery is not None:
+            how = "given" if self.discovery.given else "the most stable"
+            text = f"k-means, {self.discovery.clusters_per_class} per class ({how})"
+            rows.append(("sub-classes", f"discovered in {self.discovery.where}: {text}"))
+        return rows
+
+    def details(self) -> list[tuple[str, str]]:
+        """What only those need who check the findings."""
+        rows = []
+        if self.layer is not None:
+            null = f"{self.layer.shared.null:.2f}; near 1 the shared gradient means something"
+            rows.append(("permutation null", null))
         if self.collapse is not None:
             c = self.collapse
             rows += [
                 (
                     "same-class cosine",
-                    f"{c.same_class_cosine:.2f} of sub-class means (other classes "
-                    f"{c.other_class_cosine:.2f})",
+                    f"{c.same_class_cosine:.2f} between sub-class means of a class, at 1 they lie in one "
+                    f"place (other classes {c.other_class_cosine:.2f})",
                 ),
-                ("sub-class probe", f"{100 * c.probe:.0f}% right, {100 * c.chance:.0f}% by chance"),
                 (
-                    "collapse",
-                    f"NC1 {c.classes.nc1:.3g} (classes), {c.subclasses.nc1:.3g} (sub-classes); NC2 "
-                    f"{c.classes.nc2:.2f}, {c.subclasses.nc2:.2f}",
+                    "collapse (NC1)",
+                    f"{c.classes.nc1:.3g} of classes, {c.subclasses.nc1:.3g} of sub-classes; 0 is full "
+                    f"collapse",
                 ),
             ]
-        rows += (
-            [("predicted gain", f"{self.predicted}, in feature space")] if self.predicted else []
-        )
-        rows += [("measured gain", f"{self.measured}, in feature space")] if self.measured else []
-        rows.append(("median radius", self._radius_text()))
-        rows.append(("worst radius", f"{_number(radius)} ({worst})"))
-        if self.discovery is not None:
-            how = "given" if self.discovery.given else "the most stable"
-            text = f"{self.discovery.method}, {self.discovery.clusters_per_class} per class ({how})"
-            rows.append(("sub-classes", f"discovered in {self.discovery.where}: {text}"))
         return rows
 
     def _shared_text(self) -> str:
         if self.layer is None:
             return "not defined at any layer"
         a = self.layer.shared
-        return f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.layer.layer}, null {a.null:.2f}"
+        return (
+            f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.layer.layer}; 1 is one direction for a "
+            f"class, 0 one for each sub-class, which is harder to attack"
+        )
 
     def _classes_text(self) -> str:
         if self.layer is None:
@@ -197,8 +198,13 @@ class Audit(Result):
             for each in self.layer.shared.by_class
         )
 
+    def _probes_text(self) -> str:
+        each = "; ".join(f"class {c}: {p} ({p.where})" for c, p in self.probes.items())
+        return f"{each}. Near chance the sub-classes may not exist"
+
     def _radius_text(self) -> str:
-        text = f"{_number(self.radii.median)} {self.radii.unit}, attack of {self.radii.gradients} gradients"
+        text = f"{_number(self.radii.median)} {self.radii.unit}: half of the images flip within "
+        text += f"it, so larger is better (attack of {self.radii.gradients} gradients)"
         if self.radii.refuted:
             text += f"; not certified: flips of {self.radii.refuted} images lie below the exact twin's bounds"
         certified = self.radii.certified_median
@@ -223,7 +229,7 @@ class Audit(Result):
         if self.twin is not None:
             rows["twin"] = self.comparison()
         title = f"Audit of {self.about['model']} on {self.about['images']} images"
-        told = "".join(f"<li>{_with_code(line)}</li>" for line in self.remedies)
+        told = "".join(f"<li>{with_code(line)}</li>" for line in self.remedies)
         return (
             f"{table(title, rows)}{self.figure()._repr_html_()}<ul>{told}</ul><p>{escape(RULE)}</p>"
         )
@@ -231,14 +237,15 @@ class Audit(Result):
     def summary(self) -> str:
         """The findings as text."""
         lines = [f"Audit of {self.about['model']} on {self.about['images']} images"]
-        lines += [f"  {name:18} {text}" for name, text in self.rows()]
+        lines += [f"  {name:18} {text}" for name, text in (*self.rows(), *self.details())]
         if self.twin is not None:
             lines.append(f"  {'twin':18} {self.comparison()}")
         lines += [f"  - {line}" for line in self.remedies]
         return "\n".join([*lines, f"  {RULE}"])
 
 
-def _with_code(line: str) -> str:
+def with_code(line: str) -> str:
+    """Plain text, safe for a page, with `names` set as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
 
 

@@ -1,45 +1,51 @@
-"""The one call: from a classifier and labelled images to everything an audit says (torch)."""
+"""The one call: from a classifier and labelled images to everything an audit says."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
+from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Classifier, classifier
-from featavg.audit.discovery import Discovery, discover
-from featavg.audit.gain import FeatureGain, measured_gain, predicted_gain
+from featavg.audit.classifier import Classifier
+from featavg.audit.discovery import Discovery, can_discover, discover
+from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
     AUTO,
     FEATURES,
+    HASHED,
     INPUT,
     LayerGradient,
     Passes,
     by_layer,
     check_layer,
+    hashed,
     passes,
     reported,
 )
-from featavg.audit.labels import AuditData, audit_data, balanced
+from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data, balanced
+from featavg.audit.probe import subclass_probes
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.verdict import judge, remedies
+from featavg.audit.wrapping import classifier
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
-from featavg.measures.collapse import SubclassCollapse, subclass_collapse
-from featavg.nets.torch.inference import unchanged
+from featavg.measures.collapse import subclass_collapse
 from featavg.progress import Progress, part
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
+from featavg.storage.locks import locked
 from featavg.training.checkpoint import fingerprint
 
 _log = logging.getLogger(__name__)
@@ -67,14 +73,16 @@ def audit(
     seed: Seed = 0,
     progress: Progress | None = None,
     embedding: ndarray | None = None,
+    groups: Int[ndarray, " c"] | None = None,
 ) -> Audit:
     """Does this classifier average its features, what does that cost, and what would help?
 
-    The model is left as it was: modes, gradients, hooks and random state.
+    The model is left as it was: modes, gradients, hooks and random state. Torch is needed for torch
+    modules only.
 
     Args:
-        model: a torch module, a fitted MLP or linear model of scikit-learn, or a `TwoLayer`. It has
-            one output per class, one per sub-class, or one logit.
+        model: a torch module, a fitted MLP or linear model of scikit-learn, a `TwoLayer` or a `Deep`. It
+            has one output per class, one per sub-class, or one logit.
         x: images that it was not trained on, as it takes them before its normalisation; bytes become
             [0, 1].
         coarse: the class of each image, 0..C-1, or -1 and +1.
@@ -92,6 +100,8 @@ def audit(
         folder: where finished parts are kept, so that a killed audit goes on.
         embedding: one row per image, in which sub-classes are discovered instead of the features of
             the model; those of another network often tell them apart better.
+        groups: the class of each output, of a network with more outputs than classes; known from
+            `fine` if its outputs are those sub-classes.
         name: of the model, for titles.
         seed: of samples, permutations and attacks.
         progress: called with the share done and a note.
@@ -105,47 +115,230 @@ def audit(
     >>> report.verdict.value, round(report.shared_gradient, 1)
     ('averages', 1.0)
     """
-    started = perf_counter()
-    if images < 1 or radii < 1 or gradients < 1:
-        raise InputError("images", "radii or gradients are below 1", "give at least one of each")
     for known, value in (("clusters", clusters), ("embedding", embedding)):
         if fine is not None and value is not None:
             raise InputError(known, "is for discovery, and fine labels are given", "leave one out")
     data = audit_data(x, coarse, fine, bounds).sample(images, seed)
-    subject = classifier(model, data.x, bounds, mean, std, name)
-    other = None if twin is None else _twin(twin, data, bounds, mean, std, readout)
-    _log.info("audits %s on %d images of shape %s", subject.name, len(data.x), data.x.shape[1:])
+    taken = classifier(model, data.x, bounds, mean, std, name)
     kept = None if folder is None else Path(folder)
     rows = data.rows_of(embedding, len(x))
-    asked = (readout, layer, radii, gradients, seed, kept)
-    share = 1.0 if other is None else 0.6
-    discovery, data, result = _audited(
-        subject, data, *asked, part(progress, 0.0, share), clusters, rows
+    subject = Subject(
+        taken, data, readout, groups, layer, radii, gradients, seed, kept, clusters, rows, names
     )
-    second = None
-    if other is not None:
-        begun = perf_counter()
-        _, _, beside = _audited(other, data, *asked, part(progress, share, 1.0))
-        lasted = perf_counter() - begun
-        second = _finished(beside, other, data, None, None, names, seed, lasted)
-    seconds = perf_counter() - started
-    _log.info("audited %s in %.1f s", subject.name, seconds)
-    return _finished(result, subject, data, discovery, second, names, seed, seconds)
+    other = None
+    if twin is not None:
+        other = _twin(replace(subject, clusters=None), twin, mean, std)
+    _log.info("audits %s on %d images of shape %s", taken.name, len(data.x), data.x.shape[1:])
+    share = 1.0 if other is None else 0.6
+    # Two audits would write the same files.
+    with contextlib.nullcontext() if kept is None else locked(kept, "folder"):
+        result, data = subject.audited(part(progress, 0.0, share))
+        if other is not None:
+            beside, _ = replace(other, data=data).audited(part(progress, share, 1.0))
+            result = replace(result, twin=beside, seconds=result.seconds + beside.seconds)
+    _log.info("audited %s in %.1f s", taken.name, result.seconds)
+    return replace(result, remedies=remedies(result))
 
 
-def _twin(
-    twin: Any,
-    data: AuditData,
-    bounds: tuple[float, float] | None,
-    mean: Any,
-    std: Any,
-    readout: str,
-) -> Classifier:
-    """Taken in before the long work begins, so that a twin of another task is told at once."""
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One network, the images it is audited on, and what is asked; see `audit`."""
+
+    network: Classifier
+    data: AuditData
+    readout: str
+    groups: ndarray | None
+    layer: str
+    radii: int
+    gradients: int
+    seed: int
+    folder: Path | None
+    clusters: int | None
+    embedding: ndarray | None
+    names: Sequence[str] | None
+
+    @property
+    def decision(self) -> Decision:
+        """Outputs are classes, sub-classes, what `groups` says, or one logit; others are refused."""
+        outputs, classes, known = self.network.outputs, self.data.classes, self.data.groups
+        if outputs == 1:
+            if classes != 2:
+                raise InputError("model", "has one logit", f"there are {classes} classes")
+            return Decision.of(readout=self.readout)
+        if outputs == classes:
+            return Decision.of(groups=np.arange(classes), readout=self.readout)
+        if self.groups is not None:
+            if len(self.groups) != outputs or set(self.groups.tolist()) != set(range(classes)):
+                problem = f"are {self.groups.tolist()} for {outputs} outputs and {classes} classes"
+                raise InputError("groups", problem, "give the class of each output, 0 to C-1")
+            return Decision.of(groups=self.groups, readout=self.readout)
+        if known is not None and outputs == len(known):
+            return Decision.of(groups=known, readout=self.readout)
+        labels = f"{classes} classes" + ("" if known is None else f" and {len(known)} sub-classes")
+        remedy = f"the labels have {labels}; give `groups`, the class of each output"
+        raise InputError("model", f"has {outputs} outputs", remedy)
+
+    def audited(self, progress: Progress) -> tuple[Audit, AuditData]:
+        """Everything that is found, and the data with the sub-classes that were discovered."""
+        started = perf_counter()
+        with self.network.unchanged():
+            decision, data = self.decision, self.data
+            seen = passes(
+                self.network,
+                decision,
+                data.x,
+                data.coarse,
+                progress=part(progress, 0.0, 0.15),
+                effective=True,
+            )
+            check_layer(self.layer, seen.gradients, seen.constant)
+            discovery = None
+            if data.fine is None:
+                discovery = self._discovered(seen)
+                data = data.undivided() if discovery is None else data.with_fine(discovery.labels)
+            result = replace(self, data=data)._examined(
+                decision, seen, discovery, part(progress, 0.15, 1.0)
+            )
+        return replace(result, seconds=perf_counter() - started), data
+
+    def _discovered(self, seen: Passes) -> Discovery | None:
+        """Sub-classes in the embedding, the features or the input; None from too few images."""
+        where, space = INPUT, self.data.x.reshape(len(self.data.x), -1)
+        if self.embedding is not None:
+            where, space = "the embedding that was given", self.embedding
+        elif seen.features is not None:
+            where, space = FEATURES, seen.features
+        if self.clusters is None and not can_discover(self.data.coarse):
+            return None
+        coarse = self.data.coarse
+        found = discover(space.astype(float), coarse, self.clusters, where=where, seed=self.seed)
+        _log.info("found %d sub-classes in %s", found.labels.max() + 1, found.where)
+        return found
+
+    def _examined(
+        self, decision: Decision, seen: Passes, discovery: Discovery | None, progress: Progress
+    ) -> Audit:
+        data, seed = self.data, self.seed
+        fine, groups = data.divided
+        margins = decision.margins(seen.outputs, data.coarse)
+        layers = self._layers(seen, np.flatnonzero(margins > 0))
+        read_at = reported(layers, self.layer)
+        decided = decision.scores(seen.outputs).argmax(axis=1)
+        spaces = {INPUT: hashed(data.x.reshape(len(fine), -1), HASHED).astype(float)}
+        collapse = predicted = measured = None
+        if seen.features is not None:
+            spaces[FEATURES] = seen.features
+            collapse = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
+            if data.is_divided:
+                predicted = self._gain("predicted", seen.features, part(progress, 0.05, 0.2))
+                measured = self._gain("measured", seen.features, part(progress, 0.2, 0.3))
+        probes = subclass_probes(spaces, fine, groups, seed)
+        accuracy = wilson(int((margins > 0).sum()), len(margins))
+        chance = float(np.bincount(data.coarse).max() / len(data.coarse))
+        rows = np.arange(len(fine))
+        rows = balanced(fine, self.radii, seed) if self.radii < len(fine) else rows
+        return Audit(
+            about=self._about(decision),
+            groups=groups,
+            finer=self.network.outputs > data.classes,
+            names=self._names(discovery),
+            accuracy=accuracy,
+            by_class=_each(margins > 0, data.coarse),
+            by_subclass=_each(margins > 0, fine),
+            layers=layers,
+            layer=read_at,
+            collapse=collapse,
+            probes=probes,
+            predicted=predicted,
+            measured=measured,
+            radii=decision_radii(
+                self.network,
+                decision,
+                data.x[rows],
+                data.coarse[rows],
+                fine[rows],
+                self.gradients,
+                self.folder,
+                part(progress, 0.3, 1.0),
+            ),
+            discovery=discovery,
+            judgement=judge(
+                read_at,
+                discovery,
+                accuracy,
+                chance,
+                layers if self.layer == AUTO else (),
+                probes,
+                data.too_few,
+            ),
+            images=np.arange(len(data.x)) if data.rows is None else data.rows,
+        )
+
+    def _layers(self, seen: Passes, right: Int[ndarray, " m"]) -> tuple[LayerGradient, ...]:
+        """The shared gradient at each layer, over sub-classes with enough images."""
+        fine, groups = self.data.divided
+        if self.data.too_few:
+            return ()
+        enough = np.bincount(fine) >= LEAST_SHARED
+        right = right[enough[fine[right]]]
+        twice = np.bincount(fine[right], minlength=len(groups)) > 1
+        if not np.any(np.bincount(groups[twice]) > 1):
+            # A network that names one class for nearly everything has no two sub-classes to compare.
+            problem = f"decides {len(right)} of {len(fine)} images rightly"
+            problem += ", too few of two sub-classes of a class"
+            raise InputError("model", problem, "check the order of the classes, mean and std")
+        return by_layer(seen.gradients, right, fine, groups, self.seed, "classes")
+
+    def _gain(self, name: str, features: ndarray, progress: Progress) -> FeatureGain:
+        """The gain, from `folder` if an earlier audit of the same features left it there."""
+        fine, groups = self.data.divided
+        compute = predicted_gain if name == "predicted" else measured_gain
+        key = fingerprint([features, fine, groups], name, self.seed, ERROR)
+        path = None if self.folder is None else self.folder / f"{name}-gain-{key}.json"
+
+        def gain() -> dict[str, Any]:
+            return asdict(compute(features, fine, groups, self.seed, progress=progress))
+
+        return FeatureGain(**kept_values(path, key, gain))
+
+    def _about(self, decision: Decision) -> dict[str, Any]:
+        network, data = self.network, self.data
+        return {
+            "model": network.name,
+            "images": len(data.x),
+            "shape": list(data.x.shape[1:]),
+            "classes": data.classes,
+            "sub-classes": len(data.divided[1]),
+            "outputs": f"{network.outputs} {network.kind}",
+            "read-out": decision.readout.name,
+            "bounds": "none" if network.bounds is None else list(network.bounds),
+            "seed": self.seed,
+            "featavg": featavg.__version__,
+            **network.versions,
+        }
+
+    def _names(self, discovery: Discovery | None) -> tuple[str, ...]:
+        groups = self.data.divided[1].tolist()
+        if not self.data.is_divided:
+            return tuple(f"class {c}" for c in groups)
+        if discovery is not None or self.names is None:
+            word = "cluster" if discovery is not None else "sub-class"
+            return tuple(f"{word} {j} of class {c}" for j, c in enumerate(groups))
+        if len(self.names) != len(groups):
+            remedy = f"give one for each of the {len(groups)} sub-classes"
+            raise InputError("names", f"are {len(self.names)}", remedy)
+        return tuple(self.names)
+
+
+def _twin(subject: Subject, twin: Any, mean: Any, std: Any) -> Subject:
+    """Validates the twin before the expensive steps."""
     try:
-        other = classifier(twin, data.x, bounds, mean, std, "twin")
-        if data.fine is not None:
-            _decision(other, data, readout)
+        bounds = subject.network.bounds
+        other = replace(
+            subject, network=classifier(twin, subject.data.x, bounds, mean, std, "twin")
+        )
+        if subject.data.fine is not None:
+            _ = other.decision
     except InputError as error:
         if error.argument not in ("model", "module"):
             raise
@@ -153,243 +346,8 @@ def _twin(
     return other
 
 
-def _audited(
-    subject: Classifier,
-    data: AuditData,
-    readout: str,
-    layer: str,
-    radii: int,
-    gradients: int,
-    seed: int,
-    folder: Path | None,
-    progress: Progress,
-    clusters: int | None = None,
-    embedding: ndarray | None = None,
-) -> tuple[Discovery | None, AuditData, dict[str, Any]]:
-    """One network: the sub-classes that were discovered, the data with them, and what was measured."""
-    with unchanged(subject.module):
-        decision = _decision(subject, data, readout)
-        looked = part(progress, 0.0, 0.15)
-        seen = passes(subject, decision, data.x, data.coarse, progress=looked, effective=True)
-        check_layer(layer, seen.gradients, seen.constant)
-        discovery = None
-        if data.fine is None:
-            discovery = _discovered(seen, data, clusters, seed, embedding)
-            data = data.with_fine(discovery.labels)
-            _log.info("found %d sub-classes in %s", discovery.labels.max() + 1, discovery.where)
-        result = _examined(
-            subject,
-            data,
-            decision,
-            seen,
-            discovery,
-            layer,
-            radii,
-            gradients,
-            seed,
-            folder,
-            part(progress, 0.15, 1.0),
-        )
-    return discovery, data, result
-
-
-def shared_gradients(
-    model: Any,
-    x: ndarray,
-    coarse: ndarray,
-    fine: ndarray,
-    bounds: tuple[float, float] | None = (0.0, 1.0),
-    mean: float | Sequence[float] | ndarray = 0.0,
-    std: float | Sequence[float] | ndarray = 1.0,
-    readout: str = "probability",
-    images: int = 1000,
-    seed: int = 0,
-) -> tuple[LayerGradient, ...]:
-    """Only the shared gradient of an audit, at every layer; the arguments are those of `audit`."""
-    data = audit_data(x, coarse, fine, bounds).sample(images, seed)
-    assert data.fine is not None
-    assert data.groups is not None
-    subject = classifier(model, data.x, bounds, mean, std)
-    decision = _decision(subject, data, readout)
-    seen = passes(subject, decision, data.x, data.coarse, effective=True)
-    right = np.flatnonzero(decision.margins(seen.outputs, data.coarse) > 0)
-    return by_layer(seen.gradients, right, data.fine, data.groups, seed, "classes")
-
-
-def _decision(subject: Classifier, data: AuditData, readout: str) -> Decision:
-    """Outputs are classes, sub-classes or one logit; anything else is refused."""
-    classes = data.classes
-    if subject.outputs == 1:
-        if classes != 2:
-            raise InputError("model", "has one logit", f"there are {classes} classes")
-        return Decision.of(readout=readout)
-    if subject.outputs == classes:
-        return Decision.of(groups=np.arange(classes), readout=readout)
-    if data.groups is not None and subject.outputs == len(data.groups):
-        return Decision.of(groups=data.groups, readout=readout)
-    known = f"{classes} classes"
-    known += f" and {len(data.groups)} sub-classes" if data.groups is not None else ""
-    raise InputError("model", f"has {subject.outputs} outputs", f"the labels have {known}")
-
-
-def _discovered(
-    seen: Passes, data: AuditData, clusters: int | None, seed: int, embedding: ndarray | None
-) -> Discovery:
-    if embedding is not None:
-        where = "the embedding that was given"
-        return discover(embedding.astype(float), data.coarse, clusters, where=where, seed=seed)
-    if seen.features is not None:
-        return discover(seen.features, data.coarse, clusters, where=FEATURES, seed=seed)
-    return discover(data.x.reshape(len(data.x), -1), data.coarse, clusters, where=INPUT, seed=seed)
-
-
-def _examined(
-    subject: Classifier,
-    data: AuditData,
-    decision: Decision,
-    seen: Passes,
-    discovery: Discovery | None,
-    layer: str,
-    count: int,
-    gradients: int,
-    seed: int,
-    folder: Path | None,
-    progress: Progress,
-) -> dict[str, Any]:
-    fine, groups = data.fine, data.groups
-    assert fine is not None
-    assert groups is not None
-    margins = decision.margins(seen.outputs, data.coarse)
-    right = np.flatnonzero(margins > 0)
-    _check_decided(right, len(fine), fine, groups)
-    layers = by_layer(seen.gradients, right, fine, groups, seed, "classes")
-    read_at = reported(layers, layer)
-    decided = decision.scores(seen.outputs).argmax(axis=1)
-    collapse: SubclassCollapse | None = None
-    predicted: FeatureGain | None = None
-    measured: FeatureGain | None = None
-    if seen.features is not None:
-        collapse = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
-        predicted = _kept_gain(
-            "predicted", seen.features, data, seed, folder, part(progress, 0.05, 0.2)
-        )
-        measured = _kept_gain(
-            "measured", seen.features, data, seed, folder, part(progress, 0.2, 0.3)
-        )
-    rows = balanced(fine, count, seed) if count < len(fine) else np.arange(len(fine))
-    distances = decision_radii(
-        subject,
-        decision,
-        data.x[rows],
-        data.coarse[rows],
-        fine[rows],
-        gradients,
-        folder,
-        part(progress, 0.3, 1.0),
-    )
-    accuracy = wilson(int((margins > 0).sum()), len(margins))
-    chance = float(np.bincount(data.coarse).max() / len(data.coarse))
-    return {
-        "accuracy": accuracy,
-        "by_class": _each(margins > 0, data.coarse),
-        "by_subclass": _each(margins > 0, fine),
-        "layers": layers,
-        "layer": read_at,
-        "collapse": collapse,
-        "predicted": predicted,
-        "measured": measured,
-        "radii": distances,
-        "judgement": judge(read_at, discovery, accuracy, chance, layers if layer == AUTO else ()),
-        "readout": decision.readout.name,
-    }
-
-
-def _check_decided(right: ndarray, n: int, fine: ndarray, groups: ndarray) -> None:
-    """A network that names one class for nearly everything has no two sub-classes to compare."""
-    enough = np.bincount(fine[right], minlength=len(groups)) > 1
-    if not np.any(np.bincount(groups[enough]) > 1):
-        problem = (
-            f"decides {len(right)} of {n} images rightly, too few of two sub-classes of a class"
-        )
-        raise InputError("model", problem, "check the order of the classes, mean and std")
-
-
-def _kept_gain(
-    name: str,
-    features: ndarray,
-    data: AuditData,
-    seed: int,
-    folder: Path | None,
-    progress: Progress,
-) -> FeatureGain:
-    """The gain, from `folder` if an earlier audit of the same features left it there."""
-    fine, groups = data.fine, data.groups
-    assert fine is not None
-    assert groups is not None
-    compute = predicted_gain if name == "predicted" else measured_gain
-    key = fingerprint([features, fine, groups], name, seed)
-    path = None if folder is None else folder / f"{name}-gain-{key}.json"
-
-    def gain() -> dict[str, Any]:
-        return compute(features, fine, groups, seed, progress=progress).to_json()
-
-    return FeatureGain(**kept_values(path, key, gain))
-
-
 def _each(right: ndarray, labels: ndarray) -> tuple[Accuracy, ...]:
     return tuple(
         wilson(int(right[labels == j].sum()), int((labels == j).sum()))
         for j in range(int(labels.max()) + 1)
     )
-
-
-def _finished(
-    result: dict[str, Any],
-    subject: Classifier,
-    data: AuditData,
-    discovery: Discovery | None,
-    twin: Audit | None,
-    names: Sequence[str] | None,
-    seed: int,
-    seconds: float,
-) -> Audit:
-    assert data.groups is not None
-    readout = result.pop("readout")
-    k = len(data.groups)
-    if names is not None and discovery is None and len(names) != k:
-        raise InputError("names", f"are {len(names)}", f"give one for each of the {k} sub-classes")
-    titles = tuple(names) if names is not None and discovery is None else _names(data, discovery)
-    about = {
-        "model": subject.name,
-        "images": len(data.x),
-        "shape": list(data.x.shape[1:]),
-        "classes": data.classes,
-        "sub-classes": k,
-        "outputs": f"{subject.outputs} {subject.logits.kind}",
-        "read-out": readout,
-        "bounds": "none" if subject.bounds is None else list(subject.bounds),
-        "seed": seed,
-        "featavg": featavg.__version__,
-        "torch": torch.__version__,
-    }
-    other = None if twin is None else twin.radii
-    advice = remedies(
-        result["judgement"], result["collapse"], result["measured"], result["radii"], other
-    )
-    return Audit(
-        about=about,
-        groups=data.groups,
-        names=titles,
-        discovery=discovery,
-        remedies=advice,
-        twin=twin,
-        seconds=seconds,
-        images=np.arange(len(data.x)) if data.rows is None else data.rows,
-        **result,
-    )
-
-
-def _names(data: AuditData, discovery: Discovery | None) -> tuple[str, ...]:
-    assert data.groups is not None
-    word = "cluster" if discovery is not None else "sub-class"
-    return tuple(f"{word} {j} of class {c}" for j, c in enumerate(data.groups.tolist()))

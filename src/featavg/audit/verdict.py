@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from featavg.audit.gain import changed
 from featavg.audit.gradients import VALID_NULL, LayerGradient
 
 if TYPE_CHECKING:
     from featavg.audit.discovery import Discovery
     from featavg.audit.gain import FeatureGain
-    from featavg.audit.radii import DecisionRadii
+    from featavg.audit.probe import SubclassProbe
     from featavg.measures.accuracy import Accuracy
     from featavg.measures.collapse import SubclassCollapse
     from featavg.measures.shared_gradient import ClassGradient, SharedGradient
@@ -31,17 +32,18 @@ RULE = (
     f"direction that all images share. It is read at the first layer, from the input on, where its "
     f"permutation null exceeds {VALID_NULL:g}; layers behind which the network is linear say nothing. Each "
     f"class weighs the same. If the 95% interval lies above {BORDER:g} the network averages, if it lies "
-    f"below, the network is decoupled; if one class averages and another is decoupled, it is mixed; "
-    f"otherwise, without such a layer, if another layer says the opposite, or if the network decides no "
-    f"better than chance, one cannot tell."
+    f"below, the network is decoupled; if one class averages and another is decoupled, it is mixed. Labels "
+    f"that are wrong make any network look averaged: it averages only if A also exceeds what a decoupled "
+    f"network would show with sub-classes that a linear probe (of the input or of the features) tells "
+    f"apart no better than these. Otherwise, without such a layer, if another layer says the opposite, or "
+    f"if the network decides no better than chance, one cannot tell."
 )
 
 
 class AuditVerdict(Enum):
     """What the audit says about the decision of a network.
 
-    >>> import featavg as fa
-    >>> [verdict.value for verdict in fa.AuditVerdict]
+    >>> [verdict.value for verdict in AuditVerdict]
     ['averages', 'decoupled', 'mixed', 'cannot tell']
     """
 
@@ -50,6 +52,9 @@ class AuditVerdict(Enum):
     MIXED = "mixed"
     CANNOT_TELL = "cannot tell"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -57,23 +62,14 @@ class Judgement:
 
     Attributes:
         by_class: the verdict on each class that has two sub-classes or more.
-        otherwise: layers whose verdict is the opposite one.
+        other_layers: layers whose verdict is the opposite one.
     """
 
     verdict: AuditVerdict
     reason: str
     by_class: Mapping[int, AuditVerdict] = field(default_factory=dict)
-    otherwise: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-            "by_class": {str(c): verdict.value for c, verdict in self.by_class.items()},
-            "other_layers": list(self.otherwise),
-            "rule": RULE,
-        }
+    other_layers: tuple[str, ...] = ()
+    rule: str = RULE
 
 
 def judge(
@@ -82,6 +78,8 @@ def judge(
     accuracy: Accuracy,
     chance: float,
     layers: Sequence[LayerGradient] = (),
+    probes: Mapping[int, SubclassProbe] | None = None,
+    too_few: str = "",
 ) -> Judgement:
     """The rule, in a sentence.
 
@@ -90,28 +88,36 @@ def judge(
         accuracy: of the decision.
         chance: the accuracy of always naming the most frequent class.
         layers: those that may not say the opposite.
+        probes: how well the sub-classes of each class can be told apart; without them it is taken for
+            granted that they can.
+        too_few: why there are too few images to compare sub-classes; empty where there are enough.
     """
+    limits = _limits(probes or {})
     if accuracy.low <= chance:
         return Judgement(
             AuditVerdict.CANNOT_TELL,
             f"The network decides hardly better than by always naming one class (accuracy {accuracy}, "
             f"against {chance:.2%}): check the order of the classes, `mean` and `std`.",
         )
+    if too_few:
+        return Judgement(AuditVerdict.CANNOT_TELL, too_few)
     if layer is None:
         return Judgement(
             AuditVerdict.CANNOT_TELL,
             "At no layer do the gradients of one sub-class agree enough for the shared gradient to mean "
             f"something (permutation null at most {VALID_NULL:g}).",
         )
-    by_class = {each.label: _side(each) for each in layer.shared.by_class}
-    verdict = _verdict(layer)
+    by_class = {c: _side(each, limits.get(c)) for c, each in _classes(layer)}
+    verdict = _verdict(layer, limits)
     reason = _reason(verdict, layer, by_class)
+    if verdict is AuditVerdict.CANNOT_TELL and layer.shared.low > BORDER:
+        reason = _unknown(layer, limits, probes or {})
     if verdict is AuditVerdict.AVERAGES and discovery is not None:
         reason += (
             " The sub-classes were discovered, so this can also mean that clusters were not found."
         )
     sides = {AuditVerdict.AVERAGES, AuditVerdict.DECOUPLED}
-    others = [each for each in layers if each.valid and {verdict, _verdict(each)} == sides]
+    others = [each for each in layers if each.valid and {verdict, _verdict(each, limits)} == sides]
     if others:
         named = ", ".join(f"'{each.layer}' (A = {each.shared.value:.2f})" for each in others)
         word = "averages" if verdict is AuditVerdict.DECOUPLED else "is decoupled"
@@ -120,21 +126,54 @@ def judge(
     return Judgement(verdict, reason, by_class, tuple(each.layer for each in others))
 
 
-def _side(shared: SharedGradient | ClassGradient) -> AuditVerdict:
-    """On which side of the border an interval lies."""
+def _limits(probes: Mapping[int, SubclassProbe]) -> dict[int | None, float]:
+    """The A above which a class averages, and (None) that of all classes taken together."""
+    found: dict[int | None, float] = {c: max(BORDER, p.decoupled) for c, p in probes.items()}
+    # Nothing is above infinity: of sub-classes at chance level A is 1, whatever the network.
+    found |= {c: float("inf") for c, probe in probes.items() if not probe.above_chance}
+    return found | {None: sum(found.values()) / len(found) if found else BORDER}
+
+
+def _classes(layer: LayerGradient) -> list[tuple[int, ClassGradient]]:
+    return [(each.label, each) for each in layer.shared.by_class]
+
+
+def _side(shared: SharedGradient | ClassGradient, limit: float | None = None) -> AuditVerdict:
+    """On which side of the border an interval lies; wrong sub-classes can only make A too large."""
     if not shared.null > VALID_NULL:
         return AuditVerdict.CANNOT_TELL
-    if shared.low > BORDER:
+    if shared.low > (BORDER if limit is None else limit):
         return AuditVerdict.AVERAGES
     return AuditVerdict.DECOUPLED if shared.high < BORDER else AuditVerdict.CANNOT_TELL
 
 
-def _verdict(layer: LayerGradient) -> AuditVerdict:
+def _verdict(layer: LayerGradient, limits: Mapping[int | None, float]) -> AuditVerdict:
     """What a layer says, all classes taken together."""
-    sides = {_side(each) for each in layer.shared.by_class}
+    sides = {_side(each, limits.get(c)) for c, each in _classes(layer)}
     if {AuditVerdict.AVERAGES, AuditVerdict.DECOUPLED} <= sides:
         return AuditVerdict.MIXED
-    return _side(layer.shared)
+    return _side(layer.shared, limits[None])
+
+
+def _unknown(
+    layer: LayerGradient,
+    limits: Mapping[int | None, float],
+    probes: Mapping[int, SubclassProbe],
+) -> str:
+    """Why an A that is large does not mean that the network averages."""
+    value = f"A = {layer.shared.value:.2f} at the layer '{layer.layer}'"
+    at_chance = [p for p in probes.values() if not p.above_chance]
+    if at_chance:
+        listed = "; ".join(f"class {p.label}: {p}" for p in at_chance)
+        return (
+            f"Neither the input nor the features tell the given sub-classes apart ({listed}). Of "
+            f"sub-classes that do not exist A is 1 for every network (here {value})."
+        )
+    listed = "; ".join(f"class {c}: {p}" for c, p in probes.items())
+    return (
+        f"The sub-classes can hardly be told apart ({listed}): with labels that are wrong so often a "
+        f"decoupled network would show A up to {limits[None]:.2f}, and here {value}."
+    )
 
 
 def _reason(
@@ -143,7 +182,7 @@ def _reason(
     shared = layer.shared
     numbers = (
         f"A = {shared.value:.2f} [{shared.low:.2f}, {shared.high:.2f}], where 1 is one direction for "
-        f"the whole class (at the layer '{layer.layer}', permutation null {shared.null:.2f})"
+        f"the whole class and 0 one for each sub-class (at the layer '{layer.layer}')"
     )
     if verdict is AuditVerdict.AVERAGES:
         reason = f"The sub-classes of a class share most of their sensitivity: {numbers}."
@@ -167,48 +206,48 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(
-    judgement: Judgement,
-    collapse: SubclassCollapse | None,
-    measured: FeatureGain | None,
-    radii: DecisionRadii,
-    twin: DecisionRadii | None,
-) -> tuple[str, ...]:
+def remedies(audit: Any) -> tuple[str, ...]:
     """What would help, with numbers of this network only; what was not measured is said so."""
+    radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
-    if collapse is not None and collapse.same_class_cosine > COLLAPSED:
+    if audit.finer:
         lines.append(
-            f"Re-heading is not for this network: its sub-classes have collapsed (cosine of their means "
-            f"{collapse.same_class_cosine:.2f}, above {COLLAPSED:g}). Retrain instead."
+            "Its outputs are finer than the classes already: neither a new head nor training with finer "
+            "labels is for this network."
         )
-    elif measured is not None and measured.value is not None:
-        side = "farther" if measured.value > 1 else "nearer"
-        lines.append(
-            f"Re-heading (`fa.rehead`): heads with fine labels on these features have their boundary "
-            f"{measured.value:.2f} times as far away as heads with coarse labels ({measured.low:.2f} to "
-            f"{measured.high:.2f}), {side}, in feature space. Pixels were not measured: audit the result."
-        )
-    elif measured is not None:
-        lines.append(f"Re-heading (`fa.rehead`) was not measured: {measured.refused}.")
     else:
+        lines.append(_rehead(audit.collapse, audit.measured))
+    if twin is not None and radii.median > 0 and twin.median < float("inf"):
+        ratio = twin.median / radii.median
         lines.append(
-            "Re-heading was not measured: the network has no last linear layer on features."
+            f"The twin's median radius is {twin.median:.4g} against {radii.median:.4g}, {ratio:.2f} times: "
+            f"its training would {changed(ratio)}."
         )
-    if twin is None:
+    elif twin is None and not audit.finer:
         lines.append(
             "Retraining with finer labels (`fa.retrain`) was not measured for this network: give the "
             "result as `twin`. Elsewhere it moved the boundary both ways."
         )
-    elif radii.median > 0 and twin.median < float("inf"):
-        ratio = twin.median / radii.median
-        lines.append(
-            f"Retraining with finer labels gave the twin: its median radius is {twin.median:.4g} against "
-            f"{radii.median:.4g}, {ratio:.2f} times."
-        )
-    if judgement.verdict is not AuditVerdict.DECOUPLED:
+    if audit.verdict is not AuditVerdict.DECOUPLED:
         lines.append(
             "Controlling the gradient was not measured for this network: train it with "
-            "`fa.retrain(..., objective=fa.GradientPenalty(0.3))` or `fa.Adversarial(radius)`, and give the "
-            "result as `twin`."
+            "`fa.retrain(..., objective=fa.objectives.GradientPenalty(0.3))` or "
+            "`fa.objectives.Adversarial(radius)`, and give the result as `twin`."
         )
     return tuple(lines)
+
+
+def _rehead(collapse: SubclassCollapse | None, measured: FeatureGain | None) -> str:
+    if collapse is not None and collapse.same_class_cosine > COLLAPSED:
+        return (
+            f"Re-heading is not for this network: its sub-classes have collapsed (cosine of their means "
+            f"{collapse.same_class_cosine:.2f}, above {COLLAPSED:g}). Retrain instead."
+        )
+    if measured is None:
+        return "Re-heading was not measured: the network has no last linear layer on features."
+    if measured.value is None:
+        return f"Re-heading (`fa.rehead`) was not measured: {measured.refused}."
+    return (
+        f"Re-heading (`fa.rehead`): {measured.words()}, as heads on these features showed. Pixels were not "
+        f"measured: audit the result."
+    )

@@ -148,7 +148,7 @@ def _fit_container(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
     if isinstance(value, (str, bytes, bytearray, memoryview, collections.abc.Mapping)):
         return _REFUSED
     ordered = issubclass(origin, collections.abc.Sequence)
-    if ordered and isinstance(value, (set, frozenset)):  # which comes first, nobody can tell
+    if ordered and isinstance(value, (set, frozenset)):  # a set has no order
         return _REFUSED
     if not isinstance(value, collections.abc.Iterable):
         return _REFUSED
@@ -281,7 +281,7 @@ def plain_array(value: Any) -> Any:
     """The numbers of `value` as a plain array in this machine's byte order; None if it has none.
 
     Subclasses count by their numbers: `numpy.matrix` multiplies in a way of its own. What is masked
-    is missing, and nobody asked to count it as it lies in memory.
+    is missing, and does not count.
 
     >>> import numpy as np
     >>> plain_array([[1, 2], [3, 4]]).shape, plain_array([[1], [2, 3]]), plain_array(np.eye(2) * 1j)

@@ -2,7 +2,8 @@
 
 A group of commands is a file in `featavg/cli/` with a function `register(app)`, and a name in
 `GROUPS`; the order of `GROUPS` is the order of the help. Commands import what they need inside
-their functions, so that the help answers at once.
+their functions, so that the help answers at once; and they do not postpone their annotations, which
+typer would evaluate several times.
 """
 
 import logging
@@ -19,7 +20,7 @@ import typer
 
 from featavg import __version__
 from featavg.cli.checked import checked, refuse_empty
-from featavg.cli.interrupted import Interrupted
+from featavg.cli.output import Interrupted
 from featavg.errors import InputError
 
 # Modules with `register(app)`, in the order of the help. The paper's commands are named, not imported:
@@ -30,7 +31,6 @@ GROUPS: tuple[str, ...] = (
     "featavg.cli.simulate",
     "featavg.cli.radius",
     "featavg.cli.sweep",
-    "featavg.cli.presets",
     "featavg.cli.playground",
     "featavg.cli.data",
     "featavg.cli.images",
@@ -133,7 +133,7 @@ def _featavg(
             "--verbose",
             "-v",
             count=True,
-            help="Say what is done; twice for every file.",
+            help="Verbose output; -vv also lists each file written.",
             show_default=False,
         ),
     ] = 0,
@@ -144,7 +144,7 @@ def _featavg(
         bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
     ] = False,
 ) -> None:
-    """Does a network average its features, what does that cost, and how is it undone?"""
+    """Does a network average its features, what does that cost, and what helps?"""
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     level = logging.ERROR if quiet else levels[min(verbose, 2)]
     logger = logging.getLogger("featavg")

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from featavg.cli.machine import Json, write_json
-from featavg.cli.torch_threads import Threads, use_torch
+from featavg.cli.flags import Threads, use_torch
+from featavg.cli.output import Json, write_json
 from featavg.data.image_sets.registry import named
 
 
@@ -48,8 +48,10 @@ def _audit(
         str | None, typer.Option(help="A network with fine labels, named like MODEL.")
     ] = None,
     twin_weights: Annotated[Path | None, typer.Option(help="For the twin's FACTORY.")] = None,
-    mean: Annotated[str, typer.Option(help="Subtracted by channel, commas between.")] = "0",
-    std: Annotated[str, typer.Option(help="Divided by channel, commas between.")] = "1",
+    mean: Annotated[str, typer.Option(help="Per-channel mean, comma-separated.")] = "0",
+    std: Annotated[
+        str, typer.Option(help="Per-channel standard deviation, comma-separated.")
+    ] = "1",
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
     clusters: Annotated[int | None, typer.Option(min=2, help="Per class, with --no-fine.")] = None,
     embedding: Annotated[
@@ -70,8 +72,7 @@ def _audit(
     json: Json = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
-    from featavg.cli.parse import one_or_list
-    from featavg.cli.tables import console
+    from featavg.cli.output import console
     from featavg.errors import InputError, one_of
     from featavg.progress import ProgressBar
     from featavg.storage.files import dumps, usable_folder, write
@@ -85,7 +86,7 @@ def _audit(
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.
     one_of("readout", readout, ("probability", "max"))
-    shift, scale = one_or_list("mean", mean), one_or_list("std", std)
+    shift, scale = _one_or_list("mean", mean), _one_or_list("std", std)
     vectors = None if embedding is None else next(iter(read_arrays(embedding).values()))
     if twin is None and twin_weights is not None:
         raise InputError("twin_weights", "is given without a twin", "give --twin too")
@@ -114,9 +115,26 @@ def _audit(
             seed=seed,
             progress=progress,
             embedding=vectors,
+            groups=None if fine else looked_at.groups,
         )
     write(out / "audit.json", dumps(result.to_json()))
     page = write_audit(result, out, pictures_of(result, looked_at.x))
     console().print(repr(result), markup=False)
     console().print(f"Page: {page}", markup=False)
     write_json(json, result.to_json())
+
+
+def _one_or_list(argument: str, text: str) -> float | list[float]:
+    """Numbers with commas between them; one number as a number."""
+    from math import isfinite
+
+    from featavg.errors import InputError
+
+    try:
+        values = [float(part) for part in text.split(",")]
+        if not all(map(isfinite, values)):
+            raise ValueError
+    except ValueError:
+        remedy = "give numbers with commas between them, such as 1,2.5"
+        raise InputError(argument, f"is {text!r}", remedy) from None
+    return values[0] if len(values) == 1 else values

@@ -1,4 +1,4 @@
-"""The boundary of the command line: what was typed is looked at once, before a command runs.
+"""Validates the flags of a command before it runs.
 
 Ranges of single flags stand beside the flags (`typer.Option(min=1)`), and what belongs to a model is
 checked by the model. Here is what holds for every flag: numbers are finite and of a size that a
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from featavg.cli.machine import STANDARD_OUTPUT, machine_file
+from featavg.cli.output import STANDARD_OUTPUT, machine_file
 from featavg.errors import InputError
 from featavg.storage.filenames import check_file_name
 

@@ -34,7 +34,7 @@ def _data(
 def _list(data_dir: Path | None) -> None:
     from rich.markup import escape
 
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
     from featavg.data.image_sets.archives import state
     from featavg.data.image_sets.loading import data_folder
     from featavg.data.image_sets.registry import image_sets

@@ -1,4 +1,4 @@
-"""Flags made from the fields of a setting: what a field says about itself is not said again."""
+"""Flags that commands share: those made from the fields of a setting, and the threads of torch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
+from featavg.cli.checked import MOST_WORKERS
 from featavg.fields import from_text, in_words, kinds_of
 from featavg.simulate.setting import FIELDS
 
+Threads = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=MOST_WORKERS,
+        help="Threads of torch; 0 leaves its own choice. The last bits depend on it.",
+    ),
+]
 Command = Callable[..., None]
 _KINDS = {"int": int, "float": float, "bool": bool}
 
@@ -67,3 +76,14 @@ def _flag(one: Field[Any], in_section: bool) -> Any:
     text += f" [{shown}]" if shown and one.default is not False else ""
     option = typer.Option(help=f"{text}.", rich_help_panel=known["section"] if in_section else None)
     return Annotated[(Path if known["file"] else plain) | None, option]
+
+
+def use_torch(threads: int) -> None:
+    """Say how to get torch if it is missing, and set its threads."""
+    from featavg.errors import torch_needed
+
+    torch_needed()
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)

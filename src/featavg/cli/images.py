@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from featavg.cli.checked import MOST_WIDTH
-from featavg.cli.machine import Json, write_json
-from featavg.cli.torch_threads import Threads, use_torch
+from featavg.cli.flags import Threads, use_torch
+from featavg.cli.output import Json, write_json
 from featavg.data.image_sets.registry import named
 from featavg.storage.places import results_folder
 
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def _presets() -> None:
     """List the networks and recipes that data sets are trained with."""
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
     from featavg.training.torch.recipe import image_presets
 
     rows = table("preset", "data", "network", "width", "epochs", "minutes", "about")
@@ -66,7 +66,7 @@ def _train(
     json: Json = None,
 ) -> None:
     """Train a network; after a kill the same command continues."""
-    from featavg.cli.interrupted import Interrupted
+    from featavg.cli.output import Interrupted
     from featavg.data.image_sets.loading import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar

@@ -7,7 +7,7 @@ import typer
 
 from featavg.cli.checked import MOST_POINTS
 from featavg.cli.flags import given, with_fields
-from featavg.cli.machine import Json
+from featavg.cli.output import Json
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def _radius(
     **fields: Any,
 ) -> None:
     """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
     from featavg.progress import ProgressBar
     from featavg.simulate.radius import radius_report
 

@@ -1,7 +1,6 @@
-"""`featavg simulate`: any setting by flags or TOML, a summary, a result folder."""
+"""`featavg simulate`: any setting by flags or TOML, a summary, a result folder; `featavg presets`."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,21 +9,15 @@ import typer
 
 from featavg.cli.checked import MOST_SEEDS
 from featavg.cli.flags import given, with_fields
-from featavg.cli.interrupted import Interrupted
-from featavg.cli.machine import JSON_HELP, write_json
+from featavg.cli.output import JSON_HELP, Interrupted, write_json
 from featavg.errors import InputError
 from featavg.fields import in_words
-from featavg.simulate.presets import PRESETS, compose
+from featavg.simulate.presets import PRESETS, compose, preset_values
 from featavg.simulate.setting import SECTIONS, Setting
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
-    from featavg.simulate.measurements import RunNumbers
     from featavg.simulate.run import Simulation
-
-    Column = list[RunNumbers]
-else:
-    Column = list  # a name that is not imported yet is no type to Python 3.10
 
 
 _what = partial(typer.Option, rich_help_panel=SECTIONS[0])
@@ -32,8 +25,9 @@ _result = partial(typer.Option, rich_help_panel=SECTIONS[-1])
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("simulate")(_simulate)
+    app.command("presets")(_presets)
 
 
 @with_fields(sections=True)
@@ -118,14 +112,11 @@ def _show(done: "Simulation") -> None:
     """Print the table, and where the rest is."""
     from rich.markup import escape
 
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
 
-    kinds = done.setting.each_labels
-    shown = table("", *(f"{labels} labels" for labels in kinds))
-    for name, cell in _ROWS.items():
-        cells = [cell(done.of(labels)) for labels in kinds]
-        if any(cells):
-            shown.add_row(name, *map(escape, cells))
+    shown = table("", *(f"{labels} labels" for labels in done.setting.each_labels))
+    for name, cells in done.rows():
+        shown.add_row(name, *map(escape, cells))
     terminal = console()
     terminal.print(escape(_title(done)), style="bold")
     terminal.print(shown)
@@ -147,58 +138,31 @@ def _short(folder: Path) -> str:
         return str(folder)
 
 
-def _outcome(runs: Column) -> str:
-    from featavg.training.trajectory import Outcome
+@with_fields("k", "d")
+def _presets(
+    show: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Print it as TOML for `simulate --config`.")
+    ] = None,
+    **fields: Any,
+) -> None:
+    """List the presets and their values, or print one as TOML: talk follows d, theorem follows k."""
+    chosen = given(fields)
+    if show is not None:
+        typer.echo(compose(show, **chosen).to_toml(), nl=False)
+        return
+    from featavg.cli.output import console, table
 
-    endings = []
-    for name in dict.fromkeys(run.outcome for run in runs):
-        steps = [run.steps for run in runs if run.outcome == name]
-        counts = f"{steps[0]}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
-        endings.append(f"{Outcome[name].value} ({counts})")
-    return "; ".join(endings)
-
-
-def _number(get: "Callable[[RunNumbers], float | None]") -> Callable[[Column], str]:
-    """The median over the seeds, and their range if there are several."""
-
-    def cell(runs: Column) -> str:
-        import statistics
-
-        values = [value for run in runs if (value := get(run)) is not None]
-        if not values:
-            return ""
-        middle = f"{statistics.median(values):.3f}"
-        return middle if len(runs) == 1 else f"{middle}  [{min(values):.3f}, {max(values):.3f}]"
-
-    return cell
-
-
-def _accuracy(
-    right: "Callable[[RunNumbers], int | None]", n: "Callable[[RunNumbers], int | None]"
-) -> Callable[[Column], str]:
-    """All seeds' points in one share, with its 95% interval."""
-
-    def cell(runs: Column) -> str:
-        from featavg.measures.accuracy import wilson
-
-        rights, counts = [right(run) for run in runs], [n(run) for run in runs]
-        if None in rights or None in counts:
-            return ""
-        return str(wilson(sum(r or 0 for r in rights), sum(c or 0 for c in counts)))
-
-    return cell
+    compose(**chosen)  # refuses an impossible k or d
+    columns = {name: preset_values(name, chosen) | chosen for name in PRESETS}
+    shown = table("", *columns)
+    for key in dict.fromkeys(key for values in columns.values() for key in values):
+        shown.add_row(key, *(_cell(values.get(key)) for values in columns.values()))
+    terminal = console()
+    terminal.print(shown)
+    for name, preset in PRESETS.items():
+        terminal.print(f"{name}: {preset.summary}.")
+    terminal.print("`featavg simulate --preset NAME` runs one.")
 
 
-_ROWS: dict[str, Callable[[Column], str]] = {
-    "how it ended (steps)": _outcome,
-    "log10 of the training loss": _number(lambda run: run.log10_loss),
-    "training accuracy": _accuracy(lambda run: run.train_right, lambda run: run.train_n),
-    "test accuracy": _accuracy(lambda run: run.test_right, lambda run: run.test_n),
-    "clusters named right": _accuracy(lambda run: run.cluster_right, lambda run: run.test_n),
-    "cosine with the own feature": _number(lambda run: run.own_cosine),
-    "  with others of its class": _number(lambda run: run.same_class_cosine),
-    "  with the other class": _number(lambda run: run.other_class_cosine),
-    "averaging index": _number(lambda run: run.averaging_index),
-    "  the same for random directions": _number(lambda run: run.averaging_index_null),
-    "  share of |w|² in the features' span": _number(lambda run: run.span_share),
-}
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from featavg.cli.checked import MOST_SEEDS, MOST_WORKERS
-from featavg.cli.interrupted import Interrupted
-from featavg.cli.machine import Json, write_json
+from featavg.cli.output import Interrupted, Json, write_json
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +48,7 @@ def _sweep(
     list_measures: Annotated[bool, typer.Option(help="List what can be measured.")] = False,
 ) -> None:
     """Train and measure every setting of a grid; what was computed before is not done again."""
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
     from featavg.progress import ProgressBar
     from featavg.simulate.sweep.measures import MEASURES
     from featavg.simulate.sweep.page import write_sweep

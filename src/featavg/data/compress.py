@@ -40,7 +40,7 @@ class TrainingSet:
         unit_weights: standard normal directions; times sigma_w they are initial weights.
         coordinates: "compressed" or "ambient".
 
-    Returned by `fa.draw` and `fa.draw_many`, which have examples.
+    Returned by `fa.draw` and `draw_many`, which have examples.
     """
 
     task: MultiCluster
@@ -136,7 +136,7 @@ def draw_many(
             it, "ambient" stays in R^d.
 
     >>> import featavg as fa
-    >>> many = fa.draw_many(fa.MultiCluster(k=4, d=100), n=20, neurons=6, seeds=[0, 1, 2])
+    >>> many = draw_many(fa.MultiCluster(k=4, d=100), n=20, neurons=6, seeds=[0, 1, 2])
     >>> many.x.shape, many.y.shape
     ((3, 20, 30), (3, 20))
     """

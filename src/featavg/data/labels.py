@@ -35,6 +35,7 @@ class Labels:
         without: clusters whose points never carry a super-label.
         known: whether each point carries its super-label, instead of a share.
 
+    >>> import numpy as np
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
     >>> some = fa.Labels(share=0.5)

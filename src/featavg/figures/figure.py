@@ -154,7 +154,7 @@ class Figure:
         return write(usable_file(target, "path"), render(self, (kind,))[kind], "path")
 
     def csv(self) -> str:
-        """All numbers of the figure as one tidy table; columns that nobody uses are left out."""
+        """All numbers of the figure as one tidy table; unused columns are left out."""
         rows = [
             {"panel": number} | row
             for number, panel in enumerate(self.panels, start=1)

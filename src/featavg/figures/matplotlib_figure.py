@@ -158,7 +158,7 @@ def animate(
     dpi: int = 80,
     progress: Progress | None = None,
 ) -> Path:
-    """Draw every frame by matplotlib and write them as one GIF that plays for ever.
+    """Draw every frame by matplotlib and write them as one looping GIF.
 
     Args:
         frames: figures of one shape, in order.

@@ -1,7 +1,7 @@
 """From a figure's description to plotly's JSON, written by hand: no plotly package is needed.
 
 Colours are names of the palette with an "@" ("@averaged", "@averaged:0.5" half way to the paper,
-"@averaged/0.2" see-through); the page's script puts in the colours of the theme at hand, so that
+"@averaged/0.2" see-through); the page's script puts in the colours of the current theme, so that
 one description serves light and dark. Each panel is a plot of its own, which the page sets side by
 side or one below the other; the legend is HTML and shared by the panels.
 """

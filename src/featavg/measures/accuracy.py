@@ -15,7 +15,7 @@ from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts.registry import coarse_score
 from featavg.nets.two_layer import TwoLayer
 
 
@@ -84,8 +84,8 @@ def decisions(
     positive: Bool[ndarray, " k"] | None = None,
     readout: str | ReadOut = "probability",
 ) -> Int[ndarray, "*s n"]:
-    """The sign of the score; a score of exactly zero decides nothing and counts for nobody (0)."""
-    return np.sign(score(net(x), positive, readout)).astype(int)
+    """The sign of the score; a score of zero returns 0 (no class)."""
+    return np.sign(coarse_score(net(x), positive, readout)).astype(int)
 
 
 @public

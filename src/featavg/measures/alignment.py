@@ -71,7 +71,7 @@ def equivalent_weights(net: TwoLayer, labels: Int[ndarray, " k"]) -> Float[ndarr
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.grouped(np.arange(8.0).reshape(4, 2), k=2)
-    >>> fa.equivalent_weights(net, np.array([1, -1]))
+    >>> equivalent_weights(net, np.array([1, -1]))
     array([[1., 2.],
            [5., 6.]])
     """
@@ -135,7 +135,7 @@ def block_cosines(
     >>> import numpy as np
     >>> import featavg as fa
     >>> labels = np.array([1, 1, -1, -1])
-    >>> fa.block_cosines(np.where(np.equal.outer(labels, labels), 0.7, -0.1), labels)
+    >>> block_cosines(np.where(np.equal.outer(labels, labels), 0.7, -0.1), labels)
     BlockCosines(same_class=0.7, other_class=-0.1)
     """
     same = labels[:, None] == labels[None, :]

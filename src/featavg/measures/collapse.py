@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.kinds import Seed
@@ -162,22 +162,38 @@ def linear_probe(
     seed: int = 0,
     ridge: float = 1e-2,
 ) -> tuple[float, float]:
-    """Held-out accuracy of ridge regression for the sub-class inside its class, and chance.
+    """Held-out accuracy of ridge regression for the sub-class inside its class, and chance."""
+    _, right = probe_answers(features, fine, groups, seed, ridge)
+    counts = np.bincount(fine, minlength=len(groups))
+    largest = [counts[groups == c].max() for c in np.unique(groups)]
+    return float(np.mean(right)), float(np.sum(largest) / len(fine))
 
-    Half of the samples fit, the other half test; the class itself is given.
+
+def probe_answers(
+    features: Float[ndarray, "n N"],
+    fine: Int[ndarray, " n"],
+    groups: Int[ndarray, " k"],
+    seed: int = 0,
+    ridge: float = 1e-2,
+) -> tuple[Int[ndarray, " m"], Bool[ndarray, " m"]]:
+    """The half of the samples that tests a ridge regression fitted on the other, and where it is right.
+
+    The class itself is given.
     """
     rows = stream(seed, "probe").permutation(len(fine))
     first, second = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     mean, scale = features[first].mean(axis=0), features[first].std() + 1e-300
     x = np.hstack([(features - mean) / scale, np.ones((len(fine), 1))])
-    targets = np.eye(len(groups))[fine]
-    gram = x[first].T @ x[first] + ridge * len(first) * np.eye(x.shape[1])
-    scores = x[second] @ np.linalg.solve(gram, x[first].T @ targets[first])
+    targets = np.eye(len(groups))[fine[first]]
+    a = x[first]
+    if x.shape[1] > len(a):  # the same weights from inner products of samples
+        dual = np.linalg.solve(a @ a.T + ridge * len(a) * np.eye(len(a)), targets)
+        scores = x[second] @ a.T @ dual
+    else:
+        gram = a.T @ a + ridge * len(a) * np.eye(x.shape[1])
+        scores = x[second] @ np.linalg.solve(gram, a.T @ targets)
     scores[groups[None, :] != groups[fine[second]][:, None]] = -np.inf
-    right = float(np.mean(scores.argmax(axis=1) == fine[second]))
-    counts = np.bincount(fine, minlength=len(groups))
-    largest = [counts[groups == c].max() for c in np.unique(groups)]
-    return right, float(np.sum(largest) / len(fine))
+    return second, scores.argmax(axis=1) == fine[second]
 
 
 def _length(matrix: Float[ndarray, "c N"]) -> float:

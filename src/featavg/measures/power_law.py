@@ -20,7 +20,7 @@ def power_law_exponent(
         x, y: positive numbers, at least two.
 
     >>> import featavg as fa
-    >>> round(fa.power_law_exponent([1, 10, 100], [3.0, 0.3, 0.03]), 9)
+    >>> round(power_law_exponent([1, 10, 100], [3.0, 0.3, 0.03]), 9)
     -1.0
     """
     horizontal, vertical = np.asarray(x, dtype=float), np.asarray(y, dtype=float)

@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import check_fields
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 from featavg.nets.activations.relu import ReLU
 from featavg.nets.network import check_finite, unchecked
 from featavg.registry import ACTIVATIONS, spec
@@ -61,6 +62,7 @@ class Deep:
     residual: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "activation", ACTIVATIONS.build(self.activation))
         if not self.weights:
             raise InputError("weights", "are empty", "give at least one layer")

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
+from featavg.data.clusters import Sample
 from featavg.errors import finite
-from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.deep_radii import ARGMAX, DeepSolver, deep_case
+from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
+from featavg.robustness.exact.decision import Net, Positive, decision_of
+from featavg.robustness.exact.result import Answer, RadiusStatus
+from featavg.robustness.linf import PROGRAMS
+from featavg.robustness.solve import Task, solve
 
 
 class Certificate(Enum):
     """What is known of one point at one radius.
 
     >>> import featavg as fa
-    >>> [one.name for one in fa.Certificate]
+    >>> [one.name for one in Certificate]
     ['CERTIFIED', 'FLIPPED', 'OPEN', 'MISCLASSIFIED']
     """
 
@@ -36,13 +39,14 @@ class Certificate(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """For every point, whether anything within `radius` (l2) is decided otherwise.
+    """For every point, whether anything within `radius` is decided otherwise.
 
     Attributes:
         radius: the radius, in the units of x.
         status: one of `Certificate` for each point.
         witness: a flipped point within the radius, re-checked; NaN where there is none.
         seconds: time spent on each point.
+        norm: of the radius.
 
     Returned by `fa.certify`, which has an example.
     """
@@ -51,6 +55,7 @@ class Certificates:
     status: tuple[Certificate, ...]
     witness: Float[ndarray, "n N"]
     seconds: Float[ndarray, " n"]
+    norm: str = "l2"
 
     def __len__(self) -> int:
         return len(self.status)
@@ -69,7 +74,7 @@ class Certificates:
         """Plain values."""
         return {
             "radius": self.radius,
-            "norm": "l2",
+            "norm": self.norm,
             "points": len(self),
             "status": [status.value for status in self.status],
             "robust_error": list(self.robust_error),
@@ -84,37 +89,43 @@ class Certificates:
         )
         low, high = self.robust_error
         return (
-            f"Certificates at l2 radius {self.radius:g}, {len(self)} points: {counts}; "
+            f"Certificates at {self.norm} radius {self.radius:g}, {len(self)} points: {counts}; "
             f"robust error {100 * low:.1f}% to {100 * high:.1f}%"
         )
 
 
+@public
 def certify(
-    net: Deep | TwoLayer,
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
+    net: Net,
+    points: Sample | ndarray,
+    y: ndarray | None = None,
+    *,
     radius: float,
-    readout: str | ReadOut = ARGMAX,
-    positive: ndarray | None = None,
+    norm: str = "l2",
+    readout: str | ReadOut | None = None,
+    positive: Positive | None = None,
     budget: Budget | None = None,
-    progress: Callable[[float, str], None] | None = None,
+    jobs: Count | None = None,
+    progress: Progress | None = None,
 ) -> Certificates:
     """Is any point within `radius` of x decided otherwise than x's label?
 
     Easier than the radius itself, and therefore possible for wide networks: most neurons keep their
     sign in a small ball, and the others cannot all be at their worst at once (see
-    `exact/deep/ball_bound`, and `exact/deep/chain_form` for several layers). An answer "certified" is a
+    `exact/deep/shallow_sdp_bound`, and `deep_sdp_form` for several layers). An answer "certified" is a
     proof, "flipped" has a witness that was evaluated; "open" means that the budget was spent.
 
     Args:
-        net: one hidden layer of any width, or a deep network.
-        x: the points.
-        y: class numbers for `argmax`, or -1 and +1 for a coarse decision.
-        radius: l2, in the units of x.
-        readout: `argmax`, or how k outputs become a coarse decision.
-        positive: for a coarse decision of several outputs, a mask of those of class +1.
+        net: one hidden layer of any width, or a deep network; see `fa.radii`.
+        points: a sample of a task, or n rows of N numbers.
+        y: n labels: -1 or +1, or the numbers of outputs for `argmax`.
+        radius: in the units of the points.
+        norm: "l2" or "linf", of the radius.
+        readout: how several outputs decide; see `fa.radii`.
+        positive: the outputs of class +1, as a mask or as indices.
         budget: what one point may cost.
-        progress: told the share of points that are done.
+        jobs: processes; by default all cores if there is work for some seconds, otherwise none.
+        progress: called with the share done and a note, such as a `ProgressBar`.
 
     >>> import numpy as np
     >>> import featavg as fa
@@ -123,32 +134,26 @@ def certify(
     Certificates at l2 radius 1, 2 points: 1 certified, 1 flipped; robust error 50.0% to 50.0%
     """
     finite("radius", radius, above=0)
-    decision, x, y = deep_case(net, x, y, readout, positive)
-    solver = DeepSolver(decision, gap=1e-3)
-    allowance = budget or Budget()
-    status, witnesses = [], np.full_like(x, np.nan, dtype=float)
-    seconds = np.zeros(len(x))
-    for i in range(len(x)):
-        start = perf_counter()
-        one, witness = _at(solver, x[i], int(y[i]), radius, allowance)
-        status.append(one)
-        if witness is not None:
-            witnesses[i] = witness
-        seconds[i] = perf_counter() - start
-        if progress is not None:
-            progress((i + 1) / len(x), f"{i + 1} of {len(x)} points")
-    return Certificates(float(radius), tuple(status), witnesses, seconds)
+    decision, x, labels = decision_of(net, points, y, readout, positive, norm)
+    allowance = budget or (Budget(nodes=PROGRAMS) if norm == "linf" else Budget())
+    each = tuple(sorted(set(labels.tolist())))
+    task = Task(decision, each, norm, allowance, gap=1e-3, radius=float(radius))
+    answers = solve(task, x, labels, jobs, progress)
+    status = tuple(_status(answer, radius) for answer in answers)
+    flipped = (Certificate.FLIPPED, Certificate.MISCLASSIFIED)
+    witness = np.full(x.shape, np.nan)
+    for i, answer in enumerate(answers):
+        if status[i] in flipped:
+            witness[i] = answer.witness
+    seconds = np.array([answer.seconds for answer in answers])
+    return Certificates(float(radius), status, witness, seconds, norm)
 
 
-def _at(
-    solver: DeepSolver, x: ndarray, label: int, radius: float, budget: Budget
-) -> tuple[Certificate, ndarray | None]:
-    decision = solver.decision
-    if decision.excess(x[None], decision.goals(label))[0] <= 0:
-        return Certificate.MISCLASSIFIED, x
-    found, attack, witness = solver.within(x, label, budget, radius)
-    if attack <= radius:
-        return Certificate.FLIPPED, witness
-    if found.finished and found.certified >= radius:
-        return Certificate.CERTIFIED, None
-    return Certificate.OPEN, None
+def _status(answer: Answer, radius: float) -> Certificate:
+    if answer.known is RadiusStatus.MISCLASSIFIED:
+        return Certificate.MISCLASSIFIED
+    if answer.attack <= radius:
+        return Certificate.FLIPPED
+    if answer.finished and answer.certified >= radius:
+        return Certificate.CERTIFIED
+    return Certificate.OPEN

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, NotNegative, Seed, Size
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import wilson_interval
 from featavg.progress import Progress
@@ -54,10 +56,11 @@ class Curve:
         return arrays | plain
 
 
+@public
 def curve(
     results: AttackResult | Sequence[AttackResult],
     radii: Sequence[float] | Float[ndarray, " q"] | None = None,
-    confidence: float = 0.95,
+    confidence: NotNegative = 0.95,
 ) -> Curve:
     """Robust accuracy, worst case over one or several results on the same points.
 
@@ -113,6 +116,7 @@ def curve_of(
     return Curve(at, share, low, high, len(smallest), unit, label, confidence, unresolved)
 
 
+@public
 def pgd_curve(
     model: Model,
     x: ndarray,
@@ -120,11 +124,11 @@ def pgd_curve(
     radii: Sequence[float] | Float[ndarray, " q"],
     own: Sequence[int] | Int[ndarray, " n"] | None = None,
     norm: str = "l2",
-    steps: int = 40,
+    steps: Size = 40,
     step_size: float | None = None,
-    restarts: int = 1,
-    seed: int = 0,
-    confidence: float = 0.95,
+    restarts: Count = 1,
+    seed: Seed = 0,
+    confidence: NotNegative = 0.95,
     progress: Progress | None = None,
 ) -> Curve:
     """The protocol of the paper: PGD-40 on the loss the model was trained with, radius by radius.
@@ -136,7 +140,7 @@ def pgd_curve(
         own: the label each point has for the model's own loss, as an output number; only a model
             with one output needs none.
         step_size: a share of the radius, 2.5/steps unless given.
-        progress: is told the share of the radii done.
+        progress: called with the share of the radii done.
         model: `network_model(...)` or `torch_model(...)`.
         x: points, one per row, or images.
         y: labels of the decision that is counted.

@@ -63,10 +63,12 @@ def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
 
 
 def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
-    """Whether a result is of this setting; fields that are newer than the result do not count."""
+    """Whether a result is of this setting; fields that only one of them states do not count."""
     said = setting.to_json()
-    later = any(name in LATER and name not in stored["setting"] for name in said)
-    return not later and all(said.get(n) == value for n, value in stored["setting"].items())
+    held = stored["setting"]
+    # These are stated unless they have their default.
+    later = all(said.get(name) == held.get(name) for name in LATER)
+    return later and all(said[name] == value for name, value in held.items() if name in said)
 
 
 def described(

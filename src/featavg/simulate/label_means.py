@@ -22,7 +22,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.radii import radii
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
-from featavg.training.losses import Loss, LossValue, log_sum_exp
+from featavg.training.losses._loss import Loss, LossValue, log_sum_exp
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import loss_of, train
@@ -208,7 +208,8 @@ def _measured(
     features: Float[ndarray, "k N"],
 ) -> LabelRun:
     positive, readout = recipe.decision(task, "max")
-    exact = radii(net, x, task.cluster_labels[clusters], readout, positive, jobs=1)
+    y = task.cluster_labels[clusters]
+    exact = radii(net, x, y, readout=readout, positive=positive, jobs=1)
     view = recipe.by_cluster(net, task)
     index = averaging_index_of(view, features, task.cluster_labels)
     return LabelRun(exact.attack, clusters, index.value)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -18,7 +21,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.simulate.points import SimulationPoints
 from featavg.simulate.setting import Setting
 from featavg.training.recipe import Recipe
-from featavg.training.trajectory import Trajectory
+from featavg.training.trajectory import Outcome, Trajectory
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,54 @@ class RunNumbers:
         if self.test_right is None or self.test_n is None:
             return None
         return wilson(self.test_right, self.test_n)
+
+
+# The rows of a table of networks: a column of `RunNumbers`, or how many of how many.
+_ROWS: dict[str, str | tuple[str, str]] = {
+    "log10 of the training loss": "log10_loss",
+    "training accuracy": ("train_right", "train_n"),
+    "test accuracy": ("test_right", "test_n"),
+    "clusters named right": ("cluster_right", "test_n"),
+    "cosine with the own feature": "own_cosine",
+    "  with others of its class": "same_class_cosine",
+    "  with the other class": "other_class_cosine",
+    "averaging index": "averaging_index",
+    "  the same for random directions": "averaging_index_null",
+    "  share of |w|² in the features' span": "span_share",
+}
+
+
+def table_rows(networks: Sequence[Sequence[RunNumbers]]) -> list[tuple[str, list[str]]]:
+    """The numbers of networks as text, a cell for each; a network is the list of its seeds."""
+    rows = [("how it ended (steps)", [_outcome(runs) for runs in networks])]
+    for name, column in _ROWS.items():
+        cell = partial(_share, column) if isinstance(column, tuple) else partial(_middle, column)
+        rows.append((name, [cell(runs) for runs in networks]))
+    return [(name, cells) for name, cells in rows if any(cells)]
+
+
+def _outcome(runs: Sequence[RunNumbers]) -> str:
+    endings = []
+    for name in dict.fromkeys(run.outcome for run in runs):
+        steps = [run.steps for run in runs if run.outcome == name]
+        counts = f"{steps[0]}" if len(set(steps)) == 1 else f"{min(steps)} to {max(steps)}"
+        endings.append(f"{Outcome[name].value} ({counts})")
+    return "; ".join(endings)
+
+
+def _middle(column: str, runs: Sequence[RunNumbers]) -> str:
+    """The median over the seeds, and their range if there are several."""
+    values = [value for run in runs if (value := getattr(run, column)) is not None]
+    if not values:
+        return ""
+    middle = f"{statistics.median(values):.3f}"
+    return middle if len(runs) == 1 else f"{middle}  [{min(values):.3f}, {max(values):.3f}]"
+
+
+def _share(columns: tuple[str, str], runs: Sequence[RunNumbers]) -> str:
+    """All seeds' points in one share, with its 95% interval."""
+    right, n = ([getattr(run, column) for run in runs] for column in columns)
+    return "" if None in right or None in n else str(wilson(sum(right), sum(n)))
 
 
 def measure(

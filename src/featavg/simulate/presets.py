@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from featavg.boundary.public import public
 from featavg.errors import InputError, one_of
 from featavg.simulate.setting import FIELDS, Setting, read_table
 
@@ -34,6 +35,7 @@ def preset_values(name: str, given: Mapping[str, Any] | None = None) -> dict[str
     return PRESETS[one_of("preset", name, PRESETS)].values(given or {})
 
 
+@public
 def compose(preset: str | None = None, config: str | Path | None = None, **given: Any) -> Setting:
     """A setting from a preset, over which a TOML file has its way, over which `given` has.
 

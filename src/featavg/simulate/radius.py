@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.errors import InputError, one_of
@@ -19,7 +20,6 @@ from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
-from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii
@@ -136,10 +136,11 @@ class RadiusReport(Result):
         }
 
 
+@public
 def radius_report(
     result: str | Path,
-    points: int = 1000,
-    seed: int = 1,
+    points: Count = 1000,
+    seed: Seed = 1,
     readout: str = "probability",
     out: str | Path | None = None,
     json: str | Path | None = None,
@@ -167,8 +168,6 @@ def radius_report(
     ...
     """
     one_of("readout", readout, READOUTS)
-    if points < 1:
-        raise InputError("points", f"is {points}", "ask for at least one point")
     if json is not None:
         usable_file(Path(json), "json")
     simulation = load_simulation(result)
@@ -180,7 +179,9 @@ def radius_report(
         x, y, task = _points(simulation, net, points, seed)
         mask, rule = simulation.setting.recipe(labels).decision(task, readout)
         told = _with_labels(part(progress, i / len(kinds), (i + 1) / len(kinds)), labels)
-        measured[labels] = network_radii(net, x, y, rule, mask, budget, progress=told)
+        measured[labels] = radii(
+            net, x, y, readout=rule, positive=mask, budget=budget, progress=told
+        )
     count = len(next(iter(measured.values())))
     report = RadiusReport(measured, readout, count, seed, simulation)
     if out is not None:
@@ -196,25 +197,6 @@ def radius_report(
 
 def _with_labels(progress: Progress, labels: str) -> Progress:
     return lambda share, note: progress(share, f"{labels} labels, {note}")
-
-
-def network_radii(
-    net: TwoLayer | Deep,
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    readout: str,
-    positive: ndarray | None,
-    budget: Budget | None = None,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-) -> Radii:
-    """l2 radii of a coarse decision: two layers by their faster path, any other by the deep search."""
-    mask = positive if net.outputs > 1 else None
-    if isinstance(net, TwoLayer):
-        return radii(
-            net, x, y=y, readout=readout, positive=mask, budget=budget, jobs=jobs, progress=progress
-        )
-    return deep_radii(net, x, y, readout, mask, budget, progress=progress)
 
 
 def _points(

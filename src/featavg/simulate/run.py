@@ -6,7 +6,6 @@ import contextlib
 import math
 import shutil
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.errors import finite
+from featavg.boundary.kinds import NotNegative
+from featavg.boundary.public import public
 from featavg.figures.figure import Figure
 from featavg.figures.result import Result
 from featavg.nets.deep import Deep
@@ -22,7 +22,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.simulate import folder as on_disk
 from featavg.simulate.figures import figures_of
-from featavg.simulate.measurements import RunNumbers, cosines_of, measure, net_of
+from featavg.simulate.measurements import RunNumbers, cosines_of, measure, net_of, table_rows
 from featavg.simulate.points import (
     SimulationPoints,
     gather_points,
@@ -92,27 +92,32 @@ class Simulation(Result):
         about = next(iter(self.runs.values())).settings
         return f"k = {about['task']['k']}, d = {about['task']['d']}, n = {about['n']}"
 
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """The numbers as text for a table: a name, and a cell for each network."""
+        return table_rows([self.of(labels) for labels in self.setting.each_labels])
+
     def summary(self) -> str:
         """A line for each network: the median over its seeds."""
         lines = [f"Simulation of {self.shapes}"]
         for labels in self.setting.each_labels:
             rows = self.of(labels)
             parts = [f"{labels} labels, {len(rows)} seed{'s' if len(rows) > 1 else ''}"]
-            for name, get in _SUMMARY.items():
-                values = [value for row in rows if (value := get(row)) is not None]
+            for name, column in _SUMMARY.items():
+                values = [value for row in rows if (value := getattr(row, column)) is not None]
                 parts += [f"{name} {statistics.median(values):.3f}"] if values else []
             lines.append("  " + ", ".join(parts))
         return "\n".join(lines)
 
 
-_SUMMARY: dict[str, Callable[[RunNumbers], float | None]] = {
-    "log10 loss": lambda row: row.log10_loss,
-    "cosine with the own feature": lambda row: row.own_cosine,
-    "with others of its class": lambda row: row.same_class_cosine,
-    "averaging index": lambda row: row.averaging_index,
+_SUMMARY = {
+    "log10 loss": "log10_loss",
+    "cosine with the own feature": "own_cosine",
+    "with others of its class": "same_class_cosine",
+    "averaging index": "averaging_index",
 }
 
 
+@public
 def simulate(
     setting: Setting | None = None,
     out: str | Path | None = None,
@@ -121,7 +126,7 @@ def simulate(
     figures: bool = True,
     overwrite: bool = False,
     checkpoint: str | Path | None = None,
-    checkpoint_seconds: float = 30.0,
+    checkpoint_seconds: NotNegative = 30.0,
     **changes: Any,
 ) -> Simulation:
     """Train the networks of a setting on one sample and measure them.
@@ -142,7 +147,6 @@ def simulate(
     (['coarse', 'fine'], (4, 68))
     """
     setting = setting if setting is not None and not changes else _changed(setting, changes)
-    finite("checkpoint_seconds", checkpoint_seconds, least=0)
     require_memory(setting)
     if checkpoint is not None:
         usable_folder(Path(checkpoint), "checkpoint")
@@ -183,6 +187,7 @@ def _simulated(
     return Simulation(setting, runs, numbers, cosines, about, folder)
 
 
+@public
 def load_simulation(folder: str | Path) -> Simulation:
     """Read back what `simulate` wrote: the same weights to the last bit.
 

@@ -185,8 +185,9 @@ class Setting(TaskFields, RecipeFields):
         return Recipe(labels=known, target_log_loss=target, **shared)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: lists for tuples, None for what is not set."""
-        held = {name: getattr(self, name) for name in FIELDS}
+        """Plain values: lists for tuples, None for what is not set; not what a file of points says."""
+        left_out = _SAID_BY_DATA if self.data is not None else ()
+        held = {name: getattr(self, name) for name in FIELDS if name not in left_out}
         held = {n: v for n, v in held.items() if n not in LATER or v != FIELDS[n].default}
         return {name: None if value == math.inf else _listed(value) for name, value in held.items()}
 
@@ -197,8 +198,7 @@ class Setting(TaskFields, RecipeFields):
 
     def to_toml(self) -> str:
         """All of it as TOML that reads back to an equal setting."""
-        left_out = _SAID_BY_DATA if self.data is not None else ()
-        values = {n: v for n, v in self.to_json().items() if v is not None and n not in left_out}
+        values = {name: value for name, value in self.to_json().items() if value is not None}
         parts = []
         for section in SECTIONS:
             names = [n for n, one in FIELDS.items() if one.metadata["section"] == section]

@@ -30,8 +30,8 @@ def locked(folder: Path, argument: str = "out") -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is still held: nobody can hold a lock on a file that has no name, because
-        # whoever gets one makes sure that it is still the file of that name.
+        # Removed while it is still held: a process that gets a lock checks that the file still has
+        # its name, so no one can hold a lock on a removed file.
         with contextlib.suppress(OSError):
             path.unlink()
         os.close(handle)

@@ -1,4 +1,4 @@
-"""Where results go by default, and how featavg is typed here."""
+"""Where results go by default, and the command that runs featavg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who made a result: version, commit, Python, NumPy, machine, date. No result goes without."""
+"""Provenance of a result: version, commit, Python, NumPy, machine, date."""
 
 from __future__ import annotations
 

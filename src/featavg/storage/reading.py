@@ -95,16 +95,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 def read_arrays(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]:
     """The arrays of a .npz file by name, or the one array of a .npy file under the name "".
 
-    No pickled objects. The sizes that the headers promise are added up before anything is unpacked,
-    so that a small file cannot ask for all of the memory.
+    No pickled objects. What an archive unpacks to is added up first, so that a small file cannot fill
+    the memory.
     """
     try:
         with opened(path, limit) as file:
-            if not zipfile.is_zipfile(file):
-                file.seek(0)
-                return {"": _array(file, os.fstat(file.fileno()).st_size)}
-            with zipfile.ZipFile(file) as archive:
-                return _members(path, archive, limit)
+            if zipfile.is_zipfile(file):
+                _check_unpacked(path, file, limit)
+            file.seek(0)
+            found = np.load(file, allow_pickle=False)
+            arrays = {"": found} if isinstance(found, ndarray) else dict(found)
     except InputError:
         raise
     except MemoryError as error:
@@ -115,6 +115,11 @@ def read_arrays(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]:
     except Exception as error:  # a header is a Python literal, and can be wrong in every way
         problem = f"is not a NumPy file ({_short(error)})"
         raise InputError(str(path), problem, "save it with numpy.savez or numpy.save") from error
+    strange = [name for name, array in arrays.items() if not isinstance(array, ndarray)]
+    if strange:
+        problem = f"is not a NumPy file ({strange[0][:60]!r} in it is no array)"
+        raise InputError(str(path), problem, "save it with numpy.savez")
+    return arrays
 
 
 def read_safetensors(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]:
@@ -132,7 +137,7 @@ def read_safetensors(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]
 
 @contextmanager
 def opened(path: Path, limit: int = ARRAY_LIMIT) -> Iterator[io.BufferedReader]:
-    """The file, open. What it is, is asked of the open file, so that nobody can swap it between."""
+    """The file, open. What it is, is asked of the open file, so that it cannot be swapped in between."""
     try:
         # Without O_NONBLOCK opening a pipe would wait for somebody who writes into it.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
@@ -163,53 +168,12 @@ def _check_regular(path: Path, about: os.stat_result, limit: int) -> None:
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
-def _members(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, ndarray]:
-    promised = sum(member.file_size for member in archive.infolist())
+def _check_unpacked(path: Path, file: io.BufferedReader, limit: int) -> None:
+    with zipfile.ZipFile(file) as archive:
+        promised = sum(member.file_size for member in archive.infolist())
     if promised > limit:
         problem = f"unpacks to {promised:,} bytes, over the limit of {limit:,}"
         raise InputError(str(path), problem, "give fewer numbers")
-    arrays = {}
-    for member in archive.infolist():
-        with archive.open(member) as file:
-            arrays[member.filename.removesuffix(".npy")] = _array(file, member.file_size)
-    return arrays
-
-
-def _array(file: Any, size: int) -> ndarray:
-    """One array, after its header was held against the bytes that are there."""
-    start = file.read(1 << 16)
-    header = io.BytesIO(start)
-    version = np.lib.format.read_magic(header)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else _header_2
-    shape, _, dtype = read(header)
-    count = 1
-    for length in shape:
-        count *= length
-    if dtype.hasobject:
-        raise ValueError("it holds objects, and unpickling them could run code")
-    if count * dtype.itemsize > size:
-        raise ValueError("its header promises more than it holds")
-    whole = np.lib.format.read_array(_Joined(start, file), allow_pickle=False)
-    return np.asarray(whole)
-
-
-def _header_2(header: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    return np.lib.format.read_array_header_2_0(header)
-
-
-class _Joined(io.RawIOBase):
-    """What was read already, and then the rest: members of an archive cannot be wound back."""
-
-    def __init__(self, start: bytes, rest: Any) -> None:
-        super().__init__()
-        self._start, self._rest = io.BytesIO(start), rest
-
-    def read(self, count: int = -1) -> bytes:
-        """As of any file."""
-        head = self._start.read(count)
-        if count < 0 or len(head) < count:
-            head += self._rest.read(count - len(head) if count >= 0 else -1)
-        return head
 
 
 def _too_deep(path: Path) -> InputError:

@@ -36,7 +36,7 @@ class Checkpoint:
     >>> import tempfile
     >>> from pathlib import Path
     >>> import featavg as fa
-    >>> state = fa.Checkpoint(Path(tempfile.mkdtemp()) / "state")
+    >>> state = Checkpoint(Path(tempfile.mkdtemp()) / "state")
     >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, steps=20, checkpoint=state)
     >>> int(run.steps[-1])
     20

@@ -12,15 +12,17 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from featavg.errors import InputError, whole
+from featavg.boundary.kinds import AnyNumber, Count, Size
+from featavg.boundary.public import check_fields
+from featavg.errors import InputError
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers import Controller
+from featavg.training.controllers._controller import Controller
 from featavg.training.objectives.objective import Evaluation, Objective, Params
 from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
-from featavg.training.steppers import Proposal, Stepper
+from featavg.training.steppers._stepper import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory
 
 _log = logging.getLogger(__name__)
@@ -46,13 +48,12 @@ class SaveAt:
     [0, 5, 10, 15, 20]
     """
 
-    every: int | None = None
+    every: Count | None = None
     steps: Sequence[int] = ()
-    per_decade: int | None = None
+    per_decade: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.every is not None and self.every < 1:
-            raise InputError("every", f"is {self.every}", "save every 1 or more steps")
+        check_fields(self)
 
     def wants(
         self, steps: Int[ndarray, "*s"], log_before: PerSeed, log_now: PerSeed
@@ -78,15 +79,12 @@ class Stop:
     Stop(steps=100, log_loss=-5.0, log_time=inf)
     """
 
-    steps: int
-    log_loss: float = -math.inf
-    log_time: float = math.inf
+    steps: Size
+    log_loss: AnyNumber = -math.inf
+    log_time: AnyNumber = math.inf
 
     def __post_init__(self) -> None:
-        whole("steps", self.steps, least=0)
-        for name in ("log_loss", "log_time"):
-            if math.isnan(getattr(self, name)):
-                raise InputError(name, "is NaN", "give a number")
+        check_fields(self)
 
 
 def run(
@@ -123,7 +121,8 @@ def run(
     >>> recipe = fa.Recipe(steps=20)
     >>> objective = objective_of(fa.draw(fa.MultiCluster(k=4, d=100), n=40, neurons=10, seed=0), recipe)
     >>> start = (np.zeros((10, 54)), np.full(10, 1e-5))
-    >>> fa.run(objective, start, stepper="gd", controller=fa.Constant(0.01), stop=fa.Stop(steps=20)).outcome
+    >>> rule = fa.controllers.Constant(0.01)
+    >>> run(objective, start, stepper="gd", controller=rule, stop=fa.Stop(steps=20)).outcome
     <Outcome.STEPS_DONE: 'all steps were taken'>
     """
     stepper, controller = STEPPERS.build(stepper), CONTROLLERS.build(controller)

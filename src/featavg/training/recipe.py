@@ -9,24 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from featavg.errors import InputError
 from featavg.fields import about, fit_fields
-from featavg.nets.readouts import NAMES as READOUTS
-from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS
+from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, POOLINGS, STEPPERS
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
     from featavg.data.clusters import MultiCluster
     from featavg.data.labels import Labels
-    from featavg.nets.activations import Activation
-    from featavg.training.controllers import Controller
-    from featavg.training.losses import Loss
-    from featavg.training.steppers import Stepper
+    from featavg.nets.activations._activation import Activation
+    from featavg.training.controllers._controller import Controller
+    from featavg.training.losses._loss import Loss
+    from featavg.training.steppers._stepper import Stepper
 
 LABELS = ("coarse", "fine")
 # "both" says "all" of two layers.
 LAYERS = ("first", "hidden", "all", "both")
 HEADS = ("theory", "random")
-POOLINGS = ("mean", *READOUTS)
 _nets, _training = partial(about, section="The networks"), partial(about, section="The training")
 _ONE = "give at least one neuron"
 Net = TypeVar("Net")
@@ -38,7 +36,9 @@ class RecipeFields:
 
     m: int = _nets(5, "Neurons per class, coarse labels", least=1, remedy=_ONE)
     h: int = _nets(1, "Neurons per cluster, fine labels", least=1, remedy=_ONE)
-    pooling: str = _nets("mean", "How neurons make the score of a class", choices=POOLINGS)
+    pooling: str = _nets(
+        "mean", "How neurons make the score of a class (options: top:q=3)", choices=POOLINGS
+    )
     depth: int = _nets(2, "Layers of weights", least=2)
     residual: bool = _nets(False, "Hidden layers add what they are fed")
     activation: Activation | str = _nets(
@@ -104,6 +104,9 @@ class Recipe(RecipeFields):
     def __post_init__(self) -> None:
         fit_fields(self)
         ACTIVATIONS.build(self.activation)
+        pooling = "mean" if self.pooling == "mean" else POOLINGS.build(self.pooling)
+        if self.competes and not isinstance(pooling, str):
+            pooling.check(self.m)
         if self.residual and self.depth == 2:
             raise InputError("residual", "is set with depth 2", "it needs a depth of 3 or more")
         stepper, controller, loss = self.chosen_stepper, self.chosen_controller, self.chosen_loss

@@ -22,11 +22,11 @@ from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import Loss
+from featavg.training.losses._loss import Loss
 from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
 from featavg.training.objectives.deep import DeepObjective
 from featavg.training.objectives.objective import TwoLayerObjective
-from featavg.training.recipe import Recipe as Recipe  # noqa: PLC0414 (its old home)
+from featavg.training.recipe import Recipe
 from featavg.training.state import Recorder
 from featavg.training.trajectory import Trajectory, joined
 

@@ -23,7 +23,8 @@ from featavg.paper.theorems.scale import (
 )
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 TASK = MultiCluster(k=4, d=5000)
 

@@ -6,6 +6,7 @@ have, or compares it with a fine grid of what it bounds.
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,15 +16,15 @@ from featavg.nets.grouped import grouped
 from featavg.nets.readouts.max import Max
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.exact.branch_and_bound import TreeSearch
-from featavg.robustness.exact.budget import Budget, Candidate, Clock
-from featavg.robustness.exact.flipped_set import Family, flipped, kinks
+from featavg.robustness.exact.budget import Budget, Candidate, Clock, checked_witness
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.flipped_set import Family, ReluRelaxation, flipped, kinks
 from featavg.robustness.exact.linf_tree import OFF, ON, UNDECIDED, Program, linf_search
 from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
 from featavg.robustness.exact.relaxation import Affine
-from featavg.robustness.exact.relu_relaxation import ReluRelaxation
-from featavg.robustness.exact.result import Radii, RadiusStatus
-from featavg.robustness.exact.subspace import reduce
-from featavg.robustness.exact.witness import checked_witness, decision_margins
+from featavg.robustness.exact.result import Answer, Radii, RadiusStatus
+from featavg.robustness.exact.two_layer import nudged_flip
+from featavg.robustness.geometry.subspace import reduce
 
 FREE = Clock(10_000, math.inf)
 RNG = np.random.default_rng
@@ -185,13 +186,17 @@ def test_gaps():
     assert found.to_json()["median"] == [1.5, "inf"]
 
 
-def test_put_and_blank():
-    whole = Radii.blank(np.arange(6.0).reshape(3, 2))
-    np.testing.assert_array_equal(whole.witness[1], [2.0, 3.0])
-    whole.put(slice(0, None, 2), replace(_radii([5.0, 6.0], [7.0, 8.0]), witness=np.ones((2, 2))))
-    np.testing.assert_array_equal(whole.certified, [5.0, 0.0, 6.0])
-    np.testing.assert_array_equal(whole.attack, [7.0, 0.0, 8.0])
-    np.testing.assert_array_equal(whole.witness[:, 0], [1.0, 2.0, 1.0])
+def test_answers_become_columns():
+    right = Answer(5.0, 7.0, np.ones(2), 3, finished=False)
+    points = np.arange(6.0).reshape(3, 2)
+    answers = [right, Answer.wrong(points[1]), Answer.proven_never(points[2], 4)]
+    found = Radii.of(answers, points, 0.01, "l2")
+    np.testing.assert_array_equal(found.certified, [5.0, 0.0, np.inf])
+    np.testing.assert_array_equal(found.attack, [7.0, 0.0, np.inf])
+    np.testing.assert_array_equal(found.witness, [[1.0, 1.0], [2.0, 3.0], [np.nan, np.nan]])
+    np.testing.assert_array_equal(found.nodes, [3, 0, 4])
+    names = [outcome.name for outcome in found.outcomes]
+    assert names == ["BUDGET", "MISCLASSIFIED", "NEVER"]
 
 
 def test_joined_radii_keep_their_norm():
@@ -224,10 +229,11 @@ def test_only_steps_that_flip_are_witnesses():
     steps = [
         Candidate(float(np.linalg.norm(u)), u, u[None]) for u in (long, 2 * long, short, right)
     ]
-    attack, witness = checked_witness(net, space, x, 1, mask, Sum(), Search(candidates=steps))
+    shown = partial(nudged_flip, Decision(net, Sum(), mask), space, x, 1)
+    attack, witness = checked_witness(x, Search(candidates=steps), shown)
     assert math.sqrt(2.0) <= attack <= math.sqrt(2.0) * (1 + 1e-6)
-    assert decision_margins(net, witness[None], np.ones(1), None, "sum")[0] <= 0
-    attack, witness = checked_witness(net, space, x, 1, mask, Sum(), Search(candidates=steps[2:3]))
+    assert net(witness[None])[0, 0] <= 0
+    attack, witness = checked_witness(x, Search(candidates=steps[2:3]), shown)
     assert attack == math.inf
     assert np.isnan(witness).all()
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact import qp
-from featavg.robustness.exact.bound_tightening import Problem, cap, shrink
 from featavg.robustness.exact.budget import Clock
+from featavg.robustness.exact.cutting_planes import Problem, cap, shrink
 from featavg.robustness.exact.domination import _holds
-from featavg.robustness.exact.farkas import _empty, _Exact, _null_vector, never_flips
+from featavg.robustness.exact.farkas import _Exact, _null_vector, empty, never_flips
 from featavg.robustness.exact.flipped_set import flipped
 from featavg.robustness.exact.piece_search import PieceSearch, list_leaves
 from featavg.robustness.exact.relaxation import Box, chord
-from featavg.robustness.exact.subspace import reduce
+from featavg.robustness.geometry import qp
+from featavg.robustness.geometry.subspace import reduce
 
 FREE = Clock(10_000, math.inf)
 RNG = np.random.default_rng
@@ -184,12 +184,12 @@ def test_a_shrunk_box_holds_the_ball_the_cap_and_the_split():
 
 def test_farkas_needs_a_strict_sign():
     one = Fraction(1)
-    assert _empty([([one], one), ([-one], one)])
-    assert not _empty([([one], one), ([-one], -one)])  # they touch: x = -1 satisfies both
-    assert not _empty([([one], one), ([-one], -2 * one)])
-    assert not _empty([([one], one), ([one], one)])  # the null vector has both signs
-    assert not _empty([([one], 3 * one), ([one], one)])  # x <= -3 and x <= -1
-    assert _empty([([-one], -3 * one), ([2 * one], 8 * one)])  # x <= -4 and x >= -3
+    assert empty([([one], one), ([-one], one)])
+    assert not empty([([one], one), ([-one], -one)])  # they touch: x = -1 satisfies both
+    assert not empty([([one], one), ([-one], -2 * one)])
+    assert not empty([([one], one), ([one], one)])  # the null vector has both signs
+    assert not empty([([one], 3 * one), ([one], one)])  # x <= -3 and x <= -1
+    assert empty([([-one], -3 * one), ([2 * one], 8 * one)])  # x <= -4 and x >= -3
     assert _null_vector([[one], [one], [one]]) is None  # two null vectors
     assert _null_vector([[one]]) is None
     assert _null_vector([[Fraction(0)]]) == [one]

@@ -58,7 +58,7 @@ SET = ImageSet(
     md5={
         TRAIN: "6172c7755cfe09b2fe270c85cebc1b15",
         TEST: "4499cfba6c016c1be1438163640a0898",
-        # Only names: whoever edits them harms no number.
+        # Only names; editing them changes no number.
         FINE: "",
         COARSE: "",
     },

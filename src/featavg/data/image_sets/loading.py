@@ -185,7 +185,7 @@ def _folder(path: Path, groups: str | None, share: float, seed: int) -> ImageTas
 
 
 def _files(path: Path, depth: int) -> Iterator[Path]:
-    """All files down to `depth` names below: whoever gives the root of a disk is not walked through it."""
+    """All files down to `depth` names below: the root of a disk is not walked."""
     for folder, folders, names in os.walk(path):
         yield from (Path(folder, name) for name in (*folders, *names))
         if len(Path(folder).relative_to(path).parts) >= depth - 1:

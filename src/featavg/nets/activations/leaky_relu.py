@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import finite
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class LeakyReLU(Activation):
 
     >>> import numpy as np
     >>> import featavg as fa
-    >>> fa.LeakyReLU(0.1).value(np.array([2.0, -1.0]))
+    >>> fa.activations.LeakyReLU(0.1).value(np.array([2.0, -1.0]))
     array([ 2. , -0.1])
     """
 

@@ -9,14 +9,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.nets.activations import Activation
+from featavg.nets.activations._activation import Activation
 
 
 @dataclass(frozen=True)
 class ReLU(Activation):
     """phi(z) = max(z, 0), with the derivative 1[z >= 0].
 
-    >>> ReLU().value(np.array([2.0, -1.0])), ReLU().slope(np.array([0.0, -1.0]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> relu = fa.activations.ReLU()
+    >>> relu.value(np.array([2.0, -1.0])), relu.slope(np.array([0.0, -1.0]))
     (array([2., 0.]), array([1., 0.]))
     """
 

@@ -27,6 +27,7 @@ class Probability(ReadOut):
     """
 
     name: ClassVar[str] = "probability"
+    exact: ClassVar[str | None] = "featavg.robustness.exact.probability"
 
     def class_score(self, outputs: Float[ndarray, "*s c"]) -> PerSeed:
         """The logarithm of the sum of exponentials."""

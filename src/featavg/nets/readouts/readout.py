@@ -29,15 +29,17 @@ class ReadOut(ABC):
     below it, which is what attacks polish with and exact searches cut with.
 
     Exact radii need one thing more: `pieces`, for a score that is piecewise linear, or `hard`, for
-    one that stays near such a score. Without either there are attacks only.
+    one that stays near such a score, with `exact`, the module that bounds it (its functions are
+    those of `Curved` in `robustness/exact/relaxation`). Without either there are attacks only.
 
     >>> import numpy as np
-    >>> import featavg as fa
-    >>> fa.READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
+    >>> from featavg.nets.readouts.registry import READOUTS
+    >>> READOUTS["sum"].class_score(np.array([1.0, 3.0, 2.0]))
     np.float64(6.0)
     """
 
     name: ClassVar[str]
+    exact: ClassVar[str | None] = None
 
     @abstractmethod
     def class_score(self, outputs: Float[ndarray, "*s c"]) -> PerSeed:
@@ -46,6 +48,10 @@ class ReadOut(ABC):
     @abstractmethod
     def derivative(self, outputs: Float[ndarray, "*s c"]) -> Float[ndarray, "*s c"]:
         """The derivative of the class score (a subgradient where it has a kink)."""
+
+    def check(self, count: int) -> None:
+        """Refuse a class of `count` outputs for which the options make no sense."""
+        return
 
     def touch(self, outputs: Float[ndarray, " c"]) -> tuple[float, Float[ndarray, " c"]]:
         """Class score and derivative at once, for one point: the inner loop of searches."""
@@ -68,5 +74,11 @@ class ReadOut(ABC):
         return None
 
     def hard(self, count: int) -> tuple[ReadOut, float] | None:
-        """A read-out with pieces, and slack: hard <= score <= hard + slack for `count` outputs."""
+        """A read-out with pieces, and slack: own score <= rival score only if hard own <= hard rival
+        + slack, for `count` outputs a class, as where hard <= score <= hard + slack.
+        """
         return None
+
+    def simpler(self, own: Bool[ndarray, " c"]) -> tuple[ReadOut, float]:
+        """A read-out and a factor > 0: it decides as this one does when all outputs are multiplied."""
+        return self, 1.0

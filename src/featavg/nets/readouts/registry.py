@@ -14,6 +14,7 @@ from featavg.data.partition import positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.readouts import NAMES
 from featavg.nets.readouts.readout import ReadOut
+from featavg.registry import POOLINGS
 
 READOUTS: dict[str, ReadOut] = {
     name: import_module(f"featavg.nets.readouts.{name}").READOUT for name in NAMES
@@ -21,14 +22,16 @@ READOUTS: dict[str, ReadOut] = {
 
 
 def readout_of(readout: str | ReadOut) -> ReadOut:
-    """The read-out of this name; an object is its own.
+    """The read-out or pooling of this name, perhaps with options; an object is its own.
 
-    >>> readout_of("max")
-    Max()
+    >>> readout_of("max"), readout_of("top:q=3")
+    (Max(), Top(q=3))
     """
     if isinstance(readout, ReadOut):
         return readout
-    return READOUTS[one_of("readout", readout, READOUTS)]
+    if readout not in READOUTS and readout.partition(":")[0] in POOLINGS:
+        return POOLINGS.build(readout)
+    return READOUTS[one_of("readout", readout, dict.fromkeys((*READOUTS, *POOLINGS)))]
 
 
 @public
@@ -49,9 +52,19 @@ def score(
     >>> import numpy as np
     >>> import featavg as fa
     >>> f = np.array([[2.0, 0.0, 1.5, 1.4]])
-    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in fa.READOUTS]
+    >>> readouts = ("probability", "max", "sum")
+    >>> [round(float(fa.score(f, [True, True, False, False], r)[0]), 2) for r in readouts]
     [-0.02, 0.5, -0.9]
     """
+    return coarse_score(outputs, positive, readout)
+
+
+def coarse_score(
+    outputs: Float[ndarray, "*s n c"],
+    positive: Sequence[int] | Sequence[bool] | ndarray | None,
+    readout: str | ReadOut,
+) -> Float[ndarray, "*s n"]:
+    """`score` for the library itself: those of a network that diverged are NaN."""
     rule = readout_of(readout)
     if outputs.shape[-1] == 1:
         return outputs[..., 0]

@@ -162,17 +162,6 @@ def _distinct(tensors: Any) -> list[Tensor]:
     return kept
 
 
-def spread(count: int, most: int) -> list[int]:
-    """At most `most` of `count` numbers, evenly spread, the last one among them.
-
-    >>> spread(9, 4), spread(2, 4)
-    ([1, 3, 6, 8], [0, 1])
-    """
-    if count <= most:
-        return list(range(count))
-    return sorted({round((i + 1) * count / most) - 1 for i in range(most)})
-
-
 def device_of(module: nn.Module) -> torch.device:
     """Where the parameters are."""
     like = next(module.parameters(), None)

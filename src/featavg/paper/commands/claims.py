@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from featavg.cli.checked import MOST_SEEDS, MOST_WORKERS
-from featavg.cli.machine import write_json
+from featavg.cli.output import write_json
 from featavg.errors import InputError
 
 Only = Annotated[
@@ -163,7 +163,7 @@ def last_verdict(claim_id: str, out: Path) -> str | None:
 def _show(rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
 
-    from featavg.cli.tables import console, table
+    from featavg.cli.output import console, table
     from featavg.storage.places import typed
 
     shown = table("claim", "tier", "verdict", "what it says")

@@ -312,6 +312,7 @@ def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Ev
         run.seeds,
         first,
         every_seed=lambda p, k: run.full or k == 10,
+        missing=("certified",),
         p=(1.0, 3.0),
         k=COUNTS,
     )

@@ -108,7 +108,13 @@ def _cell(
     for i, norm in enumerate(NORMS):
         share = part(progress, 0.5 + 0.25 * i, 0.75 + 0.25 * i)
         found[norm] = attack_suite(
-            model, pixels[rows], y[rows], norm, "strongest", budget=recipe.budget, progress=share
+            model,
+            pixels[rows],
+            y[rows],
+            norm,
+            "multi-start-ddn",
+            budget=recipe.budget,
+            progress=share,
         ).radii
     return found
 

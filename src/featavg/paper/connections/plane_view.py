@@ -15,7 +15,6 @@ from featavg.figures.marks import Role
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.radii import radii
 
 
@@ -75,12 +74,7 @@ class Shown:
     def nearest(self, x: Float[ndarray, " k"], y: int) -> Float[ndarray, " k"] | None:
         """The exact minimal perturbation of x, or None if x is on the wrong side already."""
         padded, label = np.pad(x, (0, self.net.dimension - len(x)))[None, :], np.array([y])
-        if isinstance(self.net, Deep):
-            exact = deep_radii(self.net, padded, label, self.readout, self.positive)
-        else:
-            exact = radii(
-                self.net, padded, label, readout=self.readout, positive=self.positive, jobs=1
-            )
+        exact = radii(self.net, padded, label, readout=self.readout, positive=self.positive, jobs=1)
         if not 0 < exact.attack[0] < np.inf:
             return None
         return np.asarray((exact.witness[0] - padded[0])[: len(x)])

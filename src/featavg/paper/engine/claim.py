@@ -42,7 +42,7 @@ __all__ = ["Check", "Claim", "Context", "Evidence", "Headline", "NotRun", "Verdi
 
 
 class Verdict(Enum):
-    """How a claim came out. The rule is mechanical, so that nobody can tune it.
+    """How a claim came out, by a mechanical rule.
 
     The claim's own statement is its main check, and the other essential ones if it says several
     things; by-products are notes and change nothing.

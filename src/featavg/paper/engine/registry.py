@@ -74,6 +74,11 @@ MODULES: tuple[str, ...] = (
     "questions.labels_missing",
     "questions.labels_chosen",
     "questions.labels_digits",
+    "questions.competition",
+    "questions.competition_cost",
+    "questions.competition_images",
+    "questions.competition_training",
+    "questions.without_fine_labels",
 )
 
 

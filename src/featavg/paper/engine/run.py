@@ -117,7 +117,7 @@ def _judged(
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    # The longest first: at the end nobody waits for one that was begun last.
+    # The longest first, so that no worker is left with a long claim at the end.
     ordered = sorted(_families(waiting), key=_family_minutes, reverse=True)
     # One BLAS thread each, so that a claim's numbers do not depend on how many run beside it.
     with parallel_config(backend="loky", inner_max_num_threads=1):

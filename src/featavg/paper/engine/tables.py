@@ -21,6 +21,7 @@ def tabulate(
     progress: Progress = silent,
     inner: tuple[str, ...] = (),
     every_seed: Callable[..., bool] | None = None,
+    missing: tuple[str, ...] = (),
     **axes: Sequence[Any],
 ) -> xr.Dataset:
     """Calls `measure(value, ..., seed)` for every combination of values and seeds.
@@ -33,6 +34,8 @@ def tabulate(
         progress: called with the share done and a note.
         inner: names of the axes of arrays.
         every_seed: of the values; where it is false only the first seed is measured, others are NaN.
+        missing: names of numbers that may be NaN, which others may not: means and extremes of xarray
+            pass over it.
         axes: the other arguments of `measure`, by the names of their axes.
 
     >>> table = tabulate(lambda k, seed: {"root": k**0.5}, (0, 1), k=(4, 9, 16))
@@ -50,6 +53,7 @@ def tabulate(
         )
         used = seeds if every_seed is None or every_seed(*values) else seeds[:1]
         rows = [measure(*values, seed) for seed in used]
+        _refuse_nan(rows, values, missing)
         rows += [dict.fromkeys(rows[0], np.nan)] * (len(seeds) - len(used))
         for row in rows:
             for name, number in row.items():
@@ -61,6 +65,19 @@ def tabulate(
         variables[name] = ((*axes, "seed", *inner[: array.ndim - len(shape)]), array)
     coordinates = {name: list(values) for name, values in axes.items()}
     return xr.Dataset(variables, coordinates | {"seed": list(seeds)})
+
+
+def _refuse_nan(
+    rows: Sequence[Mapping[str, Any]], values: Sequence[Any], missing: tuple[str, ...]
+) -> None:
+    for row in rows:
+        for name, number in row.items():
+            if (
+                name not in missing
+                and np.asarray(number).dtype.kind == "f"
+                and np.isnan(number).any()
+            ):
+                raise ValueError(f"{name} is NaN at {', '.join(map(str, values))}")
 
 
 def _note(axis: str, value: Any) -> str:

@@ -27,7 +27,7 @@ from featavg.figures.marks import Role
 from featavg.measures.power_law import power_law_exponent
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.tables import tabulate
-from featavg.robustness.linf import linf_radii
+from featavg.robustness.radii import radii
 from featavg.training.train import train
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def averaging_in_linf(
         task, lr = MultiCluster(k=K, d=d, orientation=orientation), 1e-3 * 3072 / d
         labels, readout = NETWORKS[network]
         net = train(task, labels=labels, n=n, seed=seed, lr=lr, coordinates="ambient")
-        radii = linf_radii(net, task.sample(points, seed=seed), readout=readout)
-        median, exact = float(np.median(radii.certified)), float(np.mean(radii.gaps < 1e-6))
+        found = radii(net, task.sample(points, seed=seed), norm="linf", readout=readout, jobs=1)
+        median, exact = float(np.median(found.certified)), float(np.mean(found.gaps < 1e-6))
         return {"median": median, "exact": exact}
 
     table = tabulate(

@@ -44,7 +44,8 @@ def slopes(run: Context, clusters: tuple[int, ...], points: int) -> xr.Dataset:
             "one_neuron": float(np.mean(alone)),  # points that activate only their own neuron
         }
 
-    return tabulate(measure, run.seeds, run.progress, k=clusters, network=tuple(NETWORKS))
+    names, missing = tuple(NETWORKS), ("one_neuron",)
+    return tabulate(measure, run.seeds, run.progress, missing=missing, k=clusters, network=names)
 
 
 def figure(table: xr.Dataset) -> Figure:
@@ -115,7 +116,7 @@ def gradient_norm(
 def one_neuron(run: Context, clusters: tuple[int, ...] = CLUSTERS, points: int = 200) -> Evidence:
     """A point of cluster j activates the j-th neuron of the robust solution and no other."""
     table = slopes(run, clusters, points)
-    alone = float(table["one_neuron"].sel(network="biased").min())
+    alone = float(table["one_neuron"].sel(network="biased").min(skipna=False))
     active = float(table["active"].sel(network="averaged").min())
     return Evidence(
         Check("share of points that activate their own neuron and no other", alone, ">=", 0.99),

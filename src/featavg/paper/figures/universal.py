@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +13,14 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.nets.ideal import feature_averaging
+from featavg.nets.readouts.registry import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.paper.figures.networks import SAMPLES, K, flow_case, fresh, networks
-from featavg.robustness.exact.witness import decision_margins
+from featavg.training.recipe import Recipe
 from featavg.training.steppers.flow import GradientFlow
-from featavg.training.train import Recipe, train
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -59,7 +59,10 @@ def fooled(
     direction = task.cluster_labels @ task.features_in(net.dimension)
     direction *= math.sqrt(task.d / task.k) / np.linalg.norm(direction)
     mask = task.positive_clusters if net.outputs > 1 else None
-    margins = partial(decision_margins, net, positive=mask, readout="probability")
+
+    def margins(x: ndarray, y: ndarray) -> ndarray:
+        return np.asarray(y * score(net(x), mask, "probability"))
+
     right = margins(x, test.y) > 0
     x, y = x[right], test.y[right]
     moved = (x - length * y[:, None] * direction for length in lengths)

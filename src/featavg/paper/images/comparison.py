@@ -15,7 +15,7 @@ from featavg.progress import Progress, part
 from featavg.robustness.attacks.apgd import apgd
 from featavg.robustness.attacks.attack import Attack, positive_whole
 from featavg.robustness.attacks.foolbox_bridge import foolbox_attack
-from featavg.robustness.attacks.strongest import Strongest
+from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import NORMS
@@ -107,7 +107,7 @@ def compare_attacks(
         model: `network_model(...)` or `torch_model(...)`.
         x: points, one per row, or images.
         norm: "l2" (against DDN and DeepFool) or "linf" (against FMN and DeepFool).
-        ours: `Strongest()` unless given.
+        ours: `MultiStartDDN()` unless given.
         network: what this is, for titles.
         foolbox: what `foolbox_radii` found on the same points, if that is known already.
         seed: of random starts.
@@ -117,7 +117,7 @@ def compare_attacks(
     tasks = 1 + len(OPPONENTS[norm]) + len(SHARES)
     stages = [part(progress, i / tasks, (i + 1) / tasks) for i in range(tasks)]
     result = attack_suite(
-        model, x, y, norm, ours or Strongest(), budget=budget, seed=seed, progress=stages[0]
+        model, x, y, norm, ours or MultiStartDDN(), budget=budget, seed=seed, progress=stages[0]
     )
     if foolbox is None:
         theirs = part(progress, 1 / tasks, 1 - len(SHARES) / tasks)

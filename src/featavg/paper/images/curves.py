@@ -17,8 +17,8 @@ from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.nets.readouts.registry import READOUTS
 from featavg.progress import Progress, silent
+from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN, minimal_radii
 from featavg.robustness.attacks.pgd import pgd
-from featavg.robustness.attacks.strongest import Strongest, minimal_radii
 from featavg.robustness.curve import curve_of, pgd_curve
 from featavg.robustness.models.torch_model import TorchModel, torch_model
 from featavg.storage.cache import kept_values
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 # A minimal-norm attack on the decision itself, and PGD on the loss that a network was trained with.
 ADAPTIVE, OWN_LOSS = "adaptive", "own-loss PGD"
 # What the decision is attacked with, and images at once.
-ATTACK, BLOCK = Strongest(), 250
+ATTACK, BLOCK = MultiStartDDN(), 250
+# In the keys of what is kept on disk: an older name of the same attack, so that it stays valid.
+ATTACK_KEY = "Strongest()"
 # Protocol, labels, read-out and norm.
 Part = tuple[str, str, str, str]
 
@@ -160,7 +162,7 @@ def _kept_curve(
 
     protocol, labels, readout, norm = job
     measure = adaptive if protocol == ADAPTIVE else own_loss_pgd
-    attack = repr(ATTACK) if protocol == ADAPTIVE else "pgd"
+    attack = ATTACK_KEY if protocol == ADAPTIVE else "pgd"
     key = fingerprint(list(arrays_of(net).values()), asdict(settings), job, attack)
     file = f"{protocol.replace(' ', '-')}-{labels}-{readout}-{norm}.json"
     path = None if folder is None else folder / file
@@ -180,7 +182,7 @@ def adaptive(net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings
     Sharing the steps out among the rivals of a fine decision, as suits two-layer networks, leaves
     each too few on a deep one: with 60 gradients per image on MNIST, radii came out 9% longer than
     plain DDN's for fine labels and not for class labels, and that alone would have looked like
-    robustness. `Strongest` therefore aims at rivals only where the margin has kinks.
+    robustness. `MultiStartDDN` therefore aims at rivals only where the margin has kinks.
     """
     _, labels, readout, norm = job
     rows = attacked_images(task, settings.images, settings.seed)

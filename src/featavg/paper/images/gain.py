@@ -104,7 +104,7 @@ def _value(gain: FeatureGain) -> float:
 
 def _kept(space: FeatureSet, folder: Path | None, progress: Progress, seed: int) -> dict[str, Any]:
     x, fine, groups = *_some(space, seed), space.groups
-    rules = audit.READOUT, audit.POINTS, audit.NODES, audit.RECIPE
+    rules = audit.READOUT, audit.POINTS, audit.NODES, audit.RECIPE, audit.ERROR
     key = fingerprint([x, fine, groups], seed, *rules)
 
     def compared() -> dict[str, Any]:

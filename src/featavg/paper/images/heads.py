@@ -109,7 +109,15 @@ def head_radii(
     rows = stream(seed, "radii").choice(count, min(points, count), replace=False)
     y = np.where(features.groups[features.test_classes[rows]] == 1, 1, -1)
     positive = features.groups == 1 if net.outputs > 1 else None
-    return radii(net, features.test[rows], y, readout, positive, Budget(nodes=nodes), jobs=1)
+    return radii(
+        net,
+        features.test[rows],
+        y,
+        readout=readout,
+        positive=positive,
+        budget=Budget(nodes=nodes),
+        jobs=1,
+    )
 
 
 def public_features(run: Context, source: str = "", images: int = HEAD_IMAGES) -> FeatureSet:
@@ -268,7 +276,9 @@ def feature_radii(
     )  # fmt: skip
     low, high = (table["median"].sel(end=end) for end in ("certified", "attack"))
     # Certified end of the one over the attacked end of the other.
-    gains = low.mean("seed") / high.sel(decision="class labels").mean("seed")
+    gains = low.mean("seed", skipna=False) / high.sel(decision="class labels").mean(
+        "seed", skipna=False
+    )
     by_seed = low / high.sel(decision="class labels")
     gain = {
         name: float(gains.sel(decision=f"fine, {name}")) for name in ("probability", "max", "sum")

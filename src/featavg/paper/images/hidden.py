@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.audit.discovery import clustered, silhouettes
+from featavg.audit.discovery import clustered
 from featavg.data.images import Images, ImageTask
 from featavg.data.streams import stream
 from featavg.errors import InputError
@@ -70,7 +70,7 @@ def hidden(run: Context) -> Evidence:
     right, radius = 100 * table["worst_accuracy"], table["worst_radius"]
     more_right = right - right.sel(training=plain)
     farther = radius / radius.sel(training=plain).clip(min=1e-12)
-    mean = {name: table.sel(training=name).mean("seed") for name in METHODS}
+    mean = {name: table.sel(training=name).mean("seed", skipna=False) for name in METHODS}
     return Evidence(
         Check("worst-digit accuracy, discovered labels minus coarse labels (points)",
               more_right.sel(training=discovered), ">=", 0.0, role="main"),
@@ -142,15 +142,16 @@ def undersampled(task: ImageTask, seed: int = 0, train: int = TRAIN) -> ImageTas
 
 
 def _one_seed(task: ImageTask, seed: int) -> list[dict[str, Any]]:
-    from featavg.audit.classifier import classifier
     from featavg.audit.remedies import frozen_features
+    from featavg.audit.torch_classifier import torch_classifier
     from featavg.training.torch.objectives import GroupRobust
 
     coarse = task.targets(task.train, "coarse")
     plain = _trained(task, "coarse", seed)
-    features = frozen_features(classifier(plain, task.train.unit[:4]), task.train.unit)
+    features = frozen_features(torch_classifier(plain, task.train.unit[:4]), task.train.unit)
     clusters = clustered(features, coarse, CLUSTERS, seed)[0]
-    number = max(silhouettes(features, coarse, NUMBERS, seed).items(), key=lambda item: item[1])[0]
+    shapes = _silhouettes(features, coarse, seed)
+    number = max(shapes, key=lambda clusters: shapes[clusters])
     groups = clustered(features, coarse, OVER * number, seed)[0]
     discovered, george = (_relabelled(task, labels) for labels in (clusters, groups))
     robust = GroupRobust(tuple(george.groups.tolist()))
@@ -163,6 +164,18 @@ def _one_seed(task: ImageTask, seed: int) -> list[dict[str, Any]]:
     return [
         {"method": name, "seed": seed} | each for name, each in zip(METHODS, found, strict=True)
     ]
+
+
+def _silhouettes(x: ndarray, coarse: ndarray, seed: int, most: int = 1000) -> dict[int, float]:
+    """The mean silhouette inside the classes for each number of clusters, on `most` rows of each."""
+    from sklearn.metrics import silhouette_score
+
+    inside = [np.flatnonzero(coarse == c)[:most] for c in range(int(coarse.max()) + 1)]
+    means = {}
+    for number in NUMBERS:
+        labels, _ = clustered(x, coarse, number, seed)
+        means[number] = float(np.mean([silhouette_score(x[m], labels[m]) for m in inside]))
+    return means
 
 
 def _relabelled(task: ImageTask, labels: ndarray) -> ImageTask:
@@ -201,7 +214,7 @@ def _examined(
     from sklearn.metrics import adjusted_rand_score
 
     from featavg.paper.images.curves import coarse_model
-    from featavg.robustness.attacks.strongest import minimal_radii
+    from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 
     model = coarse_model(net, clusters or task, labels, "probability").shaped(task.test.unit)
     coarse, digits = task.targets(task.test, "coarse"), task.test.fine

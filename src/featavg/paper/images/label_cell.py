@@ -15,9 +15,9 @@ from featavg.errors import InputError, one_of
 from featavg.measures.accuracy import robust_share
 from featavg.measures.collapse import subclass_collapse
 from featavg.measures.shared_gradient import gradient_noise
-from featavg.paper.images.curves import ATTACK, attacked_images, coarse_model
+from featavg.paper.images.curves import ATTACK_KEY, attacked_images, coarse_model
 from featavg.progress import Progress
-from featavg.robustness.attacks.strongest import minimal_radii
+from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
 from featavg.storage.provenance import commit
@@ -180,7 +180,7 @@ def measured_cell(
 def cell_key(cell: LabelCell, task: ImageTask) -> str:
     """A fingerprint of all that a cell depends on."""
     network = KINDS[cell.network]
-    words = [asdict(cell), asdict(cell.protocol), network, repr(ATTACK), BUDGET, VERSION]
+    words = [asdict(cell), asdict(cell.protocol), network, ATTACK_KEY, BUDGET, VERSION]
     if cell.preset is not None:
         words.append(asdict(cell.recipe))
     return fingerprint([task.train.fine, task.test.fine, task.groups], *words)
@@ -310,8 +310,8 @@ def _measured(
 
 def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     """The shared gradient where it means something, the noise of gradients, and collapse."""
-    from featavg.audit.classifier import classifier
     from featavg.audit.gradients import INPUT, by_layer, passes, reported
+    from featavg.audit.wrapping import classifier
 
     some = task.test[slice(0, LOOKED_INTO)]
     coarse, fine = task.targets(some, "coarse"), some.fine

@@ -104,12 +104,13 @@ def border(
     controlled = table.isel(row=(small & training.isin(("gradient penalty", "adversarial"))).values)
     why, shapes = explanations(table), contrasts(table)
     return Evidence(
-        Check("gain of small CNNs under cross-entropy, smallest", plain["gain"].min(), ">=", 1.0, role="main",
+        Check("gain of small CNNs under cross-entropy, smallest",
+              plain["gain"].min(skipna=False), ">=", 1.0, role="main",
               note="median radius with fine labels over that with coarse ones, mean over seeds"),
         Check("the same cells: smallest radius with fine labels minus largest with coarse ones",
-              plain["gap"].min(), ">=", 0.0, note="no overlap between seeds"),
+              plain["gap"].min(skipna=False), ">=", 0.0, note="no overlap between seeds"),
         Check("with a gradient penalty or adversarial training: largest |gain - 1|",
-              abs(controlled["gain"] - 1).max(), "<=", CONTROLLED, note="small CNNs"),
+              abs(controlled["gain"] - 1).max(skipna=False), "<=", CONTROLLED, note="small CNNs"),
         *_by_products(table, why),
         figures=(figure(table), gain_figure(table)),
         numbers={"protocols": PROTOCOLS, "networks": KINDS, "cells": cells, "explanations": why,

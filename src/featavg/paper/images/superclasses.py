@@ -51,8 +51,11 @@ def superclasses(run: Context, h: int = 1, points: int = 500, budget: int = 60) 
     features = features_of(task, embedding, folder, progress=part(run.progress, 0.0, 0.5))
     progress = part(run.progress, 0.5, 1.0)
     table = superclass_heads(features, run.seeds, h, points, budget, progress)
-    index = {name: float(table["index"].sel(labels=name).mean()) for name in ("coarse", "fine")}
-    accuracy = table["accuracy"].mean("seed")
+    index = {
+        name: float(table["index"].sel(labels=name).mean(skipna=False))
+        for name in ("coarse", "fine")
+    }
+    accuracy = table["accuracy"].mean("seed", skipna=False)
     median = table["radius"].median(("seed", "image"))
     gains = median / max(float(median.sel(decision="coarse")), 1e-12)
     gain = {name: float(gains.sel(decision=name)) for name in READOUTS}

@@ -22,8 +22,8 @@ from featavg.errors import InputError
 from featavg.shapes import PerSeed
 from featavg.training.objectives.deep import DeepEvaluation
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper
 from featavg.training.steppers._bogacki_shampine import step
+from featavg.training.steppers._stepper import Proposal, Stepper
 
 OFF, ON, SLIDING = 0.0, 1.0, 2.0
 # A crossing shallower than this is rounding.

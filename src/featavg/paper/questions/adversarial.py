@@ -37,8 +37,9 @@ from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop
 from featavg.training.driver import run as descend
 from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.recipe import Recipe
 from featavg.training.steppers.gd import GradientDescent
-from featavg.training.train import Recipe, objective_of, train
+from featavg.training.train import objective_of, train
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -33,7 +33,7 @@ from numpy import ndarray
 from featavg.errors import InputError, finite
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
-from featavg.training.losses import LossValue
+from featavg.training.losses._loss import LossValue
 from featavg.training.objectives.objective import Params, TwoLayerObjective
 
 # 2^6 convex problems for each point; beyond that it is attacked.

@@ -35,8 +35,8 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.progress import part
+from featavg.robustness.radii import radii
 from featavg.simulate.points import SimulationPoints
-from featavg.simulate.radius import network_radii
 from featavg.simulate.sweep.grid import measure_each
 from featavg.simulate.sweep.measures import Run
 
@@ -130,7 +130,7 @@ def centre_radii(points: SimulationPoints, net: TwoLayer | Deep) -> Float[ndarra
     """Exact l2 radii of the clusters' centres alpha mu_j by `max`; zero where one is misclassified."""
     task = points.task
     centres, positive = task.alpha * points.features, task.positive_clusters
-    return network_radii(net, centres, task.cluster_labels, "max", positive, jobs=1).attack
+    return radii(net, centres, task.cluster_labels, readout="max", positive=positive, jobs=1).attack
 
 
 def centre_medians(run: Run) -> dict[str, float]:

@@ -27,10 +27,11 @@ from featavg.measures.effective_weights import gradient_cosines, gradient_index
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent
-from featavg.robustness.deep_radii import deep_radii
 from featavg.robustness.exact.budget import Budget
+from featavg.robustness.radii import radii
 from featavg.storage.cache import kept_values
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -204,5 +205,5 @@ def median_radius(
     if not len(x):
         return math.nan, math.nan
     unit = math.sqrt(task.d / task.k) if net.outputs == 1 else math.sqrt(task.d / 2)
-    ends = deep_radii(net, x, y, "max", task.positive_clusters, budget=BUDGET)
+    ends = radii(net, x, y, readout="max", positive=task.positive_clusters, budget=BUDGET, jobs=1)
     return float(np.median(ends.certified)) / unit, float(np.median(ends.attack)) / unit

@@ -71,6 +71,7 @@ def measured(run: Context, task: MultiCluster, n: int, points: int) -> xr.Datase
     """Radii by way, labels for each cluster, and seed."""
     import xarray as xr
 
+    positive = task.positive_clusters
     radius = np.full((len(WAYS), len(PER_CLUSTER), len(run.seeds)), np.nan)
     for s, seed in enumerate(run.seeds):
         run.progress(s / len(run.seeds), f"seed {seed}")
@@ -81,7 +82,7 @@ def measured(run: Context, task: MultiCluster, n: int, points: int) -> xr.Datase
                 known = chosen(way, data, margins, each, seed)
                 net = train(data, Recipe(labels=Labels(known=known.tolist()))).net
                 x = sample.coordinates(net.dimension)
-                exact = radii(net, x, sample.y, "max", task.positive_clusters, jobs=1)
+                exact = radii(net, x, sample.y, readout="max", positive=positive, jobs=1)
                 radius[i, j, s] = exact.median[1]
     return xr.Dataset(
         {"radius": (("way", "each", "seed"), radius)},

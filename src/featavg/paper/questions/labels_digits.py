@@ -113,8 +113,8 @@ def two_layers(
     net = train_head(pixels.train, pixels.train_classes, pixels.groups, labels, recipe, seed)
     y = np.where(pixels.groups[pixels.test_classes] == 1, 1, -1)
     right = np.mean(pixels.groups[net(pixels.test).argmax(axis=1)] == (y == 1))
-    budget, positive = Budget(nodes=150), pixels.groups == 1
-    exact = radii(net, pixels.test[:points], y[:points], "max", positive, budget, jobs=1)
+    how = {"readout": "max", "positive": pixels.groups == 1, "budget": Budget(nodes=150)}
+    exact = radii(net, pixels.test[:points], y[:points], **how, jobs=1)
     return float(np.mean(exact.median)), float(right)
 
 

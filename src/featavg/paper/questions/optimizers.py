@@ -19,7 +19,7 @@ from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.progress import part
-from featavg.simulate.radius import network_radii
+from featavg.robustness.radii import radii
 from featavg.simulate.sweep.grid import measure_each
 from featavg.simulate.sweep.measures import Run
 
@@ -128,7 +128,7 @@ def fresh_radius(run: Run) -> dict[str, float]:
     task, ((labels, net),) = run.points.task, run.nets.items()
     fresh = task.sample(run.setting.n_test, run.seed)
     x, positive = fresh.coordinates(net.dimension), task.positive_clusters
-    exact = network_radii(net, x, fresh.y, "max", positive, jobs=1)
+    exact = radii(net, x, fresh.y, readout="max", positive=positive, jobs=1)
     return {f"radius_{labels}": exact.median[1]}
 
 

@@ -1,4 +1,4 @@
-"""The report: one HTML file that opens offline and asks nobody for anything.
+"""A self-contained HTML report; makes no requests.
 
 What a reader meets, in this order: the question, what averaging and decoupling look like, how many
 claims hold, a table of all claims, then each claim with its evidence. Figures are drawn as they

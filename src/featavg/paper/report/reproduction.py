@@ -59,7 +59,7 @@ def reproduce(
 
     >>> import tempfile
     >>> import featavg as fa
-    >>> (result,) = fa.reproduce(only="lemma-12", seeds=1, out=tempfile.mkdtemp(), quiet=True)
+    >>> (result,) = fa.paper.reproduce(only="lemma-12", seeds=1, out=tempfile.mkdtemp(), quiet=True)
     >>> result.verdict.value
     'holds'
     """
@@ -103,8 +103,8 @@ def rebuild(
     >>> import tempfile
     >>> import featavg as fa  # long
     >>> folder = tempfile.mkdtemp()
-    >>> ran = fa.reproduce(only="lemma-12", seeds=1, out=folder, quiet=True)
-    >>> [result.verdict.value for result in fa.rebuild(folder, quiet=True)]
+    >>> ran = fa.paper.reproduce(only="lemma-12", seeds=1, out=folder, quiet=True)
+    >>> [result.verdict.value for result in fa.paper.rebuild(folder, quiet=True)]
     ['holds']
     """
     chosen = find_claims(only)

@@ -15,7 +15,8 @@ from featavg.measures.decomposition import Coefficients
 from featavg.measures.dynamics import own_clusters
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -24,7 +24,7 @@ from featavg.data.memory import require
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.training.losses import Loss
+from featavg.training.losses._loss import Loss
 from featavg.training.objectives.objective import Params, TwoLayerEvaluation
 
 # Rows in a block: large enough for BLAS, small enough to waste little above the diagonal.

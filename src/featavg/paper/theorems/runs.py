@@ -28,8 +28,9 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.tables import tabulate
 from featavg.progress import Progress, part, silent
 from featavg.training.driver import SaveAt
+from featavg.training.recipe import Recipe
 from featavg.training.steppers.flow import GradientFlow
-from featavg.training.train import Recipe, train
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -18,7 +18,8 @@ from featavg.measures.decomposition import Coefficients
 from featavg.measures.dynamics import Activations, UngatedUpdates
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.theorems.runs import in_regime, regime
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -30,7 +30,8 @@ from featavg.paper.theorems.runs import (
     scaled_recipe,
     sweep,
 )
-from featavg.training.train import Recipe, train
+from featavg.training.recipe import Recipe
+from featavg.training.train import train
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -32,7 +32,7 @@ class APGD(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.APGD()]).radii.round(3)
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.attacks.APGD()]).radii.round(3)
     array([1.414])
     """
 

@@ -31,7 +31,7 @@ class FeatureDirections:
 
     >>> import numpy as np
     >>> import featavg as fa
-    >>> fa.FeatureDirections(np.eye(3), np.array([0, 1, 1])).classes.tolist()
+    >>> fa.attacks.FeatureDirections(np.eye(3), np.array([0, 1, 1])).classes.tolist()
     [0, 1, 1]
     """
 
@@ -65,12 +65,12 @@ class AttackProblem:
         budget: gradients per point for an attack that does not state its own.
         seed: for random starts.
         ends: what the attacks before this one ended at.
-        progress: whom a long attack tells how far it is, from 0 to 1.
+        progress: called with the share done, from 0 to 1, and a note.
 
     >>> import numpy as np
     >>> import featavg as fa
     >>> model = fa.network_model(fa.binary(np.eye(2)))
-    >>> problem = fa.AttackProblem(model, np.array([[3.0, 1.0]]), np.array([1]), np.array([2.0]))
+    >>> problem = fa.attacks.AttackProblem(model, np.array([[3.0, 1.0]]), np.array([1]), np.array([2.0]))
     >>> problem.norm, problem.budget
     ('l2', 120)
     """
@@ -119,7 +119,7 @@ class Attack(ABC):
         refines: it works on what others found, and therefore runs after them.
 
     >>> import featavg as fa
-    >>> fa.DDN().name, fa.DDN().norms
+    >>> fa.attacks.DDN().name, fa.attacks.DDN().norms
     ('ddn', ('l2', 'linf'))
     """
 

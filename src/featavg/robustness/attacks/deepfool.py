@@ -25,7 +25,7 @@ class DeepFool(Attack):
         overshoot: a share of the total perturbation.
 
     >>> import featavg as fa
-    >>> fa.DeepFool(steps=50)
+    >>> fa.attacks.DeepFool(steps=50)
     DeepFool(steps=50)
     """
 

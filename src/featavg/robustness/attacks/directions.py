@@ -36,7 +36,8 @@ class Directions(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.Directions()]).radii.round(3)
+    >>> attacks = [fa.attacks.Directions()]
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
     array([1.414])
     """
 

@@ -27,7 +27,8 @@ class FMN(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.FMN(steps=50)]).radii.round(3)
+    >>> attacks = [fa.attacks.FMN(steps=50)]
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
     array([1.414])
     """
 

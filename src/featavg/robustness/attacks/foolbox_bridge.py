@@ -34,7 +34,7 @@ class Foolbox(Attack):
             largest radius that other attacks found.
 
     >>> import featavg as fa
-    >>> fa.Foolbox("DDNAttack", {"steps": 100})
+    >>> fa.attacks.Foolbox("DDNAttack", {"steps": 100})
     Foolbox('DDNAttack', {'steps': 100})
     """
 

@@ -37,7 +37,7 @@ class PGD(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.PGD()]).radii.round(3)
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=[fa.attacks.PGD()]).radii.round(3)
     array([1.414])
     """
 

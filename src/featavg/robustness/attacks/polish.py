@@ -27,7 +27,7 @@ from featavg.robustness.attacks.attack import (
     positive_whole,
 )
 from featavg.robustness.attacks.result import AttackEnd
-from featavg.robustness.exact.qp import shortest_step
+from featavg.robustness.geometry.qp import shortest_step
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_box
 
@@ -42,7 +42,7 @@ class Polish(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> attacks = [fa.DDN(steps=10), fa.Polish()]
+    >>> attacks = [fa.attacks.DDN(steps=10), fa.attacks.Polish()]
     >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
     array([1.414])
     """

@@ -40,7 +40,7 @@ class RandomStarts(Attack):
     >>> import numpy as np
     >>> import featavg as fa
     >>> net = fa.binary(np.eye(2))
-    >>> attacks = [fa.DDN(), fa.RandomStarts()]
+    >>> attacks = [fa.attacks.DDN(), fa.attacks.RandomStarts()]
     >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
     array([1.414])
     """

@@ -23,7 +23,7 @@ class AttackEnd:
 
     >>> import numpy as np
     >>> import featavg as fa
-    >>> end = fa.AttackEnd(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([True, False]))
+    >>> end = fa.attacks.AttackEnd(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([True, False]))
     >>> end.radii(np.zeros((2, 2)), "l2")
     array([ 5., inf])
     """

@@ -17,6 +17,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Seed
+from featavg.boundary.public import public
 from featavg.errors import InputError, one_of
 from featavg.progress import Progress, part
 from featavg.robustness.attacks.attack import (
@@ -31,14 +33,14 @@ from featavg.robustness.attacks.directions import weight_features
 from featavg.robustness.attacks.foolbox_bridge import PREFIX, Foolbox
 from featavg.robustness.attacks.line_search import confirmed, shorten
 from featavg.robustness.attacks.result import NOT_FOUND, AttackEnd, AttackResult, nearer
-from featavg.robustness.exact.subspace import Span, span_of
+from featavg.robustness.geometry.subspace import Span, span_of
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
 
 MODULES = (
-    "featavg.robustness.attacks.strongest",
-    "featavg.robustness.attacks.targeted_ddn",
+    "featavg.robustness.attacks.multi_start_ddn",
+    "featavg.robustness.attacks.ddn",
     "featavg.robustness.attacks.deepfool",
     "featavg.robustness.attacks.directions",
     "featavg.robustness.attacks.fmn",
@@ -49,6 +51,7 @@ MODULES = (
 )
 
 
+@public
 def attack_suite(
     model: Model,
     x: ndarray,
@@ -56,8 +59,8 @@ def attack_suite(
     norm: str = "l2",
     attacks: str | Attack | Sequence[str | Attack] | None = None,
     features: FeatureDirections | None = None,
-    budget: int = 120,
-    seed: int = 0,
+    budget: Count = 120,
+    seed: Seed = 0,
     progress: Progress | None = None,
 ) -> AttackResult:
     """The smallest radius any of the attacks finds, for every point.
@@ -75,7 +78,7 @@ def attack_suite(
         features: for "directions", and as starts for "pgd"; a two-layer network has its own.
         budget: gradients per point for an attack that does not state its own.
         seed: for random starts.
-        progress: is told the share done and what is being done, such as a `ProgressBar`.
+        progress: called with the share done and what is being done, such as a `ProgressBar`.
 
     >>> import numpy as np
     >>> import featavg as fa
@@ -186,7 +189,7 @@ def known_attacks() -> dict[str, Attack]:
     """Every registered attack with its usual settings, by name.
 
     >>> ", ".join(known_attacks())
-    'strongest, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
+    'multi-start-ddn, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
     """
     return {attack.name: attack for module in MODULES for attack in _attacks_of(module)}
 

@@ -12,12 +12,17 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.bound_tightening import Problem, shrink
 from featavg.robustness.exact.budget import Candidate, Clock, Search
-from featavg.robustness.exact.cutting_planes import Planes, cutting_planes, price_of
-from featavg.robustness.exact.qp import Nearest
+from featavg.robustness.exact.cutting_planes import (
+    Planes,
+    Problem,
+    cutting_planes,
+    price_of,
+    shrink,
+)
 from featavg.robustness.exact.relaxation import Affine, Box, Price, Relaxation, Terms
-from featavg.robustness.exact.subspace import Subspace
+from featavg.robustness.geometry.qp import Nearest
+from featavg.robustness.geometry.subspace import Subspace
 
 ROUNDS = 12
 SATISFIED = 1e-11

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -10,10 +11,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count, Time
+from featavg.boundary.public import check_fields
 from featavg.errors import InputError
 
 # Where two lengths that are equal on paper are taken to be equal in float64: relative.
 SAME_WITHIN = 1e-9
+# A candidate lies on the boundary, where the sign of a rounded score is a toss. It is pushed
+# outwards by 1e-9 of its length, far above rounding (1e-13) and far below what anybody reads off a
+# radius; where the boundary is nearly tangent to the step, by more.
+NUDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
 @dataclass(frozen=True)
@@ -28,12 +35,11 @@ class Budget:
     Budget(nodes=100, seconds=inf)
     """
 
-    nodes: int = 20_000
-    seconds: float = math.inf
+    nodes: Count = 20_000
+    seconds: Time = math.inf
 
     def __post_init__(self) -> None:
-        if not self.nodes >= 1:
-            raise InputError("nodes", f"is {self.nodes}", "allow at least one node per point")
+        check_fields(self)
         if not self.seconds > 0:
             raise InputError("seconds", f"is {self.seconds}", "allow some time a point")
 
@@ -122,3 +128,27 @@ class Search:
     def attack(self) -> float:
         """The length of the shortest candidate."""
         return min((one.length for one in self.candidates), default=math.inf)
+
+
+def checked_witness(
+    x: Float[ndarray, " N"], found: Search, shown: Callable[[Candidate], ndarray | None]
+) -> tuple[float, Float[ndarray, " N"]]:
+    """The shortest candidate that flips the network in plain float64 evaluation, and its distance.
+
+    Infinity and NaN if none does: then the search found nothing that can be shown.
+
+    Args:
+        x: the point.
+        found: what the search found.
+        shown: a flipped point at the candidate, or None.
+    """
+    best, where = np.inf, np.full_like(x, np.nan)
+    for candidate in sorted(found.candidates, key=lambda one: one.length):
+        if candidate.length >= best:
+            break
+        point = shown(candidate)
+        if point is not None:
+            distance = float(np.linalg.norm(point - x))
+            if distance < best:
+                best, where = distance, point
+    return best, where

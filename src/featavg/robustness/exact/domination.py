@@ -28,7 +28,7 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.subspace import Subspace
+from featavg.robustness.geometry.subspace import Subspace
 
 # A coefficient of the linear program below this is rounding.
 SUPPORT = 1e-9
@@ -41,7 +41,7 @@ def dominated(net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
     coefficients solve its equations in fractions, and every inequality is checked in fractions.
 
     >>> from featavg.nets.grouped import grouped
-    >>> from featavg.robustness.exact.subspace import reduce
+    >>> from featavg.robustness.geometry.subspace import reduce
     >>> net = grouped(np.array([[1.0], [1.0], [0.5]]), 3)
     >>> dominated(net, reduce(net), np.array([True, True, False]))
     True

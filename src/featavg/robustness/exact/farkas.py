@@ -41,7 +41,7 @@ def never_flips(net: TwoLayer, pieces: list[ndarray], search: PieceSearch) -> bo
         known = [search.proofs[leaf]] if leaf in search.proofs else []
         single = [[cut] for cut in search.patterns(int(f))]
         if not any(
-            _empty([outputs.row(int(f), i, t, on) for i, t in cuts]) for cuts in known + single
+            empty([outputs.row(int(f), i, t, on) for i, t in cuts]) for cuts in known + single
         ):
             return False
     return True
@@ -81,11 +81,11 @@ def _combined(row: list[Fraction], head: list[list[Fraction]]) -> list[Fraction]
     return [sum((v * a for v, a in zip(row, c, strict=True)), Fraction(0)) for c in columns]
 
 
-def _empty(inequalities: list[Inequality]) -> bool:
+def empty(inequalities: list[Inequality]) -> bool:
     """Whether a non-negative combination of the rows is zero and its constant positive.
 
     >>> one, two = Fraction(1), Fraction(2)
-    >>> _empty([([one, two], one), ([-one, -two], one)])
+    >>> empty([([one, two], one), ([-one, -two], one)])
     True
     """
     null = _null_vector([row for row, _ in inequalities])

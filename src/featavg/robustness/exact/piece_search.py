@@ -20,8 +20,8 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
 from featavg.robustness.exact.flipped_set import Family, kinks
-from featavg.robustness.exact.qp import nearest
-from featavg.robustness.exact.subspace import Subspace
+from featavg.robustness.geometry.qp import nearest
+from featavg.robustness.geometry.subspace import Subspace
 
 # A solution that violates an inequality by less than this share of its length needs no further cut.
 SATISFIED = 1e-11
@@ -68,7 +68,7 @@ def list_leaves(space: Subspace, families: list[Family]) -> Leaves:
 
     >>> from featavg.nets.two_layer import binary
     >>> from featavg.robustness.exact.flipped_set import flipped
-    >>> from featavg.robustness.exact.subspace import reduce
+    >>> from featavg.robustness.geometry.subspace import reduce
     >>> space = reduce(binary(np.eye(6)))
     >>> list_leaves(space, flipped(space, [np.array([[1.0]])])).down.shape
     (8, 1, 6)

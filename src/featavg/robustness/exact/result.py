@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.measures.accuracy import robust_share
 from featavg.notebook import sparkline, table
+from featavg.robustness.exact.budget import Clock
 from featavg.storage.folders import read_folder, write_folder
 
 # The two ends of an exact radius differ by rounding and by the outward nudge of the witness.
@@ -57,6 +59,78 @@ _SENTENCES = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a search knows of one point.
+
+    Attributes:
+        certified: no flipped point is nearer.
+        attack: the distance of the witness, or infinite.
+        witness: a flipped point, re-checked; NaN where there is none.
+        nodes: programs solved.
+        finished: False if a budget ended the search.
+        rounding: by how much the attack may be beyond the radius for rounding alone.
+        known: how it ended, where no search was needed to say so.
+        seconds: how long it took.
+    """
+
+    certified: float
+    attack: float
+    witness: Float[ndarray, " N"]
+    nodes: int
+    finished: bool = True
+    rounding: float = 0.0
+    known: RadiusStatus | None = None
+    seconds: float = 0.0
+
+    @classmethod
+    def wrong(cls, x: Float[ndarray, " N"]) -> Answer:
+        """For a point that is on the wrong side as it is, and so its own witness."""
+        return cls(0.0, 0.0, x, 0, known=RadiusStatus.MISCLASSIFIED)
+
+    @classmethod
+    def proven_never(cls, x: Float[ndarray, " N"], nodes: int) -> Answer:
+        """For a network that decides the same way everywhere."""
+        nowhere = np.full_like(x, np.nan)
+        return cls(math.inf, math.inf, nowhere, nodes, known=RadiusStatus.NEVER)
+
+    def after(self, seconds: float) -> Answer:
+        """The same, with how long it took."""
+        return replace(self, seconds=seconds)
+
+    def status(self, gap: float) -> RadiusStatus:
+        """How the search ended, where ends within `gap` of each other were asked for."""
+        if self.known is not None:
+            return self.known
+        attack = self.attack - self.rounding
+        if attack < math.inf and self.certified >= attack * (1.0 - EXACT_WITHIN):
+            return RadiusStatus.EXACT
+        if attack < math.inf and self.certified >= attack * (1.0 - gap):
+            return RadiusStatus.BRACKET
+        return RadiusStatus.OPEN if self.finished else RadiusStatus.BUDGET
+
+
+class Solver(ABC):
+    """Answers for the points of one network."""
+
+    def hints(
+        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
+    ) -> list[Any]:
+        """What is found out for the points in these places at once, one hint each."""
+        return [None] * len(where)
+
+    @abstractmethod
+    def at(
+        self,
+        x: Float[ndarray, " N"],
+        label: int,
+        clock: Clock,
+        hint: Any = None,
+        radius: float | None = None,
+    ) -> Answer:
+        """The radius of one correctly classified point, or what is within `radius`."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Radii:
     """Robust radii of n points, each between `certified` and `attack`.
@@ -89,8 +163,8 @@ class Radii:
         return len(self.certified)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {value}" for name, value in self._facts().items())
-        return f"Radii({told})"
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Radii({facts})"
 
     def _repr_html_(self) -> str:
         drawing = sparkline(
@@ -133,17 +207,13 @@ class Radii:
         return float(np.median(self.certified)), float(np.median(self.attack))
 
     @classmethod
-    def blank(cls, points: Float[ndarray, "n N"], norm: str = "l2") -> Radii:
-        """Radii to be filled in, one for each point; a point is its own witness until then."""
-        n = len(points)
-        whole = np.zeros(n, dtype=int)
-        return cls(np.zeros(n), np.zeros(n), points.copy(), whole, whole.copy(), norm)
-
-    def put(self, where: slice | Int[ndarray, " q"], part: Radii) -> None:
-        """Write the radii of some points into their places."""
-        for column in fields(self):
-            if column.name != "norm":
-                getattr(self, column.name)[where] = getattr(part, column.name)
+    def of(cls, answers: Sequence[Answer], points: ndarray, gap: float, norm: str) -> Radii:
+        """The answers of a search, one for each point, as columns."""
+        numbers = [(one.certified, one.attack, one.nodes) for one in answers]
+        certified, attack, nodes = np.array(numbers, dtype=float).reshape(-1, 3).T
+        witness = np.array([one.witness for one in answers]).reshape(points.shape)
+        status = np.array([one.status(gap).code for one in answers], dtype=int)
+        return cls(certified.copy(), attack.copy(), witness, nodes.astype(int), status, norm)
 
     @classmethod
     def joined(cls, parts: Sequence[Radii]) -> Radii:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.boundary.public import public
 from featavg.data.partition import positive_mask
 from featavg.errors import InputError
 from featavg.nets.readouts.readout import ReadOut
@@ -57,7 +58,7 @@ class Model(ABC):
 
     @abstractmethod
     def _outputs(self, x: Float[ndarray, "n D"]) -> Float[ndarray, "n c"]:
-        """The outputs F(x), counted by nobody."""
+        """F(x), without incrementing the query counter."""
 
     @abstractmethod
     def _pull(
@@ -194,6 +195,7 @@ class TwoLayerModel(Model):
         return outputs, (pulled * (z >= 0)) @ self.net.weights
 
 
+@public
 def network_model(
     net: TwoLayer,
     positive: Sequence[int] | Sequence[bool] | ndarray | None = None,

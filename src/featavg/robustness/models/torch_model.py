@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.boundary.kinds import Count
+from featavg.boundary.public import public
+from featavg.errors import InputError, torch_needed
 from featavg.nets.readouts.readout import ReadOut
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import (
@@ -112,15 +114,16 @@ class TorchModel(Model):
         return np.concatenate(outputs), np.concatenate(gradients).astype(x.dtype, copy=False)
 
 
+@public
 def torch_model(
-    module: torch.nn.Module,
+    module: Any,
     bounds: Bounds = (0.0, 1.0),
     mean: float | Sequence[float] | ndarray = 0.0,
     std: float | Sequence[float] | ndarray = 1.0,
     readout: str | ReadOut = "probability",
     positive: Sequence[bool] | Bool[ndarray, " c"] | None = None,
     groups: Sequence[int] | Int[ndarray, " c"] | None = None,
-    batch: int = 128,
+    batch: Count = 128,
 ) -> TorchModel:
     """Wrap a torch classifier with its input bounds, normalisation and coarse read-out.
 
@@ -146,6 +149,7 @@ def torch_model(
     >>> fa.torch_model(module, groups=[0, 0, 1]).unit("l2")
     'l2, pixels in [0,1]'
     """
+    torch_needed("featavg.torch_model")
     import torch
 
     from featavg.nets.torch.inference import check_readable

@@ -15,7 +15,7 @@ import featavg
 from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.simulate.sweep.store import Row
-from featavg.simulate.sweep.work import Job, failed_rows, work, work_on
+from featavg.simulate.sweep.work import Job, failed_rows, work
 from featavg.storage.places import install_command
 
 # Seconds of work that are sent at once: long against sending them, short against a kill.
@@ -102,7 +102,7 @@ class Processes:
 
 
 def _numbered(number: int, jobs: list[Job]) -> tuple[int, list[list[Row]]]:
-    return number, work_on(jobs)
+    return number, [work(job) for job in jobs]
 
 
 class Dask:
@@ -154,7 +154,7 @@ class Dask:
             raise InputError("engine", problem, remedy) from error
 
     def _any_worker(self, client: Any) -> None:
-        """A scheduler without workers would let us wait for ever; a cluster's may take a minute."""
+        """A scheduler without workers would never answer; a cluster's may take a minute."""
         try:
             client.wait_for_workers(1, timeout=6 * self.patience)
         except TimeoutError as error:
@@ -188,7 +188,7 @@ def _local_client(distributed: Any, workers: int) -> Any:
 
 
 def _greet(distributed: Any, address: str, patience: float) -> None:
-    """Wait for the first words of a scheduler: at any other port Dask would wait for ever."""
+    """Wait for the first words of a scheduler: at any other port Dask would not time out."""
     import asyncio  # a tenth of a second, which only Dask's users pay
 
     async def exchange() -> None:

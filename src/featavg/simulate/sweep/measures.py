@@ -18,9 +18,9 @@ from featavg.measures.averaging import feature_coefficients
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.result import Radii
+from featavg.robustness.radii import radii
 from featavg.simulate.measurements import net_of, seed_index, seed_weights
 from featavg.simulate.points import SimulationPoints
-from featavg.simulate.radius import network_radii
 from featavg.simulate.setting import Setting
 from featavg.training.trajectory import Trajectory
 
@@ -78,7 +78,7 @@ class Run:
         if (labels, readout) not in self._radii:
             x, _, y = self.fresh
             positive, rule = self.setting.recipe(labels).decision(self.points.task, readout)
-            exact = network_radii(self.nets[labels], x, y, rule, positive, jobs=1)
+            exact = radii(self.nets[labels], x, y, readout=rule, positive=positive, jobs=1)
             self._radii[labels, readout] = exact
         return self._radii[labels, readout]
 
@@ -104,7 +104,13 @@ MEASURES: dict[str, Measure] = {}
 
 
 def measure(name: str, about: str, version: int = 1) -> Callable[..., Callable[..., object]]:
-    """Register a function Run -> {name: number or array} as a measure."""
+    """Register a function Run -> {name: number or array} as a measure.
+
+    Args:
+        name: as `sweep(measures=)` takes it.
+        about: one line for lists and help.
+        version: raised when the numbers change, so that stored ones are measured again.
+    """
 
     def keep(function: Callable[[Run], Measured]) -> Callable[..., object]:
         MEASURES[name] = Measure(name, about, version, function)

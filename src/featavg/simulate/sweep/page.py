@@ -1,4 +1,4 @@
-"""The page of a sweep: its command, its figures and its table in one file that asks nobody."""
+"""The page of a sweep: command, figures and table in one self-contained HTML file."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import featavg
+from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.progress import Progress, silent
 from featavg.simulate.sweep.engines import Engine, engine_named
@@ -19,10 +20,11 @@ from featavg.simulate.sweep.work import Job, described, run_id
 from featavg.storage.cache import note_saved
 
 INDEX = "runs.sqlite"
-# More settings than this need a yes: nobody types 10^9 on purpose.
+# More settings than this must be confirmed.
 MANY = 100_000
 
 
+@public
 def sweep(
     vary: Mapping[str, Iterable[Any]] | Sequence[str | SweepAxis],
     store: str | Path = "featavg-sweep",

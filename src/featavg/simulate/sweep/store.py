@@ -23,7 +23,7 @@ from featavg.storage.reading import opened
 
 # Rises with every change of the table; a store of another version is refused, not converted.
 VERSION = 1
-# "featavg" in the header of the file, so that nobody's other database is written to.
+# "featavg" in the header of the file, so that no other database is written to.
 APPLICATION = 0x66656174
 _TABLE = """
 CREATE TABLE runs (

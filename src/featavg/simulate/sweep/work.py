@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from numpy import ndarray
@@ -61,40 +61,30 @@ def work(job: Job) -> list[Row]:
     # One BLAS thread everywhere: the bits then do not depend on where a job runs.
     with threadpool_limits(limits=1):
         try:
-            measured = _measured(job)
+            rows = _measured(job)
         except InputError as error:
-            measured = {(s, m): _failed(str(error)) for s in job.seeds for m in job.measures}
+            rows = failed_rows(job, str(error))
         except (MemoryError, FloatingPointError, ArithmeticError, ValueError) as error:
-            sentence = f"The run broke: {type(error).__name__}: {error}"
-            measured = {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}
-    return _rows(job, measured, (perf_counter() - start) / max(len(measured), 1))
+            rows = failed_rows(job, f"The run broke: {type(error).__name__}: {error}")
+    seconds = (perf_counter() - start) / max(len(rows), 1)
+    return [replace(row, seconds=seconds) for row in rows]
 
 
 def failed_rows(job: Job, sentence: str) -> list[Row]:
     """The rows of a job that could not be done at all."""
-    return _rows(job, {(s, m): _failed(sentence) for s in job.seeds for m in job.measures}, 0.0)
+    return [_row(job, seed, name, error=sentence) for seed in job.seeds for name in job.measures]
 
 
-def _rows(job: Job, measured: Mapping[tuple[int, str], _Found], seconds: float) -> list[Row]:
-    return [
-        Row(
-            run_id(job.values, seed, MEASURES[name]),
-            job.values,
-            seed,
-            name,
-            found.values,
-            found.error,
-            seconds,
-            job.version,
-            found.arrays,
-        )
-        for (seed, name), found in measured.items()
-    ]
-
-
-def work_on(jobs: Sequence[Job]) -> list[list[Row]]:
-    """Several jobs at once, so that sending them costs little."""
-    return [work(job) for job in jobs]
+def _row(
+    job: Job, seed: int, name: str, found: Mapping[str, float | ndarray] = {}, error: str = ""
+) -> Row:
+    arrays = {k: v for k, v in found.items() if isinstance(v, ndarray)}
+    # JSON has no NaN and no infinity; None says that there is no number.
+    numbers = {
+        k: float(v) if math.isfinite(v) else None for k, v in found.items() if k not in arrays
+    }
+    made = run_id(job.values, seed, MEASURES[name])
+    return Row(made, job.values, seed, name, numbers, error, 0.0, job.version, arrays)
 
 
 def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
@@ -112,38 +102,16 @@ def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
     return points, trajectories
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What one measure found of one seed."""
-
-    values: Mapping[str, float | None]
-    arrays: Mapping[str, ndarray]
-    error: str = ""
-
-
-def _failed(sentence: str) -> _Found:
-    return _Found({}, {}, sentence)
-
-
-def _measured(job: Job) -> dict[tuple[int, str], _Found]:
+def _measured(job: Job) -> list[Row]:
     setting = Setting(**json.loads(job.values), seeds=job.seeds)
     require_memory(setting)
     points, trajectories = trained(setting)
-    results = {}
+    rows = []
     for index, seed in enumerate(job.seeds):
         run = Run(setting, points, trajectories, index, seed)
         for name in job.measures:
             try:
-                found = MEASURES[name].function(run)
+                rows.append(_row(job, seed, name, MEASURES[name].function(run)))
             except InputError as error:
-                results[seed, name] = _failed(str(error))
-                continue
-            numbers = {k: _plain(v) for k, v in found.items() if not isinstance(v, ndarray)}
-            arrays = {k: v for k, v in found.items() if isinstance(v, ndarray)}
-            results[seed, name] = _Found(numbers, arrays)
-    return results
-
-
-def _plain(value: float) -> float | None:
-    """JSON has no NaN and no infinity; None says that there is no number."""
-    return float(value) if math.isfinite(value) else None
+                rows.append(_row(job, seed, name, error=str(error)))
+    return rows

@@ -10,9 +10,9 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers._controller import Controller, Judgement
 from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers import Proposal
+from featavg.training.steppers._stepper import Proposal
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Constant(Controller):
     """The same learning rate at every step; every step counts.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.Constant(rate=0.01), steps=20)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.controllers.Constant(rate=0.01), steps=20)
     >>> bool(run.log_loss[-1] < run.log_loss[0])
     True
     """
@@ -32,7 +32,7 @@ class Constant(Controller):
         finite("rate", self.rate, above=0)
 
     def init(self, evaluation: Evaluation) -> PerSeed:
-        """The state is log rate, for ever."""
+        """The state is log(rate) and never changes."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
     def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:

@@ -9,7 +9,7 @@ import numpy as np
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Schedule, warmed_up
+from featavg.training.controllers._controller import Schedule, warmed_up
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Cosine(Schedule):
         warmup: over so many steps it rises linearly to where it would be.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.Cosine(0.01, steps=20), steps=20)
+    >>> rule = fa.controllers.Cosine(0.01, steps=20)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=rule, steps=20)
     >>> bool(run.log_loss[-1] < 0)
     True
     """

@@ -10,9 +10,9 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers._controller import Controller, Judgement
 from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers import Proposal
+from featavg.training.steppers._stepper import Proposal
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ErrorControl(Controller):
     factor `least` to `most` of the last one.
 
     >>> import featavg as fa
-    >>> recipe = fa.Recipe(stepper="flow", controller=fa.ErrorControl(), time=1.0, steps=500)
+    >>> recipe = fa.Recipe(stepper="flow", controller=fa.controllers.ErrorControl(), time=1.0, steps=500)
     >>> fa.train(fa.MultiCluster(k=4, d=100), recipe, n=40).outcome.value
     'the end of the time span was reached'
     """

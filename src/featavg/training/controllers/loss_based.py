@@ -10,9 +10,9 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Controller, Judgement
+from featavg.training.controllers._controller import Controller, Judgement
 from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers import Proposal
+from featavg.training.steppers._stepper import Proposal
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class LossBased(Controller):
     (Lyu and Li, 2020, used it to reach losses that no fixed rate reaches.)
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.LossBased(rate=0.01), steps=50)
+    >>> rule = fa.controllers.LossBased(rate=0.01)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=rule, steps=50)
     >>> bool(run.log_loss[-1] < 0)
     True
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Schedule, warmed_up
+from featavg.training.controllers._controller import Schedule, warmed_up
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class StepDecay(Schedule):
         warmup: over so many steps it rises linearly to where it would be.
 
     >>> import featavg as fa
-    >>> decay = fa.StepDecay(0.01, every=10, factor=0.5)
+    >>> decay = fa.controllers.StepDecay(0.01, every=10, factor=0.5)
     >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=decay, steps=20).log_loss[-1] < 0)
     True
     """

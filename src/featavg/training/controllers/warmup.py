@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers import Schedule, warmed_up
+from featavg.training.controllers._controller import Schedule, warmed_up
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class WarmUp(Schedule):
     """rate_t = rate * min(1, (t + 1) / warmup).
 
     >>> import featavg as fa
-    >>> rise = fa.WarmUp(0.01, warmup=5)
+    >>> rise = fa.controllers.WarmUp(0.01, warmup=5)
     >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=rise, steps=20).log_loss[-1] < 0)
     True
     """

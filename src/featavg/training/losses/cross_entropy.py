@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.training.losses import FLAT, Loss, LossValue, log_sum_exp
+from featavg.training.losses._loss import FLAT, Loss, LossValue, log_sum_exp
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class CrossEntropy(Loss):
     With s = log sum_{j != t} exp(F_j - F_t) the loss is softplus(s), which is exp(s) long after the
     probability of t has rounded to 1.
 
-    >>> value = CrossEntropy()(np.array([[900.0, 0.0, 0.0]]), np.array([0]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> value = fa.losses.CrossEntropy()(np.array([[900.0, 0.0, 0.0]]), np.array([0]))
     >>> round(float(value.log_mean), 4)
     -899.3069
     """

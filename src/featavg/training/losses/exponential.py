@@ -8,7 +8,7 @@ from typing import ClassVar
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.training.losses import Loss, LossValue, from_margins
+from featavg.training.losses._loss import Loss, LossValue, from_margins
 
 
 @dataclass(frozen=True)

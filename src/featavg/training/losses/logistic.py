@@ -9,14 +9,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.training.losses import FLAT, Loss, LossValue, from_margins
+from featavg.training.losses._loss import FLAT, Loss, LossValue, from_margins
 
 
 @dataclass(frozen=True)
 class Logistic(Loss):
     """l(q) = log(1 + exp(-q)) with the margin q = y f, y in {-1, +1}.
 
-    >>> value = Logistic()(np.array([[0.0], [2000.0]]), np.array([1, 1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> value = fa.losses.Logistic()(np.array([[0.0], [2000.0]]), np.array([1, 1]))
     >>> np.round(value.log_losses, 4)
     array([-3.665e-01, -2.000e+03])
     """

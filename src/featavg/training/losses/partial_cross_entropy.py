@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.training.losses import FLAT, Loss, LossValue, log_sum_exp
+from featavg.training.losses._loss import FLAT, Loss, LossValue, log_sum_exp
 from featavg.training.losses.cross_entropy import CrossEntropy
 
 
@@ -25,11 +25,14 @@ class PartialCrossEntropy(Loss):
     Args:
         positive: whether each output is of the class +1, such as "++--".
 
+    >>> import numpy as np
+    >>> import featavg as fa
     >>> outputs = np.array([[2.0, 0.0, 1.0, 0.0]])
-    >>> loss = PartialCrossEntropy("++--")
+    >>> loss = fa.losses.PartialCrossEntropy("++--")
     >>> round(float(np.exp(loss(outputs, np.array([5])).log_mean)), 4)
     0.3669
-    >>> loss(outputs, np.array([0])).log_mean == CrossEntropy()(outputs, np.array([0])).log_mean
+    >>> plain = fa.losses.CrossEntropy()
+    >>> loss(outputs, np.array([0])).log_mean == plain(outputs, np.array([0])).log_mean
     np.True_
     """
 

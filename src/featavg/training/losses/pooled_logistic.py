@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.readouts.registry import readout_of
-from featavg.training.losses import Loss, LossValue, require_signs
+from featavg.training.losses._loss import Loss, LossValue, require_signs
 from featavg.training.losses.logistic import Logistic
 
 
@@ -25,7 +25,9 @@ class PooledLogistic(Loss):
     Args:
         pooling: a read-out: how the outputs of the neurons of a class become its score.
 
-    >>> value = PooledLogistic()(np.array([[3.0, 1.0, 2.0, 0.5]]), np.array([1]))
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> value = fa.losses.PooledLogistic()(np.array([[3.0, 1.0, 2.0, 0.5]]), np.array([1]))
     >>> (value.slopes != 0).astype(int)
     array([[1, 0, 1, 0]])
     """

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import finite
-from featavg.training.losses import Loss, LossValue, log_sum_exp
+from featavg.training.losses._loss import Loss, LossValue, log_sum_exp
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy import ndarray
 from featavg.errors import one_of
 from featavg.nets.deep import Deep
 from featavg.shapes import PerSeed
-from featavg.training.losses import Loss, LossValue
+from featavg.training.losses._loss import Loss, LossValue
 from featavg.training.objectives.objective import MeanOverPoints, Params
 
 

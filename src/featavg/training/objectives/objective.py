@@ -16,7 +16,7 @@ from featavg.errors import InputError
 from featavg.nets.network import Network
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
-from featavg.training.losses import Loss, LossValue
+from featavg.training.losses._loss import Loss, LossValue
 
 Params = tuple[ndarray, ...]
 

@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import scaled
+from featavg.training.steppers._stepper import scaled
 
 Velocity = Callable[[Params, Evaluation], Params]
 

@@ -10,7 +10,7 @@ import numpy as np
 from featavg.errors import finite
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Adam(Stepper):
     It looks at single coordinates, so its runs cannot be compressed.
 
     >>> import featavg as fa
-    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.Adam(), steps=20).log_loss[-1] < 0)
+    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.Adam(), steps=20).log_loss[-1] < 0)
     True
     """
 

@@ -11,8 +11,8 @@ from numpy import ndarray
 from featavg.errors import finite
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper
 from featavg.training.steppers._bogacki_shampine import size, step
+from featavg.training.steppers._stepper import Proposal, Stepper
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class GradientFlow(Stepper):
             tolerance only takes more steps.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.GradientFlow(), time=1.0, steps=500)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.GradientFlow(), time=1.0, steps=500)
     >>> run.outcome
     <Outcome.TIME_REACHED: 'the end of the time span was reached'>
     """

@@ -10,7 +10,7 @@ import numpy as np
 from featavg.errors import finite
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Momentum(Stepper):
         beta: the share of the last update that goes on, in [0, 1).
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.Momentum(beta=0.9), steps=20)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.Momentum(beta=0.9), steps=20)
     >>> bool(run.log_loss[-1] < 0)
     True
     """

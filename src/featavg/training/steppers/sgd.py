@@ -13,7 +13,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError, finite, whole
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Minibatches, Objective, Params
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class StochasticGradientDescent(Stepper):
         order: seed of the orders.
 
     >>> import featavg as fa
-    >>> sgd = fa.StochasticGradientDescent(batch=8)
+    >>> sgd = fa.steppers.StochasticGradientDescent(batch=8)
     >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=sgd, steps=20).log_loss[-1] < 0)
     True
     """

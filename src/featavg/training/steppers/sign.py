@@ -9,7 +9,7 @@ import numpy as np
 
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class SignDescent(Stepper):
     It looks at single coordinates, so its runs cannot be compressed.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.SignDescent(), lr=1e-3, steps=20)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.SignDescent(), lr=1e-3, steps=20)
     >>> bool(run.log_loss[-1] < 0)
     True
     """

@@ -11,7 +11,7 @@ from featavg.errors import finite
 from featavg.registry import STEPPERS
 from featavg.shapes import PerSeed
 from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers import Proposal, Stepper, scaled
+from featavg.training.steppers._stepper import Proposal, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class WeightDecay(Stepper):
         stepper: the name of the other one.
 
     >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.WeightDecay(decay=0.1), steps=20)
+    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.WeightDecay(decay=0.1), steps=20)
     >>> bool(run.log_loss[-1] < 0)
     True
     """

@@ -60,7 +60,7 @@ def train_module(
     Args:
         net: takes pixels in [0, 1] and returns a logit for each class; trained in place.
         checkpoint: where to keep the state; a run with the same data, recipe and start goes on.
-        progress: told the share done and a line with loss, speed and the time left.
+        progress: called with the share done and a line with loss, speed and the time left.
         device: cpu, or cuda.
         stop_after: leave after so many steps in all, as if killed there (for tests).
         objective: what a step makes small; cross-entropy unless given.

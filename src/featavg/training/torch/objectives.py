@@ -36,7 +36,9 @@ class PartialCrossEntropy:
         groups: the class of each output.
 
     >>> import torch
-    >>> loss, _ = PartialCrossEntropy((1, 1, 0))(torch.nn.Identity(), torch.zeros(1, 3), torch.tensor([4]))
+    >>> import featavg as fa
+    >>> partial = fa.objectives.PartialCrossEntropy((1, 1, 0))
+    >>> loss, _ = partial(torch.nn.Identity(), torch.zeros(1, 3), torch.tensor([4]))
     >>> round(float(loss), 4)  # two of three outputs
     0.4055
     """
@@ -65,7 +67,7 @@ class GradientPenalty:
     >>> import featavg as fa
     >>> net, x, y = nn.Linear(3, 2), torch.rand(4, 3), torch.tensor([0, 1, 0, 1])
     >>> plain = nn.functional.cross_entropy(net(x), y)
-    >>> penalised, logits = fa.GradientPenalty(1.0)(net, x, y)
+    >>> penalised, logits = fa.objectives.GradientPenalty(1.0)(net, x, y)
     >>> bool(penalised > plain)
     True
     """
@@ -95,7 +97,7 @@ class Adversarial:
         steps: each of length 1.5 radius / steps, from the image itself.
 
     >>> import featavg as fa
-    >>> fa.Adversarial(radius=0.5)
+    >>> fa.objectives.Adversarial(radius=0.5)
     Adversarial(radius=0.5, steps=3)
     """
 

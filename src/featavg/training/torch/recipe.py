@@ -10,7 +10,7 @@ from featavg.data.image_sets.registry import image_sets
 from featavg.errors import InputError, one_of
 
 PRECISIONS = ("float32", "bfloat16")
-# For images of the user's own, whose size and number nobody knows.
+# For the user's own images, of unknown size and number.
 FALLBACK = "digits"
 
 
@@ -71,7 +71,7 @@ class ImageRecipe:
 class ImagePreset:
     """A network and a recipe, with minutes on two quiet cores (a GPU for `paper` ones).
 
-    Returned by `fa.image_presets`, which has an example.
+    Returned by `image_presets`, which has an example.
     """
 
     name: str
@@ -87,7 +87,7 @@ def image_presets() -> dict[str, ImagePreset]:
     """The presets that the data sets register, by name.
 
     >>> import featavg as fa
-    >>> fa.image_presets()["digits"].network
+    >>> image_presets()["digits"].network
     'convnet'
     """
     return {

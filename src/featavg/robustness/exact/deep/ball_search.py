@@ -12,17 +12,16 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
-from featavg.robustness.exact.deep.ascent import ascend
-from featavg.robustness.exact.deep.ball import Ball, Relaxation, Relaxed
-from featavg.robustness.exact.deep.ball_bound import BallBound
-from featavg.robustness.exact.deep.chain_bound import ChainBound
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.goals import Goal
+from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, tightened, trace
 from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.sdp import Ball, SdpBound, SdpValue, ascend
+from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
+from featavg.robustness.exact.flip_conditions import Condition
 
-# Steps of ascent for a goal in the whole ball, and for a part of it: one hidden layer, or several.
+# Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
 FIRST, LATER = (150, 150), (40, 60)
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
 OFTEN = 8  # so often the solution of a part starts a local search
@@ -33,27 +32,27 @@ CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero b
 class _Part:
     bound: float
     number: int
-    goal: Goal = field(compare=False)
-    relaxation: Relaxation = field(compare=False)
+    condition: Condition = field(compare=False)
+    relaxation: SdpBound = field(compare=False)
     theta: ndarray = field(compare=False)
-    value: Relaxed = field(compare=False)
+    value: SdpValue = field(compare=False)
 
 
 class BallSearch:
-    """Whether one of the goals is reached within a radius of a point.
+    """Whether one of the conditions is reached within a radius of a point.
 
-    Goals that lines already exclude are done at once. For the others there are `BallBound` (one hidden
-    layer, any width) and `ChainBound` (several); what is left open is split at the neuron whose
+    Goals that lines already exclude are done at once. For the others there are `ShallowBound` (one hidden
+    layer, any width) and `DeepBound` (several); what is left open is split at the neuron whose
     relaxation loses most. A local search starts from the solutions of the parts. Where few signs are
     undecided, nothing of this is done, and the result is unfinished.
 
-    Only goals that are linear in the outputs are searched for.
+    Only conditions that are linear in the outputs are searched for.
     """
 
-    def __init__(self, net: Layered, goals: Sequence[Goal]) -> None:
-        if any(goal.curved for goal in goals):
-            raise ValueError("a goal is not linear in the outputs: use DeepSearch")
-        self.net, self.goals = net, goals
+    def __init__(self, net: Layered, conditions: Sequence[Condition]) -> None:
+        if any(condition.curved for condition in conditions):
+            raise ValueError("a condition is not linear in the outputs: use DeepSearch")
+        self.net, self.conditions = net, conditions
         self.gram = net.rows @ net.rows.T
 
     def at(self, z: Float[ndarray, " m"], reach: float, radius: float, clock: Clock) -> Search:
@@ -66,13 +65,17 @@ class BallSearch:
         ball = self._ball(z, reach)
         outputs = self.net.forward(z)
         self.clear = CLEARLY * (float(np.abs(outputs[-1]).max()) or 1.0)
-        left = [goal for goal in self.goals if not self._by_lines(ball, outputs, goal)]
-        for goal in left:
+        left = [
+            condition
+            for condition in self.conditions
+            if not self._by_lines(ball, outputs, condition)
+        ]
+        for condition in left:
             if clock.late:
                 self.result.finished = False
                 return self.result
-            self.local.project(goal, np.zeros(self.net.rows.shape[1]))
-            self.local.descend(goal, np.zeros(self.net.rows.shape[1]), radius)
+            self.local.project(condition, np.zeros(self.net.rows.shape[1]))
+            self.local.descend(condition, np.zeros(self.net.rows.shape[1]), radius)
             if self._flipped:
                 return self.result
         undecided = sum(
@@ -104,31 +107,27 @@ class BallSearch:
         ]
         return Ball(net, self.gram, z, radius, *bounds, errors)
 
-    def _by_lines(self, ball: Ball, outputs: list[ndarray], goal: Goal) -> bool:
-        """Whether one inequality of the goal is above zero in the whole ball, by lines alone."""
+    def _by_lines(self, ball: Ball, outputs: list[ndarray], condition: Condition) -> bool:
+        """Whether one inequality of the condition is above zero in the whole ball, by lines alone."""
         last = self.net.hidden
-        rows, shifts = goal.functionals(None, None, outputs[-1])
+        rows, shifts = condition.functionals(None, None, outputs[-1])
         lines = lines_of(self.net, ball.lo[:last], ball.hi[:last], outputs)
         traced = trace(self.net, ball.z, lines, last, rows)
         fall = self.radius * np.sqrt(np.einsum("pr,pr->p", traced.rows, traced.rows))
         error = np.abs(rows) @ ball.errors[-1] + self.net.error * np.abs(shifts)
         return bool(np.any(traced.constants + shifts - fall - error > 0.0))
 
-    def _search(self, ball: Ball, goals: Sequence[Goal], clock: Clock) -> bool:
-        """True if every part of every goal is excluded, or if something flips."""
+    def _search(self, ball: Ball, conditions: Sequence[Condition], clock: Clock) -> bool:
+        """True if every part of every condition is excluded, or if something flips."""
         self.number, self.given_up = count(), False
         heap: list[_Part] = []
-        for goal in goals:
+        for condition in conditions:
             if clock.spent(self.result.nodes):
                 return False
-            rows, shifts = goal.functionals(None, None, np.zeros(len(ball.lo[-1])))
-            relaxation: Relaxation
-            relaxation = (
-                BallBound(ball, rows, shifts)
-                if self.net.hidden == 1
-                else ChainBound(ball, rows, shifts)
-            )
-            heap += self._bounded(goal, relaxation, relaxation.start(), FIRST)
+            rows, shifts = condition.functionals(None, None, np.zeros(len(ball.lo[-1])))
+            kind = ShallowBound if self.net.hidden == 1 else DeepBound
+            relaxation: SdpBound = kind(ball, rows, shifts)
+            heap += self._bounded(condition, relaxation, relaxation.start(), FIRST)
         heapq.heapify(heap)
         while heap and not self._flipped:
             if clock.spent(self.result.nodes):
@@ -140,8 +139,8 @@ class BallSearch:
 
     def _bounded(
         self,
-        goal: Goal,
-        relaxation: Relaxation,
+        condition: Condition,
+        relaxation: SdpBound,
         theta: Float[ndarray, " n"],
         steps: tuple[int, int],
     ) -> list[_Part]:
@@ -158,15 +157,15 @@ class BallSearch:
             return []
         if self.result.nodes <= OFTEN or self.result.nodes % OFTEN == 0:
             u = relaxation.step(value, theta)
-            self.local.descend(goal, u, self.radius)
-            self.local.project(goal, u)
-        return [_Part(value.bound, next(self.number), goal, relaxation, theta, value)]
+            self.local.descend(condition, u, self.radius)
+            self.local.project(condition, u)
+        return [_Part(value.bound, next(self.number), condition, relaxation, theta, value)]
 
     def _climbed(
-        self, relaxation: Relaxation, theta: Float[ndarray, " n"], steps: int
-    ) -> tuple[Float[ndarray, " n"], Relaxed | None]:
+        self, relaxation: SdpBound, theta: Float[ndarray, " n"], steps: int
+    ) -> tuple[Float[ndarray, " n"], SdpValue | None]:
         """Parameters at the end of an ascent, level by level, until a bound is above zero."""
-        value: Relaxed | None = None
+        value: SdpValue | None = None
         for level in relaxation.levels():
             theta, value = ascend(level, theta, steps, self.clear, self.clock)
             if value is None or value.bound > self.clear or self.clock.late:
@@ -184,4 +183,4 @@ class BallSearch:
         for side in (1.0, -1.0):
             split = Split(layer, neuron, side, 0.0)
             relaxation, theta = part.relaxation.child(part.theta, part.value, split)
-            yield from self._bounded(part.goal, relaxation, theta, LATER)
+            yield from self._bounded(part.condition, relaxation, theta, LATER)

@@ -1,7 +1,7 @@
 r"""Half-spaces that contain every flipped point of a part, and their nearest point.
 
 Why the nearest point is a lower bound: a flipped point u of the part satisfies C f(u) + c <= 0 (its
-goal) and side (z(u) - value) <= 0 (each split). `linear_bounds.trace` gives an affine row u + constant
+condition) and side (z(u) - value) <= 0 (each split). `linear_bounds.trace` gives an affine row u + constant
 that is nowhere above such a functional on the part, so row u + constant <= 0 there: a half-space that
 contains every flipped point. The intersection of several contains them too, and |u| is at least its
 distance from zero, which `qp.nearest` proves from multipliers by plain arithmetic. A half-space stays
@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.goals import Goal
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import Lines, Traced, lines_of, trace
-from featavg.robustness.exact.qp import Nearest, nearest
+from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.geometry.qp import Nearest, nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class Part:
     Attributes:
         bound: no flipped point of the part is nearer.
         number: which part came first, for a search that is the same every time.
-        goal: which goal is looked for.
+        condition: which condition is looked for.
         lo, hi: bounds of the pre-activations of every layer; the outputs are the last.
         splits: what was imposed.
         cuts: half-spaces that hold in the part that this one was split from, and so here.
@@ -98,7 +98,7 @@ class Part:
 
     bound: float
     number: int
-    goal: int = field(compare=False)
+    condition: int = field(compare=False)
     lo: list[ndarray] = field(compare=False)
     hi: list[ndarray] = field(compare=False)
     splits: tuple[Split, ...] = field(compare=False)
@@ -126,7 +126,7 @@ class Relaxed:
 
 def half_spaces(
     net: Layered,
-    goal: Goal,
+    condition: Condition,
     part: Part,
     bounds: tuple[list[ndarray], list[ndarray]],
     at: list[ndarray],
@@ -134,7 +134,7 @@ def half_spaces(
     errors: Errors,
     limit: float,
 ) -> Relaxed:
-    """Half-spaces from the goal's inequalities and from the splits, traced at `at`.
+    """Half-spaces from the condition's inequalities and from the splits, traced at `at`.
 
     Every inequality is a functional of some layer that is at most zero on the flipped points of the
     part; an affine function below it is at most zero there too.
@@ -142,7 +142,7 @@ def half_spaces(
     lo, hi = bounds
     last = net.hidden
     lines = lines_of(net, lo[:last], hi[:last], at)
-    rows, shifts = goal.functionals(lo[-1], hi[-1], at[-1])
+    rows, shifts = condition.functionals(lo[-1], hi[-1], at[-1])
     p, s = len(rows), len(part.splits)
     functionals, constants = np.zeros((p + s, rows.shape[1])), np.zeros(p + s)
     functionals[:p], constants[:p] = rows, shifts

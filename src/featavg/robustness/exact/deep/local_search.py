@@ -9,8 +9,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Search
-from featavg.robustness.exact.deep.goals import Goal
 from featavg.robustness.exact.deep.layered_network import Layered
+from featavg.robustness.exact.flip_conditions import Condition
 
 # Random starts: at these multiples of |x|, so many each, and how many of those that flip are
 # followed.
@@ -28,30 +28,34 @@ class LocalSearch:
     def __init__(self, net: Layered, z: Float[ndarray, " m"], reach: float, kept: Search) -> None:
         self.net, self.z, self.reach, self.kept = net, z, reach, kept
 
-    def excess(self, goal: Goal, steps: Float[ndarray, "n r"]) -> Float[ndarray, " n"]:
-        """The goal's excess at each step: at most zero where it is reached."""
+    def excess(self, condition: Condition, steps: Float[ndarray, "n r"]) -> Float[ndarray, " n"]:
+        """The condition's excess at each step: at most zero where it is reached."""
         outputs = self.net.forward(self.z + steps @ self.net.rows.T)[-1]
-        return np.asarray(goal.excess(outputs))
+        return np.asarray(condition.excess(outputs))
 
-    def start(self, goal: Goal) -> None:
-        """First candidates: from zero, and from random flips, the nearest first."""
+    def start(self, condition: Condition, far: Float[ndarray, " r"] | None = None) -> None:
+        """First candidates: from zero, and from random flips, the nearest first; or from a far one."""
         r = self.net.rows.shape[1]
-        self.project(goal, np.zeros(r))
+        if far is not None:
+            if self.excess(condition, far[None])[0] <= 0:
+                self._line(condition, far / 1.5, math.sqrt(far @ far) / 1.5)
+            return
+        self.project(condition, np.zeros(r))
         # Where gradients are dead or point elsewhere, a random flip is a start.
         draws = np.random.default_rng(0).standard_normal((len(RANGES) * STARTS, r))
         lengths = np.repeat(RANGES, STARTS) * self.reach
         steps = draws * (lengths / np.sqrt(np.einsum("nr,nr->n", draws, draws)))[:, None]
-        flipped = np.flatnonzero(self.excess(goal, steps) <= 0)
+        flipped = np.flatnonzero(self.excess(condition, steps) <= 0)
         for index in flipped[np.argsort(lengths[flipped], kind="stable")][:TRIED]:
-            self._line(goal, steps[index] / 1.5, lengths[index] / 1.5)
+            self._line(condition, steps[index] / 1.5, lengths[index] / 1.5)
             nearest_flip = min(self.kept.candidates, key=lambda kept: kept.length, default=None)
-            self.project(goal, steps[index] if nearest_flip is None else nearest_flip.u)
+            self.project(condition, steps[index] if nearest_flip is None else nearest_flip.u)
 
-    def project(self, goal: Goal, u: Float[ndarray, " r"]) -> None:
-        """Project zero on the linearised goal, again and again, with a line search each time."""
+    def project(self, condition: Condition, u: Float[ndarray, " r"]) -> None:
+        """Project zero on the linearised condition, again and again, with a line search each time."""
         for _ in range(8):
             layers = self.net.forward(self.z + self.net.rows @ u)
-            excess, functional = goal.linearised(layers[-1])
+            excess, functional = condition.linearised(layers[-1])
             gradient = self.net.gradient(layers, functional)
             square = float(gradient @ gradient)
             if not square > 0.0:
@@ -62,19 +66,19 @@ class LocalSearch:
             length = math.sqrt(step @ step)
             if not 0.0 < length <= FARTHEST * self.reach:
                 return
-            self._line(goal, step, length)
+            self._line(condition, step, length)
             if float(np.abs(step - u).max()) <= 1e-9 * length:
                 return
             u = step
 
-    def descend(self, goal: Goal, u: Float[ndarray, " r"], radius: float) -> None:
+    def descend(self, condition: Condition, u: Float[ndarray, " r"], radius: float) -> None:
         """Go down inside the ball of this radius, in ever shorter steps, until something flips."""
         for number in range(DESCENTS):
             layers = self.net.forward(self.z + self.net.rows @ u)
-            excess, functional = goal.linearised(layers[-1])
+            excess, functional = condition.linearised(layers[-1])
             length = math.sqrt(u @ u)
             if excess <= 0.0:
-                self._line(goal, u / 1.5, length / 1.5)
+                self._line(condition, u / 1.5, length / 1.5)
                 return
             gradient = self.net.gradient(layers, functional)
             size = math.sqrt(gradient @ gradient)
@@ -83,12 +87,12 @@ class LocalSearch:
             u = u - gradient * (0.5 * radius * 0.9**number / size)
             u = u * min(1.0, radius / math.sqrt(u @ u))
 
-    def _line(self, goal: Goal, step: Float[ndarray, " r"], length: float) -> None:
+    def _line(self, condition: Condition, step: Float[ndarray, " r"], length: float) -> None:
         """Keep the first flip along the step, and a little beyond it, if that is shorter."""
         low, high = 0.0, min(1.5, self.kept.attack / length)
         for _ in range(4):
             factors = low + (high - low) * GRID
-            flips = self.excess(goal, factors[:, None] * step) <= 0
+            flips = self.excess(condition, factors[:, None] * step) <= 0
             if not flips.any():
                 return
             first = int(flips.argmax())

@@ -13,11 +13,11 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Relaxed, Split, half_spaces
-from featavg.robustness.exact.deep.goals import Goal
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, tightened
 from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.qp import Nearest
+from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.geometry.qp import Nearest
 
 ROUNDS = 6  # quadratic programs per part, at most
 SATISFIED = 1e-10
@@ -28,9 +28,9 @@ EARLY, OFTEN = 12, 12
 
 
 class DeepSearch:
-    r"""min |u| over a union of goals, by branch and bound over the signs of neurons.
+    r"""min |u| over a union of conditions, by branch and bound over the signs of neurons.
 
-    A part fixes the signs of some neurons. Each of its inequalities (those of the goal, and the
+    A part fixes the signs of some neurons. Each of its inequalities (those of the condition, and the
     imposed signs) is replaced by affine functions below it (`linear_bounds`), that is by half-spaces
     that contain every flipped point of the part; their nearest point, one small quadratic program,
     is a lower bound whose proof does not trust the solver (`qp.nearest`). New half-spaces are traced
@@ -41,13 +41,20 @@ class DeepSearch:
     multipliers of the part prove: both shrink as the search goes on.
     """
 
-    def __init__(self, net: Layered, goals: Sequence[Goal], gap: float = SAME_WITHIN) -> None:
-        self.net, self.goals, self.gap = net, goals, gap
-        # Bounds of the outputs are wanted only where a goal is not linear in them.
-        self.curved = any(goal.curved for goal in goals)
+    def __init__(
+        self, net: Layered, conditions: Sequence[Condition], gap: float = SAME_WITHIN
+    ) -> None:
+        self.net, self.conditions, self.gap = net, conditions, gap
+        # Bounds of the outputs are wanted only where a condition is not linear in them.
+        self.curved = any(condition.curved for condition in conditions)
 
     def at(
-        self, z: Float[ndarray, " m"], reach: float, clock: Clock, radius: float | None = None
+        self,
+        z: Float[ndarray, " m"],
+        reach: float,
+        clock: Clock,
+        radius: float | None = None,
+        far: Float[ndarray, " r"] | None = None,
     ) -> Search:
         """Search from the first layer's pre-activations `z`.
 
@@ -56,6 +63,7 @@ class DeepSearch:
             reach: a bound on |x| plus the offsets, which sets the scale.
             clock: the running budget.
             radius: only flipped points within it are of interest (a decision, not a distance).
+            far: a step to a flipped point, where a search without it found none.
         """
         self.z, self.reach, self.result = z, reach, Search()
         self.outputs = self.net.forward(z)
@@ -64,9 +72,9 @@ class DeepSearch:
         self.radius = math.inf if radius is None else radius
         self.number = count()
         self.local = LocalSearch(self.net, z, reach, self.result)
-        for goal in self.goals:
+        for condition in self.conditions:
             if not clock.late:
-                self.local.start(goal)
+                self.local.start(condition, far)
         limit = min(self._wanted(), self.radius)
         limit, proven = reach if limit == math.inf else limit, 0.0
         while True:
@@ -79,7 +87,8 @@ class DeepSearch:
             decided = self.result.attack <= self.radius < math.inf
             # A candidate found on the way may be beyond this ball: then the search goes on to it.
             target = min(self._wanted(), self.radius)
-            if decided or not finished or limit >= min(target, FARTHEST * reach):
+            end = target if target < math.inf else FARTHEST * reach
+            if decided or not finished or limit >= end:
                 return self.result
             limit = min(8.0 * limit, target)
 
@@ -94,8 +103,8 @@ class DeepSearch:
         self.errors = Errors(magnitudes, slopes)
         nothing = Cuts.none(self.net.rows.shape[1])
         heap = [
-            Part(0.0, next(self.number), goal, lo, hi, (), nothing, self.outputs)
-            for goal in range(len(self.goals))
+            Part(0.0, next(self.number), condition, lo, hi, (), nothing, self.outputs)
+            for condition in range(len(self.conditions))
         ]
         while heap:
             part = heapq.heappop(heap)
@@ -125,10 +134,10 @@ class DeepSearch:
         )
         if bounds is None:
             return [], limit
-        goal, cuts = self.goals[part.goal], part.cuts
+        condition, cuts = self.conditions[part.condition], part.cuts
         answer: Nearest | None = None
         for _ in range(ROUNDS):
-            relaxed = half_spaces(self.net, goal, part, bounds, at, self.z, self.errors, limit)
+            relaxed = half_spaces(self.net, condition, part, bounds, at, self.z, self.errors, limit)
             fresh = relaxed.cuts
             if answer is not None and answer.u is not None:
                 violated = fresh.violated(answer.u, SATISFIED)
@@ -142,13 +151,13 @@ class DeepSearch:
                 # is proven: the radius then gets a bracket and not a false certificate.
                 return [], min(max(bound, answer.bound), limit)
             bound = max(bound, min(answer.bound, limit))
-            self._try(goal, answer, cuts)
+            self._try(condition, answer, cuts)
             limit = min(limit, self._wanted())
             if bound >= limit:
                 return [], bound
             at = self._layers(answer, relaxed, bounds)
         assert answer is not None
-        split = self._split(goal, relaxed, answer, bounds, at)
+        split = self._split(condition, relaxed, answer, bounds, at)
         if split is None:
             return [], bound
         return self._children(part, bounds, split, bound, answer, cuts, at), bound
@@ -178,7 +187,7 @@ class DeepSearch:
             ends[layer][neuron] = value
             imposed = (*part.splits, Split(layer, neuron, side, value))
             number = next(self.number)
-            children.append(Part(bound, number, part.goal, lo, hi, imposed, kept, at, normal))
+            children.append(Part(bound, number, part.condition, lo, hi, imposed, kept, at, normal))
         return children
 
     def _prices(self, relaxed: Relaxed, answer: Nearest) -> Float[ndarray, " p"]:
@@ -186,7 +195,7 @@ class DeepSearch:
         newest = answer.multipliers[-len(relaxed.traced.rows) :]
         if newest.any():
             return newest
-        # The bound rests on older half-spaces: the goal's own inequality stands for them.
+        # The bound rests on older half-spaces: the condition's own inequality stands for them.
         return np.eye(len(newest))[0]
 
     def _layers(
@@ -207,7 +216,7 @@ class DeepSearch:
 
     def _split(
         self,
-        goal: Goal,
+        condition: Condition,
         relaxed: Relaxed,
         answer: Nearest,
         bounds: tuple[list[ndarray], list[ndarray]],
@@ -239,20 +248,20 @@ class DeepSearch:
             j = int(could.argmax())
             if could[j] > widest:
                 widest, fallback = float(could[j]), (number, j, 0.0)
-        if goal.curved:
-            lost = goal.loose(bounds[0][-1], bounds[1][-1], at[-1])
+        if condition.curved:
+            lost = condition.loose(bounds[0][-1], bounds[1][-1], at[-1])
             if lost is not None and lost[2] * max(float(prices[0]), 1e-12) > most:
                 return self.net.hidden, lost[0], lost[1]
         return split or fallback
 
-    def _try(self, goal: Goal, answer: Nearest, cuts: Cuts) -> None:
+    def _try(self, condition: Condition, answer: Nearest, cuts: Cuts) -> None:
         """Keep the solution if it flips; if not, now and then, a few projections from it may."""
         assert answer.u is not None
         length = math.sqrt(answer.u @ answer.u)
         if length >= self.result.attack:
             return
-        if self.local.excess(goal, answer.u[None])[0] <= SATISFIED * self.size:
+        if self.local.excess(condition, answer.u[None])[0] <= SATISFIED * self.size:
             held = cuts.rows[answer.multipliers > 0]
             self.result.candidates.append(Candidate(length, answer.u, held))
         elif self.result.nodes < EARLY or self.result.nodes % OFTEN == 0:
-            self.local.project(goal, answer.u)
+            self.local.project(condition, answer.u)

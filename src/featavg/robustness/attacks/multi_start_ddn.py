@@ -1,0 +1,250 @@
+"""Several short descents instead of a long one, then the shortest is refined: for deep networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.data.streams import stream
+from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole, targets
+from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.fmn import fmn
+from featavg.robustness.attacks.line_search import confirmed, shorten
+from featavg.robustness.attacks.result import AttackEnd, nearer
+from featavg.robustness.models.decision import ALL
+from featavg.robustness.models.model import Model, TwoLayerModel
+from featavg.robustness.models.norms import length, to_halfspace
+
+# A descent shorter than this ends before it is near the boundary.
+SHORTEST = 15
+# In l_inf they converge later. Of the first 70 images of the public ResNet-20, seven descents in 120
+# gradients leave 16% over 1% longer than foolbox's best, four 6%; of six small networks on digits 2.9%
+# and 2.3%.
+LENGTH = {"l2": SHORTEST, "linf": 24}
+# So many at least, where that leaves them SHORTEST.
+FEWEST = 4
+
+
+@dataclass(frozen=True, repr=False)
+class MultiStartDDN(Attack):
+    r"""The nearest end of several descents from different starts, refined.
+
+    The boundary of a deep network has many points that are nearest in their neighbourhood, and which
+    of them a descent ends at is a matter of chance: on a digits network foolbox's DDN with 120 steps
+    ended more than 1% beyond the best known for 37% of the images, and 100 steps of ours for 19%. Seven
+    descents of 15 steps do better: what a descent loses by being short, it loses by less than a
+    percent, and the last steps win it back. A larger budget buys more descents, not longer ones: of four
+    digits networks, with 240 gradients, 15 descents leave 0.2% of the images over 1% longer than
+    foolbox's best with 120, seven 0.7% (in l_inf nine 0.4%, four 1.1%). The first begins at x. Later
+    ones begin at
+
+        delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one,
+
+    near what is best so far and away from it. In l_inf descents converge later: there are four longer
+    ones, FMN takes turns with DDN, and FMN refines. Where the margin
+    has kinks between rivals (the read-out `max`, or more than two classes), every other descent is
+    aimed at one of them alone, the nearest first by the linearised distance. What is left of the
+    budget refines the shortest by small steps, aimed as the descent that found it.
+
+    Where no descent has flipped a point (training against attacks leaves flat places, without a
+    gradient to follow), the last steps begin on the way to the nearest point that is decided otherwise.
+
+    Attributes:
+        steps: gradients per point in total; the budget of the suite unless given.
+        starts: descents, fewer if the budget is small; as many as it has room for unless given.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks="multi-start-ddn").radii.round(3)
+    array([1.414])
+    """
+
+    name: ClassVar[str] = "multi-start-ddn"
+    default: ClassVar[bool] = True
+    # Goes up when the same settings find other radii: what is kept on disk is then computed anew.
+    version: ClassVar[int] = 4
+    steps: int | None = None
+    starts: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            positive_whole("steps", self.steps)
+        if self.starts is not None:
+            positive_whole("starts", self.starts)
+
+    def usual_for(self, model: Model) -> bool:
+        """Two-layer networks have attacks that know their shape."""
+        return not isinstance(model, TwoLayerModel)
+
+    def expected_gradients(self, budget: int) -> float:
+        """The whole budget."""
+        return budget if self.steps is None else self.steps
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Descend, begin again, refine."""
+        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+        budget = problem.budget if self.steps is None else self.steps
+        rivals, ways = _rivals(problem) if budget >= 4 * SHORTEST else (_no_rivals(x), [])
+        left = budget - len(ways)
+        # One share of the budget is for refining.
+        wanted = max(left // LENGTH[norm] - 1, FEWEST) if self.starts is None else self.starts
+        starts = max(1, min(wanted, left // SHORTEST - 1))
+        steps = max(left // (starts + 1), 1)
+        draw = stream(problem.seed, "strongest")  # an older name: the same draws
+        best, best_aims = AttackEnd.nothing(x), np.full(len(x), ALL)
+        for number in range(starts):
+            problem.progress(number / (starts + 1), f"descent {number + 1} of {starts}")
+            aims, start = np.full(len(x), ALL), None
+            # Every later descent at a rival is worse: 12% of a digits network's images over 1% longer
+            # than foolbox's under `max`, instead of 6%.
+            if number % 2 and number // 2 < len(ways):
+                aims, start = rivals[:, number // 2], ways[number // 2]
+            elif number:
+                start = _elsewhere(problem, best, draw)
+            if norm == "linf" and number % 2 == 0:
+                # In l_inf the two ways of descending end at different places, and neither is better.
+                end = fmn(model, x, label, norm, steps, start, norm_step=(0.15, 0.002))
+            else:
+                end = ddn(model, x, label, aims, norm, steps, start, step_size=(1.0, 0.02))
+            end = _shortened(problem, end)
+            won = end.radii(x, norm) < best.radii(x, norm)
+            best, best_aims = nearer(x, best, end, norm), np.where(won, aims, best_aims)
+        problem.progress(starts / (starts + 1), "refining the shortest")
+        last = left - starts * steps
+        refined = self._refined(problem, best, best_aims, last)
+        return refined if best.flipped.all() else _from_other_points(problem, refined, last)
+
+    def _refined(
+        self, problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int
+    ) -> AttackEnd:
+        if steps < 1:
+            return best
+        # FMN cannot aim: what was found by aiming at a rival is refined by DDN.
+        by_fmn = (problem.norm == "linf") & (aims == ALL)
+        for rows in (np.flatnonzero(best.flipped & by_fmn), np.flatnonzero(best.flipped & ~by_fmn)):
+            if len(rows) == 0:
+                continue
+            x, label = problem.x[rows], problem.label[rows]
+            start = best.point[rows] - x
+            if by_fmn[rows[0]]:
+                end = fmn(
+                    problem.model, x, label, problem.norm, steps, start, step_size=(0.5, 0.01)
+                )
+            else:
+                end = ddn(
+                    problem.model,
+                    x,
+                    label,
+                    aims[rows],
+                    problem.norm,
+                    steps,
+                    start,
+                    step_size=(0.2, 0.01),
+                    norm_step=(0.05, 0.002),
+                )
+            best = nearer(problem.x, best, best.put(rows, end), problem.norm)
+        return best
+
+
+def _rivals(
+    problem: AttackProblem, most: int = 9
+) -> tuple[Int[ndarray, "n r"], list[Float[ndarray, "n D"]]]:
+    """The rivals of each point, nearest first, and the linearised way to each.
+
+    One gradient per rival and point. Nothing where the margin is smooth between them: aiming at one
+    alone then wastes a descent (on a digits network 3.5% of the images came out longer than
+    foolbox's by over 1%, instead of 1.5%).
+    """
+    model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+    rivals = targets(model, x, label, most)[:, 1:]
+    kinks = model.decision.classes > 2 or model.decision.readout.name == "max"
+    if rivals.shape[1] == 0 or not kinks:
+        return _no_rivals(x), []
+    ways, distances = [], []
+    for aims in rivals.T:
+        _, value, gradient = model.descend(x, label, aims)
+        way, reachable = to_halfspace(x, gradient, np.maximum(value, 0.0), norm, model.bounds)
+        ways.append(way)
+        distances.append(np.where(reachable & (value > 0), length(way, norm), np.inf))
+    order = np.argsort(np.stack(distances, axis=1), axis=1, kind="stable")
+    stacked, rows = np.stack(ways, axis=1), np.arange(len(x))
+    sorted_ways = [stacked[rows, order[:, i]] for i in range(order.shape[1])]
+    return np.take_along_axis(rivals, order, axis=1), sorted_ways
+
+
+def _no_rivals(x: Float[ndarray, "n D"]) -> Int[ndarray, "n 0"]:
+    return np.empty((len(x), 0), dtype=int)
+
+
+def _elsewhere(
+    problem: AttackProblem, best: AttackEnd, draw: np.random.Generator
+) -> Float[ndarray, "n D"]:
+    """A start near the best so far and away from it.
+
+    Starts on the other side of x (-delta_best / 2) were tried: a seventh descent from there improves
+    3.1% of the images by over 1%, one from here 1.2% (four networks on digits). With two of the six
+    elsewhere, images over 1% longer than foolbox's went from 0.69 to 0.50% in l2 and from 2.1 to 2.5%
+    in l_inf (two seeds, digits): no more than noise, and one seed on MNIST spoke against it.
+    """
+    x, norm = problem.x, problem.norm
+    radii = best.radii(x, norm)
+    finite = radii[np.isfinite(radii)]
+    typical = float(np.median(finite)) if len(finite) else float(np.abs(x).max()) or 1.0
+    radii = np.where(np.isfinite(radii), radii, typical)
+    direction = draw.standard_normal(x.shape)
+    direction *= (radii / length(direction, norm))[:, None]
+    half = np.where(best.flipped[:, None], 0.5 * (best.point - x), 0.0)
+    return (half + direction).astype(x.dtype)
+
+
+def _from_other_points(problem: AttackProblem, best: AttackEnd, steps: int) -> AttackEnd:
+    """Flips for the points that have none: towards the nearest one of another class, then descend."""
+    x, label, norm = problem.x, problem.label, problem.norm
+    point, known = best.point.copy(), []
+    for row in np.flatnonzero(~best.flipped):
+        others = np.flatnonzero(label != label[row])
+        if len(others):
+            point[row] = x[others[np.argmin(length(x[others] - x[row], norm))]]
+            known.append(row)
+    rows = np.array(known, dtype=int)
+    if len(rows) == 0:
+        return best
+    some = replace(problem, x=x[rows], label=label[rows], margin=problem.margin[rows])
+    end = _shortened(some, AttackEnd(point[rows], np.ones(len(rows), dtype=bool)))
+    if steps >= 1:
+        way, aims = end.point - some.x, some.whole_decision
+        again = ddn(some.model, some.x, some.label, aims, norm, steps, way, step_size=(1.0, 0.02))
+        end = nearer(some.x, end, again, norm)
+    return best.put(rows, end)
+
+
+def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
+    point, flipped = shorten(
+        problem.model, problem.x, problem.label, end.point, problem.margin, steps=5, insist=True
+    )
+    return AttackEnd(point, flipped & end.flipped)
+
+
+def minimal_radii(
+    model: Model, pixels: ndarray, y: Int[ndarray, " n"], norm: str, budget: int
+) -> Float[ndarray, " n"]:
+    """The smallest flip that `MultiStartDDN` finds, shortened along its line."""
+    x, label = model.rows(pixels), model.decision.labels(y)
+    margin = model.margins(x, label)
+    radii = np.zeros(len(x))
+    right = np.flatnonzero(margin > 0)
+    if len(right) == 0:
+        return radii
+    problem = AttackProblem(model, x[right], label[right], margin[right], norm, budget=budget)
+    end = MultiStartDDN()(problem)
+    point, flipped = shorten(model, x[right], label[right], end.point, margin[right], insist=True)
+    # Not taken on trust: what counts is the plain evaluation of the point, a hair beyond the boundary.
+    # On it a sign is a toss: one image in twelve of a digits network was lost to the last digits.
+    end = confirmed(model, x[right], label[right], AttackEnd(point, flipped & end.flipped))
+    radii[right] = end.radii(x[right], norm)
+    return radii

@@ -1,0 +1,183 @@
+r"""Every pre-activation of a deep network in few variables, and forms of its open activations.
+
+Between its bounds, a neuron's pre-activation t and activation a are on one of two straight pieces:
+a = leak t for lo <= t <= 0, and a = t for 0 <= t <= hi. On a piece that ends in t = end, a form
+A t^2 + B t has its largest value at a clipped vertex or at the end, in closed form; minus the largest
+over the pieces, it is nowhere above zero on the graph (Shor's relaxation, with exact bounds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.sdp import Ball, imposed
+
+
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """Some neurons of several layers, with t = rows v + offsets.
+
+    Attributes:
+        layer, number: which ones.
+        rows, offsets: t in the variables v of a `Chain`.
+        lo, hi: bounds of t.
+        error: by how much rounding may move t.
+    """
+
+    layer: Int[ndarray, " n"]
+    number: Int[ndarray, " n"]
+    rows: Float[ndarray, "n v"]
+    offsets: Float[ndarray, " n"]
+    lo: Float[ndarray, " n"]
+    hi: Float[ndarray, " n"]
+    error: Float[ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.layer)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The network in the variables v = (u, activations of the open neurons below the last layer).
+
+    A neuron of known sign is linear and needs no variable. Those of the last hidden layer need none
+    either: what is asked for is linear in their activations.
+
+    Attributes:
+        step: how many coordinates u has.
+        inner: open neurons below the last hidden layer; the i-th has the variable step + i.
+        outer: open neurons of the last hidden layer.
+        held: neurons whose sign is imposed, in the order of the splits.
+        rows, offsets: the last hidden layer's outputs in v, those of open neurons left out.
+    """
+
+    step: int
+    inner: Neurons
+    outer: Neurons
+    held: Neurons
+    rows: Float[ndarray, "m v"]
+    offsets: Float[ndarray, " m"]
+
+
+def chain(ball: Ball, layer: int, splits: Sequence[Split]) -> Chain:
+    """The affine maps of all layers below `layer` (counted from 0), with these signs imposed."""
+    net = ball.net
+    lo, hi = imposed(ball, layer, splits)
+    opened = [np.flatnonzero((low < 0) & (high > 0)) for low, high in zip(lo, hi, strict=True)]
+    r = net.rows.shape[1]
+    size = r + sum(len(some) for some in opened[:-1])
+    rows, offsets = np.zeros((len(ball.z), size)), ball.z.copy()
+    rows[:, :r] = net.rows
+    layers, below, free = [], (np.zeros((0, 0)), np.zeros(0)), r
+    for number in range(layer):
+        layers.append((rows, offsets))
+        slope = np.where(lo[number] >= 0, 1.0, net.leak)
+        slope[opened[number]] = 0.0
+        h, shift = slope[:, None] * rows, slope * offsets
+        if number < layer - 1:
+            variables = free + np.arange(len(opened[number]))
+            h[opened[number], variables] = 1.0
+            free += len(variables)
+        if net.skips[number]:
+            h, shift = h + below[0], shift + below[1]
+        below = h, shift
+        if number < layer - 1:
+            rows = net.weights[number] @ h
+            offsets = net.weights[number] @ shift + net.biases[number]
+
+    def neurons(chosen: list[tuple[int, int]]) -> Neurons:
+        which = np.array(chosen, dtype=int).reshape(-1, 2)
+        pick = [(int(a), int(b)) for a, b in which]
+        return Neurons(
+            which[:, 0],
+            which[:, 1],
+            np.array([layers[a][0][b] for a, b in pick]).reshape(-1, size),
+            np.array([layers[a][1][b] for a, b in pick]),
+            np.array([lo[a][b] for a, b in pick]),
+            np.array([hi[a][b] for a, b in pick]),
+            np.array([ball.errors[a][b] for a, b in pick]),
+        )
+
+    return Chain(
+        r,
+        neurons([(a, int(b)) for a in range(layer - 1) for b in opened[a]]),
+        neurons([(layer - 1, int(b)) for b in opened[-1]]),
+        neurons([(split.layer, split.neuron) for split in splits]),
+        *below,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Tops:
+    """The largest values of forms over their two pieces, rounded off upwards, and where they are.
+
+    A maximum of three numbers (left piece, right piece, zero) has kinks, at which an ascent stops
+    short; rounded off, it is a mean over the three, and its derivatives are moments.
+
+    Attributes:
+        exact: the largest values themselves.
+        soft: rounded off: never smaller.
+        left, right: the shares of the two pieces in the mean.
+        at_left, at_right: where the form is largest on each piece.
+    """
+
+    exact: Float[ndarray, " n"]
+    soft: Float[ndarray, " n"]
+    left: Float[ndarray, " n"]
+    right: Float[ndarray, " n"]
+    at_left: Float[ndarray, " n"]
+    at_right: Float[ndarray, " n"]
+
+    def mean(self, leak: float = 1.0) -> Float[ndarray, " n"]:
+        """Of t; of the activation with the leak."""
+        return leak * self.left * self.at_left + self.right * self.at_right
+
+    def square(self, leak: float = 1.0) -> Float[ndarray, " n"]:
+        """Of t^2; of t times the activation with the leak; of its square with leak^2."""
+        return leak * self.left * self.at_left**2 + self.right * self.at_right**2
+
+    def lost(self) -> Float[ndarray, " n"]:
+        """How far the mean activation is above the activation of the mean, for a leak of 0."""
+        return np.minimum(self.right * self.at_right, -self.left * self.at_left)
+
+
+def tops(
+    left: tuple[ndarray, ndarray],
+    right: tuple[ndarray, ndarray],
+    lo: Float[ndarray, " n"],
+    hi: Float[ndarray, " n"],
+    rounding: Float[ndarray, " n"],
+) -> Tops:
+    """The largest values of A t^2 + B t, with (A, B) = `left` below zero and `right` above it.
+
+    Args:
+        left, right: the coefficients on the two pieces.
+        lo, hi: the ends; lo <= 0 <= hi.
+        rounding: the maximum is rounded off by at most log 3 times this.
+
+    >>> zero = np.zeros(1)
+    >>> tops((zero - 1.0, zero - 2.0), (zero, zero + 0.5), zero - 3.0, zero + 4.0, zero + 1e-9).exact
+    array([2.])
+    """
+    value_left, at_left = _highest(*left, lo)
+    value_right, at_right = _highest(*right, hi)
+    exact = np.maximum(np.maximum(value_left, value_right), 0.0)
+    e_left = np.exp((value_left - exact) / rounding)
+    e_right = np.exp((value_right - exact) / rounding)
+    total = e_left + e_right + np.exp(-exact / rounding)
+    soft = exact + rounding * np.log(total)
+    return Tops(exact, soft, e_left / total, e_right / total, at_left, at_right)
+
+
+def _highest(a: ndarray, b: ndarray, end: ndarray) -> tuple[ndarray, ndarray]:
+    """The largest a t^2 + b t with t between 0 and the end, and where: at the end if it is convex."""
+    bent = a < 0
+    vertex = np.where(bent, -b / (2.0 * np.where(bent, a, -1.0)), end)
+    t = np.clip(vertex, np.minimum(end, 0.0), np.maximum(end, 0.0))
+    return (a * t + b) * t, t

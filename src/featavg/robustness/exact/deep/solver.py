@@ -1,0 +1,183 @@
+"""l2 radii of networks of any depth, and the decision at a radius."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.nets.deep import Deep
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.budget import (
+    NUDGES,
+    SAME_WITHIN,
+    Candidate,
+    Clock,
+    Search,
+    checked_witness,
+)
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.ball_search import BallSearch
+from featavg.robustness.exact.deep.everywhere import Everywhere
+from featavg.robustness.exact.deep.layered_network import Layered, layered
+from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.flip_conditions import Condition, LinearCondition
+from featavg.robustness.exact.relaxation import curved_of
+from featavg.robustness.exact.result import EXACT_WITHIN, Answer, Solver
+
+# Of the outputs: what flips by this much flips however its sums are rounded, and the search's own
+# tolerance (`search.SATISFIED`) is half of it.
+CLEARLY = 2e-10
+# Coordinates of a witness below this, relative to the point's largest, are tried as zeros too: what a
+# program's solution has there instead is its rounding.
+ROUNDED = 1e-9
+
+
+def layered_of(net: Deep | TwoLayer) -> Layered:
+    """A network of featavg in the form that the deep search takes."""
+    if isinstance(net, TwoLayer):
+        return layered([net.weights, net.head], [net.biases, None])
+    leak = net.phi.negative_slope
+    if leak is None:
+        problem = f"has the activation {net.phi.name}, which is not linear on both sides of zero"
+        raise InputError("net", problem, "exact radii need a ReLU or a leaky one")
+    return layered(net.weights, net.biases, [layer.skip for layer in net.layers[:-1]], leak)
+
+
+def conditions_of(decision: Decision, label: int) -> list[Condition]:
+    """The flipped outputs of a point with this label, as a union."""
+    pieces = decision.pieces(label)
+    if pieces is not None:
+        return [LinearCondition(rows, np.zeros(len(rows))) for rows in pieces]
+    curved = curved_of(decision.readout)
+    if curved is None:
+        problem = f"is {decision.readout.name}, a curved score without exact radii"
+        raise InputError("readout", problem, "use attack_suite, or a read-out with pieces")
+    return [curved.condition(decision.own(label))]
+
+
+class DeepSolver(Solver):
+    """The searches for one network, one for each label, made once and used for all points."""
+
+    def __init__(self, decision: Decision, labels: Iterable[int], gap: float) -> None:
+        self.decision, self.layered = decision, layered_of(decision.net)
+        self.searches: dict[int, DeepSearch] = {}
+        self.balls: dict[int, BallSearch] = {}
+        self.whole = Everywhere(self.layered)
+        for label in labels:
+            flips = conditions_of(decision, label)
+            curved = any(one.curved for one in flips)
+            within = 0.999 * gap if curved else SAME_WITHIN
+            self.searches[label] = DeepSearch(self.layered, flips, within)
+            if not curved:
+                self.balls[label] = BallSearch(self.layered, flips)
+        # How far from zero the farthest kink of the first layer is; a weight of zero has none.
+        lengths = self.layered.lengths
+        self.kinks = float(
+            np.max(np.abs(self.layered.offset[lengths > 0]) / lengths[lengths > 0], initial=0.0)
+        )
+
+    def at(
+        self,
+        x: Float[ndarray, " N"],
+        label: int,
+        clock: Clock,
+        hint: None = None,
+        radius: float | None = None,
+    ) -> Answer:
+        """The radius of one correctly classified point, or what is within `radius`.
+
+        For the decision at a radius, bounds of the ball come first: most neurons keep their sign in
+        a small ball, and its bounds decide wide networks at once. A part that they cannot close,
+        because all of its signs are decided and the boundary is as far as the radius itself, is one
+        for the search that ends exactly.
+        """
+        z = self.layered.start(x[None])[0]
+        reach = float(np.linalg.norm(x)) + self.kinks
+        if radius is not None and label in self.balls:
+            found = self.balls[label].at(z, reach, radius, clock)
+            attack, witness = self._witness(x, label, found)
+            if attack <= radius or found.certified >= radius or clock.spent(found.nodes):
+                return _answer(found, attack, witness, reach)
+            clock = replace(clock, nodes=clock.nodes - found.nodes)
+        return self._nearest(x, z, reach, label, clock, radius)
+
+    def _nearest(
+        self,
+        x: Float[ndarray, " N"],
+        z: Float[ndarray, " m"],
+        reach: float,
+        label: int,
+        clock: Clock,
+        radius: float | None,
+    ) -> Answer:
+        """What the search finds, and its shortest witness, re-checked."""
+        search = self.searches[label]
+        if self.whole.never(label):
+            return Answer.proven_never(x, 0)
+        found = search.at(z, reach, clock, radius)
+        if radius is None and not found.candidates:
+            # Nothing flips as far as balls were searched: does anything, anywhere?
+            whole = self.whole.at(label, search.conditions, clock)
+            if whole.never:
+                return Answer.proven_never(x, found.nodes)
+            if whole.flip is not None:
+                far = np.linalg.lstsq(self.layered.rows, whole.flip - z)[0]
+                rest = replace(clock, nodes=clock.nodes - found.nodes)
+                first, found = found, search.at(z, reach, rest, None, far)
+                found.nodes += first.nodes
+                found.certified = max(found.certified, first.certified)
+        attack, witness = self._witness(x, label, found)
+        if attack <= found.attack * (1.0 + EXACT_WITHIN):
+            return _answer(found, attack, witness, reach)
+        # The nearest flipped point is the tip of a cone that no nudge hits, or touches zero and turns
+        # back. What can be shown is the nearest point that flips by more than rounding.
+        margin = CLEARLY * (float(np.abs(self.layered.forward(z)[-1]).max()) or 1.0)
+        clearly = [one.clear(margin) for one in search.conditions]
+        rest = replace(clock, nodes=clock.nodes - found.nodes)
+        clear = DeepSearch(self.layered, clearly, search.gap).at(z, reach, rest, radius)
+        found.nodes += clear.nodes
+        found.finished &= clear.finished
+        other, point = self._witness(x, label, clear)
+        return _answer(found, *((other, point) if other < attack else (attack, witness)), reach)
+
+    def _witness(
+        self, x: Float[ndarray, " N"], label: int, found: Search
+    ) -> tuple[float, Float[ndarray, " N"]]:
+        return checked_witness(x, found, partial(self._flipped, x, label))
+
+    def _flipped(self, x: ndarray, label: int, candidate: Candidate) -> ndarray | None:
+        """The candidate, nudged outwards and away from its constraints until the network flips."""
+        ways = [candidate.u]
+        if len(candidate.rows) > 1:
+            ways.append(candidate.length * candidate.inwards())
+        ways += self._off_kinks(x, self.searches[label].conditions, candidate)
+        for nudge in (0.0, *NUDGES):
+            for way in ways:
+                point = np.asarray(x + self.layered.basis @ (candidate.u + nudge * way))
+                # A tie at the origin or on an axis is there only where coordinates are really zero.
+                zeroed = np.where(np.abs(point) <= ROUNDED * np.abs(x).max(), 0.0, point)
+                for tried in (point, zeroed):
+                    if self.decision.margins(tried[None], label)[0] <= 0:
+                        return tried
+        return None
+
+    def _off_kinks(
+        self, x: ndarray, flips: Sequence[Condition], candidate: Candidate
+    ) -> list[Float[ndarray, " r"]]:
+        """Ways that leave the neurons at their kinks on the sides where the outputs are flipped."""
+        start = self.layered.start(x[None])[0]
+        scales = self.layered.forward(start)
+        layers = self.layered.forward(start + self.layered.rows @ candidate.u)
+        rows = [self.layered.kinks(layers, scales, one.reached(layers[-1])) for one in flips]
+        return [candidate.length * replace(candidate, rows=some).inwards() for some in rows]
+
+
+def _answer(found: Search, attack: float, witness: ndarray, reach: float) -> Answer:
+    certified, rounding = min(found.certified, attack), 1e-12 * reach
+    return Answer(certified, attack, witness, found.nodes, found.finished, rounding)
