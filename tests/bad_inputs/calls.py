@@ -98,7 +98,7 @@ def _original(public: Any) -> Callable[..., Any] | None:
 def _annotations(original: Callable[..., Any]) -> dict[str, Any]:
     # What fields of tasks and recipes import for type checkers only.
     late = {"Float": Float, "ndarray": np.ndarray, "Activation": fa.activations.Activation}
-    late |= {"Controller": fa.controllers.Controller, "Loss": fa.losses.Loss}
+    late |= {"Controller": fa.controllers.Controller, "Loss": fa.losses.Loss, "Labels": fa.Labels}
     late |= {"Stepper": fa.steppers.Stepper, "Sequence": collections.abc.Sequence}
     return typing.get_type_hints(original, localns=late, include_extras=True)
 

@@ -35,9 +35,10 @@ class Labels:
         without: clusters whose points never carry a super-label.
         known: whether each point carries its super-label, instead of a share.
 
+    >>> import numpy as np
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
-    >>> some = Labels(share=0.5)
+    >>> some = fa.Labels(share=0.5)
     >>> targets = some.targets(task, np.array([0, 1, 2, 3] * 3), seed=0)
     >>> targets.shape, set(targets.tolist()) <= {0, 1, 2, 3, 4, 5}
     ((12,), True)

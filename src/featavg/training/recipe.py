@@ -194,7 +194,7 @@ class Recipe(RecipeFields):
             fitting = coarse if self.labels == "coarse" else "cross-entropy"
         else:
             fitting = "partial-cross-entropy"
-        return LOSSES.build(self.loss or fitting, pooling=self.pooling)
+        return LOSSES.build(fitting if self.loss is None else self.loss, pooling=self.pooling)
 
     @property
     def has_biases(self) -> bool:

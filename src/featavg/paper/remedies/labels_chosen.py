@@ -71,6 +71,7 @@ def measured(run: Context, task: MultiCluster, n: int, points: int) -> xr.Datase
     """Radii by way, labels for each cluster, and seed."""
     import xarray as xr
 
+    positive = task.positive_clusters
     radius = np.full((len(WAYS), len(PER_CLUSTER), len(run.seeds)), np.nan)
     for s, seed in enumerate(run.seeds):
         run.progress(s / len(run.seeds), f"seed {seed}")

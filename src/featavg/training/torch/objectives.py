@@ -36,7 +36,9 @@ class PartialCrossEntropy:
         groups: the class of each output.
 
     >>> import torch
-    >>> loss, _ = PartialCrossEntropy((1, 1, 0))(torch.nn.Identity(), torch.zeros(1, 3), torch.tensor([4]))
+    >>> import featavg as fa
+    >>> partial = fa.objectives.PartialCrossEntropy((1, 1, 0))
+    >>> loss, _ = partial(torch.nn.Identity(), torch.zeros(1, 3), torch.tensor([4]))
     >>> round(float(loss), 4)  # two of three outputs
     0.4055
     """
