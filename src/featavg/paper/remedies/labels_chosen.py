@@ -82,8 +82,7 @@ def measured(run: Context, task: MultiCluster, n: int, points: int) -> xr.Datase
                 known = chosen(way, data, margins, each, seed)
                 net = train(data, Recipe(labels=Labels(known=known.tolist()))).net
                 x = sample.coordinates(net.dimension)
-                mask = task.positive_clusters
-                exact = radii(net, x, sample.y, readout="max", positive=mask, jobs=1)
+                exact = radii(net, x, sample.y, readout="max", positive=positive, jobs=1)
                 radius[i, j, s] = exact.median[1]
     return xr.Dataset(
         {"radius": (("way", "each", "seed"), radius)},
