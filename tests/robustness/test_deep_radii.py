@@ -392,7 +392,7 @@ BAD = {
     "a label below zero": ({"y": np.array([-1])}, "y"),
     "points of another dimension": ({"points": np.ones((1, 3))}, "points"),
     "points that are no numbers": ({"points": np.array([[np.nan, 1.0]])}, "points"),
-    "an unknown read-out": ({"readout": "mean"}, "readout"),
+    "an unknown read-out": ({"readout": "median"}, "readout"),
     "a coarse decision without its classes": ({"readout": "sum", "y": np.array([1])}, "positive"),
 }
 

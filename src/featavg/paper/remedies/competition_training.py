@@ -18,7 +18,7 @@ from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, torch_needed
 from featavg.paper.engine.tables import tabulate
 from featavg.paper.remedies.competition import SOURCE
-from featavg.paper.remedies.competition_images import judged, training
+from featavg.paper.remedies.competition_images import EXACT_ALONE, judged, training
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,7 +60,7 @@ def competition_training(
     task = data_needed(data, run)
     table = tabulate(
         lambda start, kind, seed: along(task, start, kind, seed, steps, points),
-        run.seeds, run.progress, ("step",), start=STARTS, kind=KINDS,
+        run.seeds, run.progress, ("step",), missing=EXACT_ALONE, start=STARTS, kind=KINDS,
     )  # fmt: skip
     box, right = table["box"], table["accuracy"]
     gain = (box.sel(kind="max") / box.sel(kind="sum")).values
