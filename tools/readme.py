@@ -14,7 +14,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 # Whose findings the README quotes: what averaging is, what it costs, and what became of it on images.
-QUOTED = ("figure-2a-averaged", "figure-2b-decoupled", "figure-3-left", "figure-3-cifar10")
+QUOTED = (
+    "figure-2a-averaged",
+    "figure-2b-decoupled",
+    "figure-3-left",
+    "figure-3-cifar10",
+    "question-labels-share",
+    "competition",
+)
 # Of several claims.
 PLURAL = {
     "holds": "hold",

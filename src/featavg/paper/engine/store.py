@@ -19,6 +19,7 @@ from typing import Any
 import featavg
 from featavg.errors import InputError
 from featavg.paper.engine.claim import Claim, Context, Verdict
+from featavg.paper.engine.registry import all_claims
 from featavg.paper.engine.result import ClaimResult
 from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
@@ -42,7 +43,13 @@ def recorded_result(claim_id: str, folder: Path | None = None) -> ClaimResult | 
     if not path.exists():
         return None
     try:
-        return replace(ClaimResult.from_json(read_json(path)), recorded=True)
+        result = replace(ClaimResult.from_json(read_json(path)), recorded=True)
+        # What a claim says is stated once, in its file; a record has the numbers and what was measured.
+        for claim in all_claims():
+            if claim.id == claim_id:
+                texts = ("title", "theme", "statement", "source", "statements")
+                return replace(result, **{name: getattr(claim, name) for name in texts})
+        return result
     except ValueError as error:  # InputError is one
         raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
 

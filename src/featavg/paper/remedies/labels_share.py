@@ -47,7 +47,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @claim(
-    "question-labels-share", "A tenth of the fine labels buys nearly all of the robustness",
+    "question-labels-share", "A tenth of the fine labels buys most of the robustness of ten clusters",
     theme="Open questions", source="Summary of arXiv 2410.10322, design tradeoffs: finer labels cost",
     measured="median exact l2 radius (by `max`) and averaging index for nine shares of fine labels at "
     "k = 4, 10 and 20, d = 3072, n = 1000, with two predictions",
