@@ -273,3 +273,27 @@ def test_the_command_repeats_the_claim(tier, full, seeds, command):
 def test_damaged_outcomes_are_refused(broken):
     with pytest.raises(InputError, match="outcome cannot be read"):
         ClaimResult.from_json(broken)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "runs", "verdict"),
+    [
+        (1, None, "undecided"),
+        (2, None, "undecided"),
+        (3, None, "holds"),
+        (1, 0, "holds"),
+        (1, 60, "holds"),
+    ],
+)
+def test_one_run_is_no_verdict(seeds, runs, verdict):
+    """Two networks do not decide, whatever their checks say, unless nothing in the claim is trained."""
+
+    def run(settings):
+        return Evidence(Check("c", [1.0 for _ in settings.seeds], ">=", 0))
+
+    made = replace(claim("few", run), runs=runs)
+    result = judge(made, Context(seeds=tuple(range(seeds))))
+    assert result.verdict.value == verdict
+    assert ("It rests on" in result.reason) == (verdict == "undecided")
+    again = ClaimResult.from_json(result.to_json())
+    assert (again.verdict, again.reason) == (result.verdict, result.reason)

@@ -51,6 +51,7 @@ class Verdict(Enum):
     - the main check passes and another essential one fails: **holds in part**;
     - the main check fails: **fails**;
     - a check straddles its tolerance, and the verdict depends on it: **undecided**;
+    - it rests on one or two trainings (`result.settled`): **undecided**;
     - the claim could not be run: **not run**, with the reason.
     """
 
@@ -233,6 +234,7 @@ class Claim:
         statements: ids of the statements of the documents that it checks, such as "notes-theorem-1".
         shares: claims with the same word use the same runs, computed once in one process.
         most_seeds: how many of the seeds that are asked for the program uses; 0 if nothing is random.
+        runs: independent trainings behind the verdict, if they are not one a seed; 0 if none is.
 
     Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and Unicode.
     """
@@ -250,6 +252,7 @@ class Claim:
     statements: tuple[str, ...] = ()
     shares: str = ""
     most_seeds: int | None = None
+    runs: int | None = None
 
     def __post_init__(self) -> None:
         one_of("tier", self.tier, ("quick", "full"))
@@ -310,16 +313,18 @@ def claim(
     statements: tuple[str, ...] = (),
     shares: str = "",
     seeds: int | None = None,
+    runs: int | None = None,
 ) -> Callable[[Callable[..., Evidence]], Claim]:
     """Make a `Claim` of a function; its docstring is the statement unless one is given.
 
     Args:
         seeds: how many seeds the program uses at most; 0 if nothing in it is random.
+        runs: independent trainings behind the verdict, if they are not one a seed; 0 if none is.
     """
 
     def made(run: Callable[..., Evidence]) -> Claim:
         said = " ".join((statement or run.__doc__ or "").split())
         words = (id, title, theme, said, source, measured)
-        return Claim(*words, run, tier, minutes, needs, statements, shares, seeds)
+        return Claim(*words, run, tier, minutes, needs, statements, shares, seeds, runs)
 
     return made

@@ -32,6 +32,10 @@ from featavg.storage.provenance import commit
 PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox"}
 
 
+# Fewer independent trainings than this decide nothing.
+LEAST_RUNS = 3
+
+
 @dataclass(frozen=True)
 class ClaimResult:
     """A claim's texts, its verdict, the evidence or the reason, and all it takes to repeat it.
@@ -61,6 +65,7 @@ class ClaimResult:
     error: bool = False
     commit: str = ""
     statements: tuple[str, ...] = ()
+    runs: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of strictly valid JSON: NaN and infinities become strings."""
@@ -90,10 +95,21 @@ class ClaimResult:
                 given["evidence"] = _evidence(given["evidence"])
                 # A verdict is the rule applied to the checks, also to checks of long ago.
                 given["verdict"] = given["evidence"].verdict
-            return cls(**given)
+            given.setdefault("runs", len(given["seeds"]))
+            return settled(cls(**given))
         except (KeyError, TypeError, ValueError) as error:
             remedy = "delete the file or record the claim again"
             raise InputError("outcome", f"cannot be read ({error!r})", remedy) from error
+
+
+def settled(result: ClaimResult) -> ClaimResult:
+    """The result, undecided if it rests on one or two trainings: one run is no verdict."""
+    if result.evidence is None or not 0 < result.runs < LEAST_RUNS:
+        return result
+    runs = "one run" if result.runs == 1 else "two runs"
+    by_checks = result.evidence.verdict.value
+    reason = f'It rests on {runs}, and a verdict takes three; by its checks alone: "{by_checks}".'
+    return replace(result, verdict=Verdict.UNDECIDED, reason=reason)
 
 
 def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
@@ -115,7 +131,9 @@ def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
         outcome = replace(not_run(claim, settings, told), error=True)
     else:
         outcome = _outcome(claim, settings, evidence.verdict, evidence, "")
-        outcome = replace(outcome, seeds=used.seeds if evidence.seeds is None else evidence.seeds)
+        seeds = used.seeds if evidence.seeds is None else evidence.seeds
+        runs = len(seeds) if claim.runs is None else claim.runs
+        outcome = settled(replace(outcome, seeds=seeds, runs=runs))
         if evidence.seconds is not None:
             return replace(outcome, seconds=evidence.seconds)
     # Parts that an earlier run had finished cost what they cost then.

@@ -20,7 +20,7 @@ import featavg
 from featavg.errors import InputError
 from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.registry import all_claims
-from featavg.paper.engine.result import ClaimResult
+from featavg.paper.engine.result import ClaimResult, settled
 from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
 
@@ -48,10 +48,16 @@ def recorded_result(claim_id: str, folder: Path | None = None) -> ClaimResult | 
         for claim in all_claims():
             if claim.id == claim_id:
                 texts = ("title", "theme", "statement", "source", "statements")
-                return replace(result, **{name: getattr(claim, name) for name in texts})
+                result = replace(result, **{name: getattr(claim, name) for name in texts})
+                return result if claim.runs is None else _with_runs(result, claim.runs)
         return result
     except ValueError as error:  # InputError is one
         raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
+
+
+def _with_runs(result: ClaimResult, runs: int) -> ClaimResult:
+    verdict = result.verdict if result.evidence is None else result.evidence.verdict
+    return settled(replace(result, runs=runs, verdict=verdict, reason=""))
 
 
 def keep(out: Path, outcome: ClaimResult, claim: Claim, settings: Context) -> None:

@@ -64,7 +64,8 @@ class Attacked:
 
 @claim(
     "image-attacks", "Our attack on image networks is not weaker than foolbox's or APGD",
-    theme="Real data", tier="full", minutes=120, needs=("torch", "foolbox", "mnist", "cifar10"), seeds=1,
+    theme="Real data", tier="full", minutes=120,
+    needs=("torch", "foolbox", "mnist", "cifar10"), seeds=1, runs=0,
     source="Our own attacks",
     measured=f"radii of {IMAGES} test images in l2 and l_inf by ours and by foolbox's minimal-norm attacks "
     f"with {BUDGET} gradients each, point by point against the best of them, and robust accuracy "

@@ -64,7 +64,7 @@ def figure(table: xr.Dataset) -> Figure:
     source="Found while checking Theorem 4 outside its regime",
     measured="neurons that start off on their whole cluster, over many draws, and their cosines "
     "after training",
-    minutes=0.1, seeds=1, statements=("notes-theorem-4", "summary-break-3",),
+    minutes=0.1, seeds=1, runs=100, statements=("notes-theorem-4", "summary-break-3",),
 )  # fmt: skip
 def dead_neurons(
     run: Context, sizes: tuple[int, ...] = (20, 50, 100), draws: int = 100, trained: int = 10
