@@ -15,6 +15,7 @@ from pathlib import Path
 
 import featavg
 from featavg.paper.engine.check import measured_text, tolerance_text
+from featavg.paper.engine.claim import Claim
 from featavg.paper.engine.registry import all_claims
 from featavg.paper.engine.result import ClaimResult
 from featavg.paper.engine.statements import all_statements
@@ -66,11 +67,12 @@ def described(result: ClaimResult) -> dict[str, object]:
         "finding": result.evidence.finding if result.evidence is not None else "",
         "seeds": len(result.seeds),
         "when": result.when,
+        "reason": result.reason if result.evidence is not None else "",
     }
 
 
-def missing(claim: featavg.Claim) -> dict[str, object]:
-    """A claim that nobody has run."""
+def missing(claim: Claim) -> dict[str, object]:
+    """A claim that was never run."""
     return {
         "id": claim.id,
         "title": claim.title,

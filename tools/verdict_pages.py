@@ -48,7 +48,9 @@ def explain(claims: dict[str, dict[str, Any]]) -> None:
 
     sentences = read_toml(DOCS / "explained.toml")
     for name, claim in claims.items():
-        claim["why"] = sentences.get(name, {}).get(claim["verdict"], "")
+        few = claim.get("reason", "").startswith("It rests on")
+        said = sentences.get(name, {}).get(claim["verdict"], "")
+        claim["why"] = claim["reason"] if few else said
         if not claim["why"] and claim["verdict"] not in ("holds", "not run"):
             print(f'docs/explained.toml has no sentence for {name}, "{claim["verdict"]}"')
 
