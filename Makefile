@@ -23,7 +23,7 @@ test: lint ## Install the tests' tools, then check format, lint, types, tests an
 
 test-full: lint ## What the gate leaves out too: long tests, shape checks, mutants, every Python, notebooks
 	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
-	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --jaxtyping-packages=featavg,beartype.beartype \
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --jaxtyping-packages=featavg,shape_checker.checker \
 	  tests/data tests/nets tests/training tests/measures tests/robustness
 	@$(MAKE) mutants docs test-all
 
