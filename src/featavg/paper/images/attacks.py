@@ -75,7 +75,7 @@ class Attacked:
     statements=("itcs-examples", "csml-examples",),
 )  # fmt: skip
 def attacks(run: Context, images: int = IMAGES, budget: int = BUDGET) -> Evidence:
-    """With as many gradients, the attack `Strongest` is never weaker than the best of foolbox's DDN,
+    """With as many gradients, the attack `MultiStartDDN` is never weaker than the best of foolbox's DDN,
     DeepFool and FMN, and than APGD: on at most 1% of the images its radius is over 1% longer, and
     its robust accuracy is nowhere above by more than half a point.
     """
