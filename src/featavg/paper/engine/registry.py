@@ -74,6 +74,7 @@ MODULES: tuple[str, ...] = (
     "remedies.labels_missing",
     "remedies.labels_chosen",
     "remedies.labels_digits",
+    "remedies.labels_images",
     "remedies.competition",
     "remedies.competition_cost",
     "remedies.competition_images",
