@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from tests.claims.sabotage import Patch, Sabotage, setting
+from tests.claims.sabotage import Patch, Sabotage, setting, together
 from tests.questions import test_depth as made_up
 
 from featavg.data.labels import Labels
@@ -26,6 +26,7 @@ from featavg.paper.questions import (
 from featavg.paper.remedies import (
     labels_chosen,
     labels_digits,
+    labels_images,
     labels_merged,
     labels_missing,
     labels_share,
@@ -244,6 +245,23 @@ LABEL_ROWS = (
         setting(labels_digits, Labels=lambda share: Labels(share=float(share == 1.0))),
         setting(labels_digits, SHARES=(0.0, 0.1, 1.0)),
         given={"steps": 300, "epochs": 3, "points": 20},
+        needs=("torch",),
+    ),
+    Sabotage(
+        "question-labels-images",
+        "a part of the fine labels is none of them",
+        setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),
+        together(
+            setting(labels_images, Labels=lambda share: Labels(share=float(share > 0.0))),
+            setting(
+                labels_images, SHARES=(0.0, 0.02, 0.1, 1.0), kept_values=lambda _, __, cell: cell()
+            ),
+            setting(
+                labels_images,
+                NETWORKS=dict.fromkeys(list(labels_images.NETWORKS)[:2], ("digits", 1000)),
+            ),
+        ),
+        given={"networks": tuple(labels_images.NETWORKS)[:2], "steps": 300, "points": 12},
         needs=("torch",),
     ),
 )

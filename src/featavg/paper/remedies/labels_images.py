@@ -163,7 +163,8 @@ def labels_images(
     told = "; ".join(f"{name}: {_line(mean.sel(network=name))}" for name in networks)
     return Evidence(
         Check("MNIST, two layers: radius with 2% of the labels over that with all", over(two, 0.02), ">=", 1.0),
-        Check("MNIST, convolutions: radius with 10% of the labels over that with all", over(conv, 0.1), ">=", 1.0),
+        Check("MNIST, convolutions: radius with 10% of the labels over that with all", over(conv, 0.1),
+              ">=", 1.0),
         Check("MNIST, two layers: accuracy with 2% of the labels minus that with all", lost.values, ">=", -0.01),
         *(Check(f"{name}: radius with 10% of the labels over that with all", over(name, 0.1), ">=", 0.9,
                 role="note") for name in others),
