@@ -236,7 +236,9 @@ def test_what_is_added_for_convexity_is_charged(monkeypatch):
     sizes, largest = deep_sdp_form._sizes(bound.form, terms), deep_sdp_form._largest(bound.form)
     v = np.linalg.solve(2.0 * bound.form.matrix(terms), -bound.form.linear(terms))
     monkeypatch.setattr(deep_sdp_form, "CONVEX", 1e-4)
-    fall = 4e-4 * float(sizes @ (largest**2 - v**2))
+    r = bound.form.chain.step
+    farthest = float(sizes[:r].max()) * bound.ball.radius**2
+    fall = 4e-4 * (farthest + float(sizes[r:] @ largest[r:] ** 2) - float(sizes @ v**2))
     assert fall > 1e-6
     assert bound.proven(theta) <= before - 0.9 * fall
 

@@ -63,6 +63,13 @@ class Clock:
         """Whether nothing is left."""
         return nodes >= self.nodes or self.late
 
+    def part(self, share: float) -> Clock:
+        """A clock with this share of what is left."""
+        if self.deadline == math.inf:
+            return Clock(max(int(share * self.nodes), 1), math.inf)
+        now = perf_counter()
+        return Clock(max(int(share * self.nodes), 1), now + share * (self.deadline - now))
+
     @property
     def late(self) -> bool:
         """Whether the time is over: asked inside of long steps, too."""
