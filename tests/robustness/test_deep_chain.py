@@ -230,6 +230,7 @@ def test_sizes_bound_the_matrix(kind):
 
 def test_what_is_added_for_convexity_is_charged(monkeypatch):
     bound, theta, _ = relaxed("two-hidden", 2)
+    theta[0] += 3.0  # L is then least inside of the ball
     monkeypatch.setattr(deep_sdp_form, "_rounding", lambda *_: 0.0)
     before = bound.proven(theta)
     terms = bound.form.terms(theta)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -15,14 +17,19 @@ from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError, finite
+from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Net, Positive, decision_of
-from featavg.robustness.exact.deep.certifier import Bounds, Certifier
+from featavg.robustness.exact.deep.certifier import Bounds, Certifier, in_unit
 from featavg.robustness.exact.result import Answer, RadiusStatus, Solver
 from featavg.robustness.linf import PROGRAMS
 from featavg.robustness.solve import Task, solve
+
+# Hidden neurons beyond which no step of a joint bound fits into a minute.
+MOST_NEURONS = 3000
 
 
 class Certificate(Enum):
@@ -156,18 +163,36 @@ def certify(
     allowance = budget or (Budget(nodes=PROGRAMS) if norm == "linf" else Budget())
     each = tuple(sorted(set(labels.tolist())))
     sides = None if bounds is None else _sides(bounds, x, norm)
-    task = _Task(decision, each, norm, allowance, 1e-3, float(radius), sides)
+    _announce(decision.net, allowance)
+    unit, decision = in_unit(decision, x, labels, radius)
+    if sides is not None:
+        sides = np.ldexp(sides[0], -unit), np.ldexp(sides[1], -unit)
+    within = math.ldexp(radius, -unit)
+    task = _Task(decision, each, norm, allowance, 1e-3, within, sides)
     # Small matrices: several threads on one of them take six times as long as one.
     with threadpool_limits(1):
-        answers = solve(task, x, labels, jobs, progress)
-    status = tuple(_status(answer, radius) for answer in answers)
+        answers = solve(task, np.ldexp(x, -unit), labels, jobs, progress)
+    status = tuple(_status(answer, within) for answer in answers)
     flipped = (Certificate.FLIPPED, Certificate.MISCLASSIFIED)
     witness = np.full(x.shape, np.nan)
     for i, answer in enumerate(answers):
         if status[i] in flipped:
-            witness[i] = answer.witness
+            witness[i] = np.ldexp(answer.witness, unit)
     seconds = np.array([answer.seconds for answer in answers])
     return Certificates(float(radius), status, witness, seconds, norm)
+
+
+def _announce(net: TwoLayer | Deep, budget: Budget) -> None:
+    """Say beforehand what a network is too large for."""
+    neurons = sum(net.widths[:-1]) if isinstance(net, Deep) else 0
+    if neurons > MOST_NEURONS:
+        logging.getLogger(__name__).warning(
+            "The network has %d hidden neurons: beyond about %d a joint bound takes minutes a step, and "
+            "what lines and a local search do not decide in %g s per point is left open.",
+            neurons,
+            MOST_NEURONS,
+            budget.seconds,
+        )
 
 
 def _sides(bounds: tuple[Any, Any], x: Float[ndarray, "n N"], norm: str) -> Bounds:

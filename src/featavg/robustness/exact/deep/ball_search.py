@@ -32,6 +32,8 @@ from featavg.robustness.exact.flip_conditions import Condition
 # Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
 FIRST, LATER = (150, 150), (40, 60)
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
+# Of the time left: what a step may take, so that an ascent ends with it, and what its start may take.
+STEP, BEGIN = 0.05, 0.5
 OFTEN = 8  # so often the solution of a part starts a local search
 CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero by so much
 
@@ -164,6 +166,11 @@ class BallSearch:
     def _search(self, ball: Ball, conditions: Sequence[Condition], clock: Clock) -> bool:
         """True if every part of every condition is excluded, or if something flips."""
         self.number, self.given_up = count(), False
+        step = self._operations(ball)
+        if not clock.affords(step, STEP) or not clock.affords(8.0 * self.net.hidden * step, BEGIN):
+            # Other searches of a network as large as this take longer still: the budget is spent.
+            self.result.nodes = clock.nodes
+            return False
         heap: list[_Part] = []
         for condition in conditions:
             if clock.spent(self.result.nodes):
@@ -180,6 +187,16 @@ class BallSearch:
             for child in self._halves(part):
                 heapq.heappush(heap, child)
         return self._flipped or not self.given_up
+
+    def _operations(self, ball: Ball) -> float:
+        """Of one step of an ascent, roughly: forms of all open neurons, a factor and an inverse."""
+        opened = [int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo, ball.hi, strict=True)]
+        every, r = float(sum(opened[:-1])), self.net.rows.shape[1]
+        if self.net.hidden == 1 and self.box is None:
+            return every**3
+        size = r + float(sum(opened[:-2]))
+        sides = 0.0 if self.box is None else 4.0 * len(self.box.low) * r**2 + 2.0 * r**3
+        return 2.0 * every * size**2 + 4.0 * size**3 + sides
 
     def _bounded(
         self,

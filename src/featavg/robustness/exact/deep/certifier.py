@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -10,12 +11,14 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Clock
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.solver import DeepSolver
 from featavg.robustness.exact.result import Answer
 
+MODERATE = 60  # powers of two: their squares and products are far from infinity
 ALONE = 0.3  # of the time: for the ball without its box
 
 Bounds = tuple[Float[ndarray, " N"], Float[ndarray, " N"]]
@@ -85,3 +88,34 @@ class Certifier(DeepSolver):
         assert self.bounds is not None
         inside = np.all((point >= self.bounds[0]) & (point <= self.bounds[1]))
         return bool(inside) and float(np.linalg.norm(point - x)) <= radius
+
+
+def in_unit(
+    decision: Decision, x: Float[ndarray, "n N"], labels: ndarray, radius: float
+) -> tuple[int, Decision]:
+    """The same question with numbers near one: x and the radius divided by 2^unit, and its network.
+
+    Squares of 1e160 are infinite. A network of ReLUs multiplied by powers of two decides as before,
+    bit for bit, if its read-out compares outputs; one that is moderate, or curved, stays as it is.
+    """
+    net = decision.net
+    arrays = [net.weights, net.head] if isinstance(net, TwoLayer) else list(net.weights)
+    sizes = [float(np.abs(x).max(initial=radius)), *(float(np.abs(a).max()) for a in arrays)]
+    powers = [math.frexp(max(size, 0.0))[1] if size > 0.0 else 0 for size in sizes]
+    curved = any(decision.pieces(int(label)) is None for label in set(labels.tolist()))
+    if curved or max(map(abs, powers)) <= MODERATE:
+        return 0, decision
+    unit, *each = powers
+    if isinstance(net, TwoLayer):
+        biases = None if net.biases is None else np.ldexp(net.biases, -unit - each[0])
+        weights, head = np.ldexp(net.weights, -each[0]), np.ldexp(net.head, -each[1])
+        return unit, replace(decision, net=replace(net, weights=weights, biases=biases, head=head))
+    # An input that is added to an output is in the same unit.
+    for number, layer in enumerate(net.layers):
+        each[number] = 0 if layer.skip else each[number]
+    totals = unit + np.cumsum(each)
+    scaled = tuple(np.ldexp(w, -int(e)) for w, e in zip(net.weights, each, strict=True))
+    given = net.biases or (None,) * len(scaled)
+    pairs = zip(given, totals, strict=True)
+    shifts = tuple(None if b is None else np.ldexp(b, -int(e)) for b, e in pairs)
+    return unit, replace(decision, net=replace(net, weights=scaled, biases=shifts))
