@@ -31,7 +31,8 @@ def test_no_point_of_the_box_flips_below_a_certificate(sizes):
             assert np.all(net(np.clip(x[i] + steps, 0.0, 1.0)).argmax(axis=1) == y[i])
         for i in np.flatnonzero(found.mask(Certificate.FLIPPED)):
             point = found.witness[i]
-            assert np.all((point >= 0) & (point <= 1)) and np.linalg.norm(point - x[i]) <= 0.6
+            assert np.all((point >= 0) & (point <= 1))
+            assert np.linalg.norm(point - x[i]) <= 0.6
             assert net(point[None]).argmax() != y[i]
     assert {Certificate.CERTIFIED, Certificate.FLIPPED} <= seen
 
