@@ -192,7 +192,9 @@ def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
     spread = math.sqrt(tangent[:r] @ tangent[:r]) * (form.ball.radius + math.sqrt(v[:r] @ v[:r]))
     spread += float(np.abs(tangent[r:]) @ (largest[r:] + np.abs(v[r:])))
     # sizes . u^2 is at most the largest size times the radius squared.
-    sized = float(sizes[:r].max(initial=0.0)) * form.ball.radius**2 + float(sizes[r:] @ largest[r:] ** 2)
+    sized = float(sizes[:r].max(initial=0.0)) * form.ball.radius**2 + float(
+        sizes[r:] @ largest[r:] ** 2
+    )
     convexity = 4.0 * CONVEX * sized
     return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))
 
