@@ -157,7 +157,7 @@ def test_what_no_network_is_one_sentence():
 def test_a_flip_of_a_dense_network_must_be_deeper_than_rounding() -> None:
     net = Deep((np.eye(2), np.eye(2)))
     dense = DenseClassifier("identity", None, 2, "logits", None, net=net)
-    decision = Decision("max", groups=np.array([0, 1]))
+    decision = Decision.of(groups=[0, 1], readout="max")
     model = dense.model(decision, np.zeros((1, 2)))
     eps = float(np.finfo(float).eps)
     # Own output 1, the other one above it by so many roundings: 31 are not enough, 34 are.

@@ -175,9 +175,7 @@ def _checked(shares: Sequence[float], goal: float) -> tuple[float, ...]:
     return wanted
 
 
-def _reaches(
-    shares: tuple[float, ...], radius: Float[ndarray, "p s"], goal: float
-) -> float | None:
+def _reaches(shares: tuple[float, ...], radius: Float[ndarray, "p s"], goal: float) -> float | None:
     """Where the mean curve first reaches the goal, on the line between two shares; None if it falls."""
     means = radius.mean(axis=1)
     if means[-1] <= means[0]:
