@@ -230,13 +230,16 @@ def test_sizes_bound_the_matrix(kind):
 
 def test_what_is_added_for_convexity_is_charged(monkeypatch):
     bound, theta, _ = relaxed("two-hidden", 2)
+    theta[0] += 3.0  # L is then least inside of the ball
     monkeypatch.setattr(deep_sdp_form, "_rounding", lambda *_: 0.0)
     before = bound.proven(theta)
     terms = bound.form.terms(theta)
     sizes, largest = deep_sdp_form._sizes(bound.form, terms), deep_sdp_form._largest(bound.form)
     v = np.linalg.solve(2.0 * bound.form.matrix(terms), -bound.form.linear(terms))
     monkeypatch.setattr(deep_sdp_form, "CONVEX", 1e-4)
-    fall = 4e-4 * float(sizes @ (largest**2 - v**2))
+    r = bound.form.chain.step
+    farthest = float(sizes[:r].max()) * bound.ball.radius**2
+    fall = 4e-4 * (farthest + float(sizes[r:] @ largest[r:] ** 2) - float(sizes @ v**2))
     assert fall > 1e-6
     assert bound.proven(theta) <= before - 0.9 * fall
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from time import perf_counter
 
 import numpy as np
@@ -63,10 +64,34 @@ class Clock:
         """Whether nothing is left."""
         return nodes >= self.nodes or self.late
 
+    def part(self, share: float) -> Clock:
+        """A clock with this share of what is left."""
+        if self.deadline == math.inf:
+            return Clock(max(int(share * self.nodes), 1), math.inf)
+        now = perf_counter()
+        return Clock(max(int(share * self.nodes), 1), now + share * (self.deadline - now))
+
+    def affords(self, operations: float, share: float) -> bool:
+        """Whether so many floating-point operations take at most this share of the time left."""
+        if self.deadline == math.inf:
+            return True
+        return operations / speed() <= share * (self.deadline - perf_counter())
+
     @property
     def late(self) -> bool:
         """Whether the time is over: asked inside of long steps, too."""
         return self.deadline < math.inf and perf_counter() > self.deadline
+
+
+@cache
+def speed() -> float:
+    """Floating-point operations of this machine in a second, measured on a small product."""
+    some = np.ones((200, 200))
+    some @ some
+    begun = perf_counter()
+    for _ in range(4):
+        some @ some
+    return 4 * 2.0 * 200**3 / max(perf_counter() - begun, 1e-6)
 
 
 @dataclass(frozen=True, eq=False)

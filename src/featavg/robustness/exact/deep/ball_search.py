@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -12,10 +12,18 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
+from featavg.robustness.exact.deep.box import Box, unturned
+from featavg.robustness.exact.deep.box_attack import BoxAttack
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
 from featavg.robustness.exact.deep.layered_network import Layered
-from featavg.robustness.exact.deep.linear_bounds import ball_bounds, lines_of, tightened, trace
+from featavg.robustness.exact.deep.linear_bounds import (
+    ball_bounds,
+    fallen,
+    lines_of,
+    tightened,
+    trace,
+)
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.sdp import Ball, SdpBound, SdpValue, ascend
 from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
@@ -24,6 +32,8 @@ from featavg.robustness.exact.flip_conditions import Condition
 # Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
 FIRST, LATER = (150, 150), (40, 60)
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
+# Of the time left: what a step may take, so that an ascent ends with it, and what its start may take.
+STEP, BEGIN = 0.05, 0.5
 OFTEN = 8  # so often the solution of a part starts a local search
 CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero by so much
 
@@ -36,6 +46,27 @@ class _Part:
     relaxation: SdpBound = field(compare=False)
     theta: ndarray = field(compare=False)
     value: SdpValue = field(compare=False)
+
+
+class _InBall:
+    """The local search in the whole ball."""
+
+    def __init__(self, net: Layered, z: ndarray, reach: float, kept: Search, radius: float) -> None:
+        self.search, self.radius = LocalSearch(net, z, reach, kept), radius
+
+    def start(self, condition: Condition) -> None:
+        """From the centre."""
+        zero = np.zeros(self.search.net.rows.shape[1])
+        self.search.project(condition, zero)
+        self.search.descend(condition, zero, self.radius)
+
+    def descend(self, condition: Condition, steps: Float[ndarray, " r"]) -> None:
+        """From where a relaxation is least."""
+        self.search.descend(condition, steps, self.radius)
+        self.search.project(condition, steps)
+
+
+_Local = _InBall | BoxAttack
 
 
 class BallSearch:
@@ -54,14 +85,29 @@ class BallSearch:
             raise ValueError("a condition is not linear in the outputs: use DeepSearch")
         self.net, self.conditions = net, conditions
         self.gram = net.rows @ net.rows.T
+        self.box: Box | None = None
+        self.lines_net = net
 
-    def at(self, z: Float[ndarray, " m"], reach: float, radius: float, clock: Clock) -> Search:
+    def at(
+        self,
+        z: Float[ndarray, " m"],
+        reach: float,
+        radius: float,
+        clock: Clock,
+        box: Box | None = None,
+        shown: Callable[[ndarray], float | None] | None = None,
+    ) -> Search:
         """Search from the first layer's pre-activations `z`; `reach` is at least |x| + |offsets|.
 
-        The result's `certified` is the radius if nothing flips within it, and zero otherwise.
+        The result's `certified` is the radius if nothing flips within it, and zero otherwise. In a
+        box, candidates are steps in all coordinates of the input, and `shown` evaluates them.
         """
-        self.result, self.radius, self.clock = Search(), radius, clock
-        self.local = LocalSearch(self.net, z, reach, self.result)
+        self.result, self.radius, self.clock, self.box = Search(), radius, clock, box
+        self.lines_net = self.net if box is None else unturned(self.net)
+        self.local: _Local = _InBall(self.net, z, reach, self.result, radius)
+        if box is not None:
+            assert shown is not None, "a flip in a box is evaluated"
+            self.local = BoxAttack(self.lines_net, z, box, self.result, shown)
         ball = self._ball(z, reach)
         outputs = self.net.forward(z)
         self.clear = CLEARLY * (float(np.abs(outputs[-1]).max()) or 1.0)
@@ -74,14 +120,13 @@ class BallSearch:
             if clock.late:
                 self.result.finished = False
                 return self.result
-            self.local.project(condition, np.zeros(self.net.rows.shape[1]))
-            self.local.descend(condition, np.zeros(self.net.rows.shape[1]), radius)
+            self.local.start(condition)
             if self._flipped:
                 return self.result
         undecided = sum(
             int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo[:-1], ball.hi[:-1], strict=True)
         )
-        if left and undecided <= FEW:
+        if left and undecided <= FEW and box is None:
             self.result.finished = False
             return self.result
         self.result.finished = self._search(ball, left, clock)
@@ -95,37 +140,43 @@ class BallSearch:
 
     def _ball(self, z: Float[ndarray, " m"], reach: float) -> Ball:
         """The ball with the bounds that lines give."""
-        net, radius = self.net, self.radius
+        net, radius = self.lines_net, self.radius
         lo, hi, magnitudes, slopes = ball_bounds(net, z, radius, reach)
         sizes = (magnitudes, slopes, reach)
-        bounds = tightened(net, z, (lo, hi), (radius, None, 0.0), sizes, outputs=False)
+        bounds = tightened(net, z, (lo, hi), (radius, None, 0.0), sizes, False, self.box)
         assert bounds is not None, "the centre is in the ball"
         # W x itself is rounded: an error of its size enters every slope.
         errors = [
             net.error * (size + (radius + reach) * slope)
             for size, slope in zip(magnitudes, slopes, strict=True)
         ]
-        return Ball(net, self.gram, z, radius, *bounds, errors)
+        box = None if self.box is None else replace(self.box, basis=self.net.basis)
+        return Ball(self.net, self.gram, z, radius, *bounds, errors, box)
 
     def _by_lines(self, ball: Ball, outputs: list[ndarray], condition: Condition) -> bool:
         """Whether one inequality of the condition is above zero in the whole ball, by lines alone."""
         last = self.net.hidden
         rows, shifts = condition.functionals(None, None, outputs[-1])
         lines = lines_of(self.net, ball.lo[:last], ball.hi[:last], outputs)
-        traced = trace(self.net, ball.z, lines, last, rows)
-        fall = self.radius * np.sqrt(np.einsum("pr,pr->p", traced.rows, traced.rows))
+        traced = trace(self.lines_net, ball.z, lines, last, rows)
+        fall = fallen(traced.rows, (self.radius, None, 0.0), self.box, self.net.error)
         error = np.abs(rows) @ ball.errors[-1] + self.net.error * np.abs(shifts)
         return bool(np.any(traced.constants + shifts - fall - error > 0.0))
 
     def _search(self, ball: Ball, conditions: Sequence[Condition], clock: Clock) -> bool:
         """True if every part of every condition is excluded, or if something flips."""
         self.number, self.given_up = count(), False
+        step = self._operations(ball)
+        if not clock.affords(step, STEP) or not clock.affords(8.0 * self.net.hidden * step, BEGIN):
+            # Other searches of a network as large as this take longer still: the budget is spent.
+            self.result.nodes = clock.nodes
+            return False
         heap: list[_Part] = []
         for condition in conditions:
             if clock.spent(self.result.nodes):
                 return False
             rows, shifts = condition.functionals(None, None, np.zeros(len(ball.lo[-1])))
-            kind = ShallowBound if self.net.hidden == 1 else DeepBound
+            kind = ShallowBound if self.net.hidden == 1 and self.box is None else DeepBound
             relaxation: SdpBound = kind(ball, rows, shifts)
             heap += self._bounded(condition, relaxation, relaxation.start(), FIRST)
         heapq.heapify(heap)
@@ -136,6 +187,16 @@ class BallSearch:
             for child in self._halves(part):
                 heapq.heappush(heap, child)
         return self._flipped or not self.given_up
+
+    def _operations(self, ball: Ball) -> float:
+        """Of one step of an ascent, roughly: forms of all open neurons, a factor and an inverse."""
+        opened = [int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo, ball.hi, strict=True)]
+        every, r = float(sum(opened[:-1])), self.net.rows.shape[1]
+        if self.net.hidden == 1 and self.box is None:
+            return every**3
+        size = r + float(sum(opened[:-2]))
+        sides = 0.0 if self.box is None else 4.0 * len(self.box.low) * r**2 + 2.0 * r**3
+        return 2.0 * every * size**2 + 4.0 * size**3 + sides
 
     def _bounded(
         self,
@@ -157,8 +218,7 @@ class BallSearch:
             return []
         if self.result.nodes <= OFTEN or self.result.nodes % OFTEN == 0:
             u = relaxation.step(value, theta)
-            self.local.descend(condition, u, self.radius)
-            self.local.project(condition, u)
+            self.local.descend(condition, u)
         return [_Part(value.bound, next(self.number), condition, relaxation, theta, value)]
 
     def _climbed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
+from featavg.robustness.exact.deep.box import unturned
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.deep_sdp_chain import Tops
 from featavg.robustness.exact.deep.deep_sdp_form import SOFT, DeepForm, Terms, proven
@@ -19,6 +20,7 @@ from featavg.robustness.exact.deep.sdp import SdpBound, SdpValue
 
 SLACK = 0.5  # of a neuron's price over its range: curvature that no layer above asks for
 BARRIERS = (1e-2, 1e-3, 1e-4)  # of a neuron's price times its range, on average
+SIDES = 0.3  # root of a side's multiplier over lambda at the start
 ABOVE = 1.3  # times the least lambda for which L is convex at the start
 
 
@@ -74,16 +76,23 @@ class DeepBound(SdpBound):
         flat, diagonal = np.zeros(len(form.layer)), np.diag(inverse)
         parts = [square[:a], cross, diagonal[r:], flat[:a], flat[:a], square[a:b], flat[a:b]]
         parts += [square[b:], flat[b:], np.zeros(len(self.rows))]
-        first = np.array([terms.multiplier * float(diagonal[:r].sum())])
-        return np.concatenate([first, *parts]) * form.units
+        first, sides = terms.multiplier * float(diagonal[:r].sum()), np.zeros(0)
+        if terms.box is not None:
+            first, sides = terms.box.curving(inverse[:r, :r], terms.multiplier)
+        return np.concatenate([[first], *parts, sides]) * form.units
 
     def proven(self, theta: Float[ndarray, " n"]) -> float:
-        """The bound with all rounding errors charged."""
-        return proven(self.form, theta)
+        """The bound with all rounding errors charged; with a box, in all coordinates of the input."""
+        ball = self.ball
+        if ball.box is None:
+            return proven(self.form, theta)
+        whole = replace(ball, net=unturned(ball.net), box=ball.box.whole)
+        return proven(DeepForm(whole, self.rows, self.shifts, self.splits), theta)
 
     def step(self, value: DeepValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
-        """Where L is least, in the coordinates of the ball."""
-        return value.u
+        """Where L is least: in the coordinates of the ball, or of the box."""
+        box = self.form.terms(theta).box
+        return value.u if box is None else box.step(value.u)
 
     def _gradient(
         self, terms: Terms, v: Float[ndarray, " v"], highest: tuple[Tops, Tops, Tops]
@@ -94,8 +103,11 @@ class DeepBound(SdpBound):
         t = form.all_rows @ v + form.offsets
         a, b = len(form.inner), len(form.inner) + len(form.outer)
         u, h = v[:r], v[r:]
+        first, sides = terms.multiplier * (float(u @ u) - self.ball.radius**2), np.zeros(0)
+        if terms.box is not None:
+            first, sides = terms.box.gradient(u, terms.multiplier)
         parts = [
-            np.array([terms.multiplier * (float(u @ u) - self.ball.radius**2)]),
+            np.array([first]),
             t[:a] ** 2 - inner.square(),
             t[:a] * h - inner.square(net.leak),
             h**2 - inner.square(net.leak**2),
@@ -109,7 +121,7 @@ class DeepBound(SdpBound):
         last = form.chain.rows @ v + form.chain.offsets
         last[form.outer.number] += outer.mean(net.leak)
         values = self.rows @ (net.weights[-1] @ last + net.biases[-1]) + self.shifts
-        parts.append(terms.mixture * (values - float(terms.mixture @ values)))
+        parts += [terms.mixture * (values - float(terms.mixture @ values)), sides]
         return np.concatenate(parts) * form.units
 
     def _gaps(self, terms: Terms, highest: tuple[Tops, Tops, Tops]) -> list[ndarray]:
@@ -148,6 +160,7 @@ class DeepBound(SdpBound):
         block = self._remaining(theta, np.arange(r, r + len(inner)))[:r, :r]
         least = max(-float(np.linalg.eigvalsh(block)[0]), 1e-9 / self.ball.radius**2)
         theta[0] = math.log(ABOVE * least)
+        parts[-1][:] = SIDES
         return theta
 
     def _remaining(self, theta: Float[ndarray, " n"], gone: ndarray) -> Float[ndarray, "v v"]:

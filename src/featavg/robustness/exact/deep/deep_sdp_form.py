@@ -24,6 +24,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from featavg.robustness.exact.deep.box import BoxTerms
 from featavg.robustness.exact.deep.deep_sdp_chain import Tops, chain, tops
 from featavg.robustness.exact.deep.sdp import Ball, OnPart
 
@@ -44,14 +45,15 @@ class Terms:
     tilt: Float[ndarray, " i"]  # f
     mixture: Float[ndarray, " p"]
     on_last: Float[ndarray, " m"]  # of the last hidden layer's activations
+    box: BoxTerms | None = None
 
 
 class DeepForm(OnPart):
     """L, for a mixture of rows . outputs + shifts on a part of the ball.
 
     Parameters are one vector: log lambda; p, q, m, d, f of inner neurons; k, e of outer ones; k, e of
-    held ones; weights of the mixture before a softmax. All but the first and the last are in units of
-    a neuron's price (what a unit of its activation is worth) and of its range.
+    held ones; weights of the mixture before a softmax; roots of the box's multipliers over lambda. Those
+    of neurons are in units of a neuron's price (what a unit of its activation is worth) and its range.
     """
 
     def _prepare(self) -> None:
@@ -63,6 +65,7 @@ class DeepForm(OnPart):
         self.layer = np.concatenate([inner.layer, outer.layer, held.layer])
         self.number = np.concatenate([inner.number, outer.number, held.number])
         self.ends = np.cumsum([1, *[len(inner)] * 5, *[len(outer)] * 2, *[len(held)] * 2])
+        self.ends = np.append(self.ends, self.ends[-1] + len(self.rows))
         self._measure()
 
     def _measure(self) -> None:
@@ -75,16 +78,18 @@ class DeepForm(OnPart):
         a, b = len(self.inner), len(self.inner) + len(self.outer)
         bent, flat = price / width, price
         parts = [*[bent[:a]] * 3, *[flat[:a]] * 2, bent[a:b], flat[a:b], bent[b:], flat[b:]]
-        self.units = np.concatenate([np.ones(1), *parts, np.ones(len(self.rows))])
+        box = 0 if self.ball.box is None else len(self.ball.box.low)
+        self.units = np.concatenate([np.ones(1), *parts, np.ones(len(self.rows) + box)])
 
     def terms(self, theta: Float[ndarray, " n"]) -> Terms:
         """The coefficients that these parameters stand for."""
         parts = np.split(theta * self.units, self.ends)
-        p, q, m, d, f, k, e, k_held, e_held = parts[1:-1]
-        mixture = np.exp(parts[-1] - parts[-1].max())
+        p, q, m, d, f, k, e, k_held, e_held, weights, shares = parts[1:]
+        mixture = np.exp(weights - weights.max())
         mixture = mixture / mixture.sum()
+        multiplier, box = math.exp(parts[0][0]), self.ball.box
         return Terms(
-            math.exp(parts[0][0]),
+            multiplier,
             np.concatenate([p, k, k_held]),
             np.concatenate([d, e, e_held]),
             q,
@@ -92,6 +97,7 @@ class DeepForm(OnPart):
             f,
             mixture,
             mixture @ self.rows @ self.ball.net.weights[-1],
+            None if box is None else box.terms(multiplier, shares),
         )
 
     def matrix(self, terms: Terms) -> Float[ndarray, "v v"]:
@@ -101,7 +107,10 @@ class DeepForm(OnPart):
         cross = 0.5 * inner.rows.T * terms.cross
         matrix[:, r:] += cross
         matrix[r:, :] += cross.T
-        diagonal = np.concatenate([np.full(r, terms.multiplier), terms.own])
+        ball = np.full(r, terms.multiplier if terms.box is None else 0.0)
+        if terms.box is not None:
+            matrix[:r, :r] += terms.box.matrix
+        diagonal = np.concatenate([ball, terms.own])
         matrix[np.diag_indices_from(matrix)] += diagonal
         return np.asarray(matrix)
 
@@ -110,6 +119,8 @@ class DeepForm(OnPart):
         slope = (2.0 * terms.square * self.offsets + terms.line) @ self.all_rows
         slope += terms.on_last @ self.chain.rows
         slope[self.chain.step :] += terms.cross * self.inner.offsets + terms.tilt
+        if terms.box is not None:
+            slope[: self.chain.step] += terms.box.linear
         return np.asarray(slope)
 
     def constant(self, terms: Terms) -> float:
@@ -117,7 +128,8 @@ class DeepForm(OnPart):
         forms = (terms.square * self.offsets + terms.line) @ self.offsets
         outputs = self.rows @ self.ball.net.biases[-1] + self.shifts
         known = terms.mixture @ outputs + terms.on_last @ self.chain.offsets
-        return float(forms + known) - terms.multiplier * self.ball.radius**2
+        ball = -terms.multiplier * self.ball.radius**2
+        return float(forms + known) + (ball if terms.box is None else terms.box.constant)
 
     def tops(self, terms: Terms) -> tuple[Tops, Tops, Tops]:
         """C of the inner, outer and held neurons."""
@@ -179,7 +191,11 @@ def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
     r = form.chain.step
     spread = math.sqrt(tangent[:r] @ tangent[:r]) * (form.ball.radius + math.sqrt(v[:r] @ v[:r]))
     spread += float(np.abs(tangent[r:]) @ (largest[r:] + np.abs(v[r:])))
-    convexity = 4.0 * CONVEX * float(sizes @ largest**2)
+    # sizes . u^2 is at most the largest size times the radius squared.
+    sized = float(sizes[:r].max(initial=0.0)) * form.ball.radius**2 + float(
+        sizes[r:] @ largest[r:] ** 2
+    )
+    convexity = 4.0 * CONVEX * sized
     return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))
 
 
@@ -187,7 +203,7 @@ def _sizes(form: DeepForm, terms: Terms) -> Float[ndarray, " v"]:
     """Sums of absolute values on the diagonal: |matrix_ij| has none above sqrt(sizes_i sizes_j)."""
     inner, r = form.inner, form.chain.step
     sizes = np.abs(terms.square) @ form.all_rows**2 + 0.5 * np.abs(terms.cross) @ inner.rows**2
-    sizes[:r] += terms.multiplier
+    sizes[:r] += terms.multiplier if terms.box is None else terms.box.weights
     sizes[r:] += np.abs(terms.own) + 0.5 * np.abs(terms.cross)
     return np.asarray(sizes)
 
@@ -219,7 +235,12 @@ def _rounding(form: DeepForm, terms: Terms, reach: Float[ndarray, " v"]) -> floa
     slopes[:a] += cross * h
     charged = float(slopes @ off)
     sums = float((square * size + line) @ size + cross @ (size[:a] * h) + own @ h**2 + tilt @ h)
-    sums += terms.multiplier * (float(reach[: some.step] @ reach[: some.step]) + ball.radius**2)
+    u = reach[: some.step]
+    sums += terms.multiplier * (float(u @ u) + ball.radius**2)
+    if terms.box is not None:
+        # Products of at most three rounded numbers each, in which a side is at most the radius.
+        mu = terms.box.weights - terms.multiplier
+        sums += float(mu @ (u + ball.radius) ** 2)
     sums += sum(float(top.exact.sum()) for top in form.tops(terms))
     sums += float(terms.mixture @ np.abs(form.shifts))
     last = np.abs(some.rows) @ reach + np.abs(some.offsets)

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.layered_network import Layered
 
 
@@ -119,6 +120,19 @@ def extent(
     return np.where(radius * along >= depth * length, radius * length, edge)
 
 
+def fallen(
+    rows: Float[ndarray, "p r"],
+    cap: tuple[float, ndarray | None, float],
+    box: Box | None,
+    error: float,
+) -> Float[ndarray, " p"]:
+    """How far each row can fall in the cap, or in the ball that the box cuts."""
+    if box is None:
+        return extent(rows, *cap)
+    # The sums are as long as a row, of products whose sizes add up to less than twice its length.
+    return 4.0 * error * extent(rows, *cap) - box.lowest(rows)[0]
+
+
 def ball_bounds(
     net: Layered, z: Float[ndarray, " m"], limit: float, reach: float
 ) -> tuple[list[ndarray], list[ndarray], list[ndarray], list[ndarray]]:
@@ -151,6 +165,7 @@ def tightened(
     cap: tuple[float, ndarray | None, float],
     sizes: tuple[list[ndarray], list[ndarray], float],
     outputs: bool,
+    box: Box | None = None,
 ) -> tuple[list[ndarray], list[ndarray]] | None:
     """Bounds of every layer in the cap |u| <= limit, normal . u >= depth; None if it is empty.
 
@@ -164,12 +179,13 @@ def tightened(
         cap: limit, normal (or None) and depth.
         sizes: magnitudes and slopes of the layers and the reach of the point, for rounding errors.
         outputs: whether bounds of the outputs are wanted too.
+        box: that cuts the ball, for a network in all coordinates of the input; the cap is then a ball.
     """
-    limit, normal, depth = cap
+    limit = cap[0]
     magnitudes, slopes, reach = sizes
     lo, hi = list(bounds[0]), list(bounds[1])
     m = len(z)
-    fall = extent(np.concatenate([net.rows, -net.rows]), limit, normal, depth)
+    fall = fallen(np.concatenate([net.rows, -net.rows]), cap, box, net.error)
     fall = fall + net.error * (reach + limit) * np.tile(np.maximum(net.lengths, 1.0), 2)
     lo[0], hi[0] = np.maximum(lo[0], z - fall[:m]), np.minimum(hi[0], z + fall[m:])
     lines = Lines([], [], [])
@@ -185,7 +201,7 @@ def tightened(
         pick[len(which) + np.arange(len(which)), which] = -1.0
         traced = trace(net, z, lines, layer, pick)
         error = net.error * (magnitudes[layer][which] + limit * slopes[layer][which])
-        floor = traced.constants - extent(traced.rows, limit, normal, depth)
+        floor = traced.constants - fallen(traced.rows, cap, box, net.error)
         floor = floor - np.tile(error, 2)
         lo[layer], hi[layer] = lo[layer].copy(), hi[layer].copy()
         lo[layer][which] = np.maximum(lo[layer][which], floor[: len(which)])

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock
+from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.layered_network import Layered
 
@@ -32,6 +33,7 @@ class Ball:
         radius: of the ball.
         lo, hi: bounds of the pre-activations of every layer in the ball.
         errors: for every layer, the rounding errors of a bound of each pre-activation.
+        box: that cuts the ball; None if none does.
     """
 
     net: Layered
@@ -41,6 +43,7 @@ class Ball:
     lo: list[Float[ndarray, " _"]]
     hi: list[Float[ndarray, " _"]]
     errors: list[Float[ndarray, " _"]]
+    box: Box | None = None
 
 
 def imposed(
