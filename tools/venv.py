@@ -26,13 +26,13 @@ OLDEST = (3, 10)
 ORDER = ("core", "docs", "dev")
 # What is installed, and what a person who waits is told.
 LEVELS = {
-    "core": (".", "Installing featavg into .venv (usually under a minute) ..."),
+    "core": (["-e", "."], "Installing featavg into .venv (usually under a minute) ..."),
     "docs": (
-        ".[docs]",
+        ["-e", ".", "--group", "docs"],
         "Adding the tools of the documentation to .venv (usually under a minute) ...",
     ),
     "dev": (
-        ".[dev,torch]",
+        ["-e", ".[torch]", "--group", "dev"],
         "Installing featavg, PyTorch and the tests' tools into .venv (usually 1-3 minutes) ...",
     ),
 }
@@ -79,7 +79,11 @@ def fill(level, lock):
             os.remove(stamp(each))
     # -q twice: pip's errors are shown, its warnings about the machine's own settings are not.
     pip = [VENV_PYTHON, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    if run(pip + ["-c", "constraints.txt", "-e", target], lock):
+    constraints = ["-c", "constraints.txt"]
+    # Dependency groups are newer than the pip that many Pythons bring.
+    if "--group" in target and run(pip + constraints + ["pip"], lock):
+        return "pip could not renew itself (see above); the next make starts again."
+    if run(pip + constraints + target, lock):
         return "pip could not install featavg (see above); the next make starts again."
     write(stamp(level), fingerprint())
     os.remove(MARK)
