@@ -40,6 +40,20 @@ def _one_line(sentence: str) -> str:
     )
 
 
+def told(error: BaseException) -> str:
+    """The kind of an error and what it says; of one that cannot be printed, its kind.
+
+    >>> told(KeyError("no such layer"))
+    "KeyError: 'no such layer'"
+    """
+    kind = type(error).__name__
+    try:
+        words = str(error)
+    except Exception:  # whatever a stranger's __str__ raises
+        words = "its message cannot be printed"
+    return f"{kind}: {words}" if words else kind
+
+
 def one_of(argument: str, value: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of `allowed`, otherwise say what is.
 

@@ -91,7 +91,7 @@ def bad_inputs(digits):
         "short": (network(), x, coarse[:-1], fine, "one whole number"),
         "no gradient": (NoGradient(), x, coarse, fine, "no gradient in its input"),
         "infinite": (NotFinite(), x, coarse, fine, "gradient that is not finite"),
-        "raises": (Broken(), x, coarse, fine, "stopped on images of shape"),
+        "raises": (Broken(), x, coarse, fine, "stopped on 4 images of shape"),
         "returns text": (Text(), x, coarse, fine, "returned a str"),
         "no model": (3, x, coarse, fine, "is a int: give a torch.nn.Module"),
         "half": (network().half(), x, coarse, fine, "half precision"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from featavg.errors import InputError
+from featavg.errors import InputError, told
 from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
 
@@ -59,18 +59,18 @@ def _made(module_name: str, factory: str, argument: str) -> nn.Module:
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             argument,
-            f"{module_name}:{factory} cannot be imported ({error})",
+            f"{module_name}:{factory} cannot be imported ({told(error)})",
             "name a function in a module",
         ) from error
     except (Exception, SystemExit) as error:  # whatever the user's code raises on import
-        problem = f"{module_name} stopped while it was imported ({type(error).__name__}: {error})"
+        problem = f"{module_name} stopped while it was imported ({told(error)})"
         raise InputError(argument, problem, "repair it") from error
     finally:
         sys.path.remove("")
     try:
         module = found() if callable(found) and not isinstance(found, nn.Module) else found
     except (Exception, SystemExit) as error:
-        problem = f"{module_name}:{factory} stopped ({type(error).__name__}: {error})"
+        problem = f"{module_name}:{factory} stopped ({told(error)})"
         raise InputError(argument, problem, "give a function that needs no arguments") from error
     if not isinstance(module, nn.Module):
         problem = f"{module_name}:{factory} returned a {type(module).__name__}"

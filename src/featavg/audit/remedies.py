@@ -23,7 +23,7 @@ from featavg.data.images import Images, ImageTask
 from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.inference import unchanged
-from featavg.nets.torch.outputs import unwrapped
+from featavg.nets.torch.outputs import answering, unwrapped
 from featavg.nets.torch.randomness import own_randomness
 from featavg.nets.torch.spy import device_of, watch
 from featavg.nets.two_layer import TwoLayer
@@ -202,6 +202,10 @@ def discover_labels(
     coarse = task.targets(task.train, "coarse")
     if clusters < 2:
         raise InputError("clusters", f"is {clusters}", "give two or more per class")
+    fewest = int(np.bincount(coarse).min())
+    if clusters > fewest:
+        problem = f"is {clusters} for {fewest} images of a class"
+        raise InputError("clusters", problem, f"give at most {fewest}")
     features = frozen_features(subject, task.train.unit, progress=part(progress, 0.0, 0.4))
     seen = frozen_features(subject, task.test.unit, progress=part(progress, 0.4, 0.5))
     found = clustered(features, coarse, clusters, seed, progress=part(progress, 0.5, 1.0))[0]
@@ -238,7 +242,7 @@ def retrain(
     The result takes pixels in [0, 1]: its normalisation is inside.
 
     Args:
-        model: only its architecture counts; it is left as it was.
+        model: only its architecture counts; it is left as it was. Training is in float32.
         task: images with sub-classes, perhaps discovered ones.
         objective: what to make small instead of cross-entropy alone, to control the gradient:
             `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
@@ -259,7 +263,8 @@ def retrain(
     """
     if not isinstance(model, nn.Module):
         raise InputError("model", f"is a {type(model).__name__}", "give a torch.nn.Module")
-    fresh = copy.deepcopy(model)
+    # Half precision would lose the steps, and pixels are float32.
+    fresh = copy.deepcopy(model).float()
     device = device_of(model)
     with own_randomness(seed, device):
         _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
@@ -314,7 +319,8 @@ class _FirstOutput(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits of a batch."""
-        return unwrapped(self.net(x), len(x))
+        with answering(x):
+            return unwrapped(self.net(x), len(x))
 
 
 def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:

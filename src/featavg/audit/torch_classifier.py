@@ -20,7 +20,7 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.torch.image_nets import Normalise
 from featavg.nets.torch.inference import check_readable, unchanged
-from featavg.nets.torch.outputs import Logits, kind_of, unwrapped
+from featavg.nets.torch.outputs import Logits, answering, kind_of, unwrapped
 from featavg.nets.torch.spy import Seen, device_of, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import Decision
@@ -57,10 +57,11 @@ class TorchClassifier(Classifier):
         with torch.enable_grad():
             part = torch.from_numpy(np.ascontiguousarray(x)).to(wrapped.mean).requires_grad_()
             returned, seen = watch(self.module, (part - wrapped.mean) / wrapped.std)
-            logits = self.logits.of(unwrapped(returned, len(part)))
-            outputs = _numpy(logits)
-            named = _named(part, seen)
-            pulled = _pulled(logits, covector(outputs), named, seen, effective)
+            with answering(part):
+                logits = self.logits.of(unwrapped(returned, len(part)))
+                outputs = _numpy(logits)
+                named = _named(part, seen)
+                pulled = _pulled(logits, covector(outputs), named, seen, effective)
         features = None if seen.features is None else _numpy(seen.features)
         weight = seen.weight
         return Batch(
@@ -99,19 +100,11 @@ def torch_classifier(
         _check_normalisation(module, wrapped)
         first = first.to(like.dtype).requires_grad_()
         prepared = (first - wrapped.mean) / wrapped.std
-        try:
-            returned, seen = watch(module, prepared)
-            again, _ = watch(module, prepared)
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:  # whatever a stranger's code raises
-            raise InputError(
-                "model",
-                f"stopped on images of shape {tuple(x.shape[1:])} ({type(error).__name__}: {error})",
-                "give images as the model takes them",
-            ) from error
-        outputs = unwrapped(returned, len(first))
-        _check_outputs(outputs, unwrapped(again, len(first)), first)
+        returned, seen = watch(module, prepared)
+        again, _ = watch(module, prepared)
+        with answering(prepared):
+            outputs = unwrapped(returned, len(first))
+            _check_outputs(outputs, unwrapped(again, len(first)), first)
         kind = kind_of(outputs.detach(), seen.last)
     exact = _two_layer(module) if kind == "logits" else None
     if exact is not None:
@@ -251,7 +244,8 @@ def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> 
     rounding = ROUNDING * torch.finfo(whole.dtype).eps
     with unchanged(module), torch.no_grad():
         for part in torch.split(whole, 500):
-            returned = module((part - wrapped.mean) / wrapped.std)
+            with answering(part):
+                returned = module((part - wrapped.mean) / wrapped.std)
             expected = _numpy(unwrapped(returned, len(part)))
             flat = _numpy(part).reshape(len(part), -1)
             # Terms of a sum may cancel, but each is rounded.

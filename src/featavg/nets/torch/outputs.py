@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from featavg.errors import InputError
+from featavg.errors import InputError, told
 
 # Where libraries keep the logits of an output that is an object or a table.
 NAMES = ("logits", "scores", "out", "output", "prediction")
@@ -42,20 +44,34 @@ class Logits(nn.Module):
         return outputs
 
 
-def unwrapped(returned: Any, n: int) -> Tensor:
-    """The tensor (n, c) inside whatever a module returned for n inputs."""
-    outputs = output_tensor(returned, n)
+@contextlib.contextmanager
+def answering(x: Tensor, argument: str = "model") -> Iterator[None]:
+    """Whatever a stranger's code raises on the images x, forwards or backwards, in one sentence."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        problem = f"stopped on {len(x)} images of shape {tuple(x.shape[1:])} ({told(error)})"
+        raise InputError(argument, problem, "give images as the model takes them") from error
+
+
+def unwrapped(returned: Any, n: int, argument: str = "model") -> Tensor:
+    """The dense tensor (n, c) inside whatever a module returned for n inputs."""
+    outputs = output_tensor(returned, n, argument)
+    if outputs.layout is not torch.strided:
+        outputs = outputs.to_dense()
     return outputs[:, None] if outputs.ndim == 1 else outputs
 
 
-def output_tensor(returned: Any, n: int) -> Tensor:
+def output_tensor(returned: Any, n: int, argument: str = "model") -> Tensor:
     """The tensor itself, as the module made it: (n, c) or (n,)."""
     for candidate in _candidates(returned):
         floats = isinstance(candidate, Tensor) and candidate.is_floating_point()
         if floats and candidate.ndim in (1, 2) and len(candidate) == n:
             return candidate
     raise InputError(
-        "model",
+        argument,
         f"returned {_described(returned)} for {n} inputs",
         "return logits (n, classes), a tuple that begins with them, or an object with .logits",
     )

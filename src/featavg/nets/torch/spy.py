@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from featavg.nets.torch.outputs import output_tensor
+from featavg.nets.torch.outputs import answering, output_tensor
 
 # Outputs of these are the activations that a gradient may be taken at.
 ACTIVATIONS = frozenset(
@@ -40,6 +40,7 @@ PASSING = frozenset(
             "reshape",
         ),
         *("flatten", "contiguous", "float", "double", "to", "type_as", "__get__"),
+        *("to_sparse", "to_dense"),
     )
 )
 
@@ -100,11 +101,12 @@ class _Watch(TorchFunctionMode):
 
 def watch(module: nn.Module, x: Tensor) -> tuple[Any, Seen]:
     """Run `module` on x and say what was seen; what it returned comes first."""
-    with _Watch(len(x)) as mode:
-        returned = module(x.clone())  # it may work in place, and may be asked again
-    calls = mode.calls
-    if not any(call.name in ACTIVATIONS | LINEAR for call in calls):
-        return _hooked(module, x)
+    with answering(x):
+        with _Watch(len(x)) as mode:
+            returned = module(x.clone())  # it may work in place, and may be asked again
+        calls = mode.calls
+        if not any(call.name in ACTIVATIONS | LINEAR for call in calls):
+            return _hooked(module, x)
     seen = Seen(last=next((c.name for c in reversed(calls) if c.name != "__get__"), ""))
     seen.activations = _distinct(call.output for call in calls if call.name in ACTIVATIONS)
     last = _last_linear(calls, output_tensor(returned, len(x)))
@@ -143,7 +145,7 @@ def _hooked(module: nn.Module, x: Tensor) -> tuple[Any, Seen]:
             except RuntimeError:  # a part that torch has compiled takes no hook
                 continue
     try:
-        returned = module(x)
+        returned = module(x.clone())
     finally:
         for handle in handles:
             handle.remove()

@@ -35,7 +35,7 @@ class TorchModel(Model):
 
     Attributes:
         module: read in evaluation mode, left in its own; returns logits of shape (n, c), or (n,) for
-            one logit.
+            one logit, alone or as the first of a tuple or the `logits` of a table or an object.
         mean, std: what the module expects subtracted and divided, broadcast over the image.
         shape: the shape of one input.
         batch: how many points go through the module at a time; on a CPU more is slower, because
@@ -64,14 +64,10 @@ class TorchModel(Model):
         return checked_points(rows.reshape(len(rows), -1), self.bounds)
 
     def _forward(self, x: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.module((x - self.mean) / self.std)
-        if logits.ndim == 1:
-            logits = logits[:, None]
-        if logits.ndim != 2 or len(logits) != len(x):
-            raise InputError(
-                "module", f"returned shape {tuple(logits.shape)}", "return logits (n, c) or (n,)"
-            )
-        return logits
+        from featavg.nets.torch.outputs import answering, unwrapped
+
+        with answering(x, "module"):
+            return unwrapped(self.module((x - self.mean) / self.std), len(x), "module")
 
     def _batches(self, x: Float[ndarray, "n D"]) -> list[torch.Tensor]:
         import torch
@@ -97,6 +93,7 @@ class TorchModel(Model):
         import torch
 
         from featavg.nets.torch.inference import evaluating
+        from featavg.nets.torch.outputs import answering
 
         outputs, gradients, start = [], [], 0
         for part in self._batches(x):
@@ -108,7 +105,8 @@ class TorchModel(Model):
             start += len(part)
             g = None
             if f.requires_grad:
-                (g,) = torch.autograd.grad(f, part, v, allow_unused=True)
+                with answering(part, "module"):
+                    (g,) = torch.autograd.grad(f, part, v, allow_unused=True)
             g = torch.zeros_like(part) if g is None else g
             gradients.append(g.reshape(len(part), -1).detach().cpu().numpy())
         return np.concatenate(outputs), np.concatenate(gradients).astype(x.dtype, copy=False)
