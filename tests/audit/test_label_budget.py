@@ -1,11 +1,13 @@
 """The label budget: its prediction against training, on tasks and on features, and its refusals."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import featavg as fa
+from featavg.audit.label_budget import _reaches
 from featavg.errors import InputError
 from featavg.simulate.label_means import mean_network, two_coefficients
 
@@ -81,3 +83,11 @@ def test_without_noise_and_by_equal_numbers_the_means_follow_two_coefficients() 
 def test_bad_budgets_are_refused(given) -> None:
     with pytest.raises(InputError):
         fa.label_budget(**({"task": fa.MultiCluster(k=4, d=50)} | given))
+
+
+def test_a_prediction_without_gain_gives_no_share() -> None:
+    curve = np.array([[3.0], [2.0], [2.5], [2.0]])
+    assert _reaches(SHARES, curve, 0.9) is None
+    assert _reaches(SHARES, np.array([[1.0], [2.0], [2.0], [2.0]]), 0.9) == pytest.approx(0.045)
+    found = fa.label_budget(fa.MultiCluster(k=4, d=500), n=100, **QUICK)
+    assert "(predicted no gain)" in replace(found, predicted_share=None).summary()

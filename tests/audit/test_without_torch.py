@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.audit.dense import ACTIVATIONS, net_of
+from featavg.audit.dense import ACTIVATIONS, DenseClassifier, net_of
 from featavg.audit.wrapping import classifier
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.robustness.models.decision import Decision
 
 HIDDEN = """
 import warnings
@@ -151,3 +152,14 @@ def test_what_no_network_is_one_sentence():
         with pytest.raises(InputError, match=words):
             classifier(network((4, 3), "relu"), x, None, mean, std)
     assert net_of(network((4, 3), "relu")).outputs == 3
+
+
+def test_a_flip_of_a_dense_network_must_be_deeper_than_rounding() -> None:
+    net = Deep((np.eye(2), np.eye(2)))
+    dense = DenseClassifier("identity", None, 2, "logits", None, net=net)
+    decision = Decision.of(groups=[0, 1], readout="max")
+    model = dense.model(decision, np.zeros((1, 2)))
+    eps = float(np.finfo(float).eps)
+    # Own output 1, the other one above it by so many roundings: 31 are not enough, 34 are.
+    outputs = np.array([[1.0, 1.0 + 31 * eps], [1.0, 1.0 + 34 * eps]])
+    np.testing.assert_array_equal(model.flips(outputs, np.zeros(2, dtype=int)), [False, True])

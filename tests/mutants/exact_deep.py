@@ -178,8 +178,8 @@ MUTANTS = [
             DEEP_CHAIN("test_constants_are_the_largest_values_on_the_graph"),
         ),
         (
-            "return float(forms + known) - terms.multiplier * self.ball.radius**2",
-            "return float(forms + known)",
+            "ball = -terms.multiplier * self.ball.radius**2",
+            "ball = 0.0",
             "the ball of several layers costs nothing",
             DEEP_CHAIN("test_the_value_is_the_least_of_the_form"),
         ),
@@ -310,7 +310,7 @@ MUTANTS = [
             DEEP_BALL("test_a_part_that_loses_nothing_is_given_up"),
         ),
         (
-            "kind = ShallowBound if self.net.hidden == 1 else DeepBound",
+            "kind = ShallowBound if self.net.hidden == 1 and self.box is None else DeepBound",
             "return False",
             "several layers are never decided by the ball",
             DEEP_CHAIN("test_a_chain_is_what_several_layers_use"),

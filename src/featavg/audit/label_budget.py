@@ -91,11 +91,14 @@ class LabelBudget(Result):
         """The answer, and what it rests on."""
         none, every = (float(self.radius[i].mean()) for i in (0, -1))
         ends = f"median radius {none:.3g} without fine labels, {every:.3g} with all of them"
-        if self.share is None or self.predicted_share is None:
+        if self.share is None:
             return f"No budget: {self.refused} ({ends})."
+        foreseen = "no gain"
+        if self.predicted_share is not None:
+            foreseen = f"{100 * self.predicted_share:.2g}%"
         return (
             f"Label about {100 * self.share:.2g}% of the points finely for {100 * self.goal:.0f}% of the "
-            f"gain (predicted {100 * self.predicted_share:.2g}%); {ends}."
+            f"gain (predicted {foreseen}); {ends}."
         )
 
 
@@ -172,9 +175,11 @@ def _checked(shares: Sequence[float], goal: float) -> tuple[float, ...]:
     return wanted
 
 
-def _reaches(shares: tuple[float, ...], radius: Float[ndarray, "p s"], goal: float) -> float:
-    """Where the mean curve first reaches the goal, on the line between two shares."""
+def _reaches(shares: tuple[float, ...], radius: Float[ndarray, "p s"], goal: float) -> float | None:
+    """Where the mean curve first reaches the goal, on the line between two shares; None if it falls."""
     means = radius.mean(axis=1)
+    if means[-1] <= means[0]:
+        return None
     wanted = means[0] + goal * (means[-1] - means[0])
     i = int(np.argmax(means >= wanted))
     part = (wanted - means[i - 1]) / (means[i] - means[i - 1])

@@ -6,7 +6,9 @@ their functions, so that the help answers at once; and they do not postpone thei
 typer would evaluate several times.
 """
 
+import errno
 import logging
+import os
 import re
 import sys
 import threading
@@ -89,10 +91,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what follows `featavg` on the command line; `sys.argv` by default.
     """
     given = _options_first(list(sys.argv[1:] if arguments is None else arguments))
+    _make_printable()
+    if arguments is None:  # a program of its own, which opens no window
+        os.environ["MPLBACKEND"] = "agg"
     try:
         refuse_empty(given)
         with _one_line_warnings():
             code = make_app()(given or ["--help"], prog_name="featavg", standalone_mode=False)
+            sys.stdout.flush()  # a full disk is said here, and not behind our back at exit
     except InputError as error:
         return _say(str(error), 2)
     except _UsageError as error:
@@ -107,10 +113,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:  # whatever is left is ours
+        if isinstance(error, OSError) and (told := _outside(error)):
+            return _say(told, 2)
         return _broken(error, "--debug" in given)
     finally:
         logging.getLogger("featavg").setLevel(logging.NOTSET)
     return _say("Interrupted.", 130) if code == 130 else int(code or 0)
+
+
+def _make_printable() -> None:
+    """Print what the terminal cannot show as `?`, and to nobody what has nowhere to go."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed before the start: `featavg claims >&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure") and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _outside(error: OSError) -> str:
+    """A sentence about an error of the machine, not of the program; empty if it may be ours."""
+    try:
+        os.getcwd()
+    except OSError:
+        return "The working folder was deleted: change to another one."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF):
+        # What is left in the buffer would be tried once more at exit.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        return f"The output cannot be written ({os.strerror(error.errno).lower()}): make room."
+    return ""
 
 
 def _print_version(wanted: bool) -> bool:

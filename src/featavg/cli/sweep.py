@@ -94,18 +94,17 @@ def _asked(
     """The fields that stay and the axes, from the file and from the flags."""
     from featavg.errors import InputError
     from featavg.simulate.setting import read_table
-    from featavg.simulate.sweep.plan import SweepAxis
+    from featavg.simulate.sweep.plan import SweepAxis, known_field
 
     base: dict[str, Any] = {}
     axes: list[Any] = []
     if config is not None:
         given = read_table(config)
-        for name, values in dict(given.pop("vary", {})).items():
-            text = isinstance(values, str)
-            axes.append(
-                SweepAxis.parse(f"{name}={values}") if text else SweepAxis(name, tuple(values))
-            )
-        base |= given
+        varied = given.pop("vary", {})
+        if not isinstance(varied, dict):
+            raise InputError("vary", f"is {varied!r:.60}", "write a table [vary] of fields")
+        axes += [SweepAxis.of(name, values) for name, values in varied.items()]
+        base |= {known_field(name): value for name, value in given.items()}
     for assignment in fixed:
         try:
             axis = SweepAxis.parse(assignment)

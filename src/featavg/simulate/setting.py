@@ -83,7 +83,7 @@ class Setting(TaskFields, RecipeFields):
 
     _given: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         given = {name: value for name, value in values.items() if value is not None}
         for name in given:
             if name not in FIELDS:

@@ -59,7 +59,8 @@ def _page(result: Sweep, command: str, pictures: list[str]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'\">"
         f"<title>featavg sweep</title><style>{palette.css()}{_STYLE}</style></head><body>"
         f"<h1>Sweep</h1><pre>{escape(result.summary())}</pre>"
         + (f"<p>Made by {escape(made)} with</p><pre>{escape(command)}</pre>" if command else "")

@@ -36,6 +36,18 @@ class SweepAxis:
     log: bool = False
 
     @staticmethod
+    def of(name: str, values: Any) -> SweepAxis:
+        """The values of a field, or a text as `parse` takes it behind the `=`."""
+        known_field(name)
+        if isinstance(values, str):
+            return SweepAxis.parse(f"{name}={values}")
+        try:
+            return SweepAxis(name, tuple(values))
+        except TypeError:
+            problem = f"has {values!r:.60} for {name}"
+            raise InputError("vary", problem, "give a list of values") from None
+
+    @staticmethod
     def parse(text: str) -> SweepAxis:
         """`field=a,b,c` or `field=low:high:count[:log]`."""
         name, equals, given = text.partition("=")
@@ -89,7 +101,7 @@ def _value(name: str, text: str) -> Any:
         number = float(text)
     except ValueError:
         return None if text == "none" else text
-    whole = "int" in kinds_of(FIELDS[name])
+    whole = "int" in kinds_of(FIELDS[name]) and math.isfinite(number)  # the setting refuses nan
     return round(number) if whole else number
 
 
@@ -126,6 +138,9 @@ class Plan:
             raise InputError("seeds", f"are {self.seeds}", "give different numbers, zero or more")
         if self.way != "grid" and self.samples < 1:
             raise InputError("samples", f"is {self.samples}", "say how many random points")
+        if self.way == "grid" and self.samples:
+            remedy = "leave it out, or choose random or sobol points"
+            raise InputError("samples", f"is {self.samples} beside a grid", remedy)
 
     def __len__(self) -> int:
         if self.way != "grid":

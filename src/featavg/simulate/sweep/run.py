@@ -138,7 +138,7 @@ def _compute(
 
 def _axes(vary: Mapping[str, Iterable[Any]] | Sequence[str | SweepAxis]) -> tuple[SweepAxis, ...]:
     if isinstance(vary, Mapping):
-        axes = tuple(SweepAxis(known_field(name), tuple(values)) for name, values in vary.items())
+        axes = tuple(SweepAxis.of(name, values) for name, values in vary.items())
     else:
         given = [vary] if isinstance(vary, str) else vary
         axes = tuple(SweepAxis.parse(one) if isinstance(one, str) else one for one in given)

@@ -35,7 +35,7 @@ class Cosine(Schedule):
 
     def __post_init__(self) -> None:
         finite("rate", self.rate, above=0)
-        whole("steps", self.steps, least=0)
+        whole("steps", self.steps, least=1)
         whole("warmup", self.warmup, least=0)
 
     def rate_at(self, step: PerSeed) -> PerSeed:
