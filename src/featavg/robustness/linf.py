@@ -83,6 +83,9 @@ class LinfSolver(Solver):
         radius: float | None = None,
     ) -> Answer:
         """The radius of one correctly classified point, or what is within `radius`."""
+        # An attack evaluates many points at once, which on the boundary is not rounded as one is.
+        if hint is not None and self.decision.margins(hint[None], label)[0] > 0:
+            hint = None
         witness = np.full_like(x, np.nan) if hint is None else hint
         reach = math.inf if hint is None else float(np.abs(hint - x).max())
 

@@ -25,6 +25,7 @@ from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.exact.result import EXACT_WITHIN, Answer, RadiusStatus, Solver
 from featavg.robustness.models.model import network_model
 
+ALONE = 0.5  # of the time: for the radius without its box
 # The lower and the upper sides of a box.
 Bounds = tuple[Float[ndarray, " N"], Float[ndarray, " N"]]
 
@@ -56,7 +57,8 @@ class FirstWithout(Solver):
         radius: float | None = None,
     ) -> Answer:
         """The radius of one correctly classified point inside the box."""
-        first = self.plain.at(x, label, clock, hint, radius)
+        alone = replace(clock, deadline=clock.part(ALONE).deadline)
+        first = self.plain.at(x, label, alone, hint, radius)
         inside = np.all((first.witness >= self.bounds[0]) & (first.witness <= self.bounds[1]))
         if inside or first.known is RadiusStatus.NEVER:
             return first

@@ -86,8 +86,9 @@ class Sides:
 
     def _faces(self, above: ndarray, below: ndarray, known: Cuts) -> Cuts:
         """The half-spaces of these sides; none twice, so that a solver's rounding ends the rounds."""
-        size = len(self.low)
-        rows = np.concatenate([np.eye(size)[above], -np.eye(size)[below]])
+        rows = np.zeros((len(above) + len(below), len(self.low)))
+        rows[np.arange(len(above)), above] = 1.0
+        rows[len(above) + np.arange(len(below)), below] = -1.0
         limits = np.concatenate([self.high[above], -self.low[below]])
         old = {row.tobytes() for row in known.rows}
         new = [i for i, row in enumerate(rows) if row.tobytes() not in old]
