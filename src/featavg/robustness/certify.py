@@ -206,7 +206,7 @@ def _sides(bounds: tuple[Any, Any], x: Float[ndarray, "n N"], norm: str) -> Boun
             remedy = f"give a number, or {x.shape[1]} numbers"
             raise InputError("bounds", f"have a side of shape {side.shape}", remedy)
         if np.isnan(side).any():
-            raise InputError("bounds", "hold a NaN", "give numbers, or infinities for no side")
+            raise InputError("bounds", "hold a NaN", "give numbers")
         ends.append(np.broadcast_to(side, x.shape[1:]).copy())
     low, high = ends
     if np.any(low > high):

@@ -14,7 +14,9 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
 from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.boxed import Bounds, FirstWithout, even_sides
 from featavg.robustness.exact.deep.everywhere import Everywhere
+from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.deep.solver import conditions_of, layered_of
 from featavg.robustness.exact.flipped_set import flipped
 from featavg.robustness.exact.linf_tree import Program, linf_search
@@ -31,8 +33,9 @@ PROGRAMS = 2000
 class LinfSolver(Solver):
     """Branch and bound over linear programs, for read-outs that are piecewise linear."""
 
-    def __init__(self, decision: Decision) -> None:
+    def __init__(self, decision: Decision, bounds: Bounds | None = None) -> None:
         assert isinstance(decision.net, TwoLayer)
+        self.bounds = bounds
         self.decision, self.net, self.space = decision, decision.net, reduce(decision.net)
         self.whole = Everywhere(layered_of(decision.net))
         own = decision.own(1)
@@ -59,7 +62,10 @@ class LinfSolver(Solver):
     ) -> None:
         if len(rows) == 0:
             return
-        model = network_model(self.net, positive, self.decision.readout)
+        even = None if self.bounds is None else even_sides(self.bounds)
+        if self.bounds is not None and even is None:
+            return  # attacks do not know such a box
+        model = network_model(self.net, positive, self.decision.readout, even)
         try:
             result = attack_suite(model, x[rows], y[rows], "linf", budget=60)
         except InputError:
@@ -77,6 +83,9 @@ class LinfSolver(Solver):
         radius: float | None = None,
     ) -> Answer:
         """The radius of one correctly classified point, or what is within `radius`."""
+        # An attack evaluates many points at once, which on the boundary is not rounded as one is.
+        if hint is not None and self.decision.margins(hint[None], label)[0] > 0:
+            hint = None
         witness = np.full_like(x, np.nan) if hint is None else hint
         reach = math.inf if hint is None else float(np.abs(hint - x).max())
 
@@ -84,6 +93,8 @@ class LinfSolver(Solver):
             nonlocal witness, reach
             for nudge in NUDGES[:6]:
                 point = x + step * (1 + nudge)
+                if self.bounds is not None:
+                    point = np.clip(point, *self.bounds)
                 if self.decision.margins(point[None], label)[0] <= 0:
                     length = float(np.abs(point - x).max())
                     if length < reach:
@@ -97,18 +108,23 @@ class LinfSolver(Solver):
         assert pieces is not None
         at_x = self.space.preactivations(x[None])[0]
         families = flipped(self.space, pieces)
-        programs = [Program(family, self.space.normals, at_x) for family in families]
-        guess = reach if math.isfinite(reach) else self._far(at_x, x)
+        sides = None if self.bounds is None else Sides.around(x, self.bounds)
+        corner = math.inf if sides is None else sides.corner(math.inf)
+        programs = [Program(family, self.space.normals, at_x, sides) for family in families]
+        guess = reach if math.isfinite(reach) else min(self._far(at_x, x), corner)
         if radius is not None:
             # A little beyond: the search closes what is within SAME_WITHIN of its end.
             guess = min(guess, radius * (1.0 + 4.0 * SAME_WITHIN))
         tree = linf_search(programs, guess, probe, clock)
         for _ in range(FURTHER):
-            if math.isfinite(reach) or not tree.finished or radius is not None:
+            if math.isfinite(reach) or not tree.finished or radius is not None or guess >= corner:
                 break
-            guess *= 1e3
+            guess = min(1e3 * guess, corner)
             tree = linf_search(programs, guess, probe, clock)
-        if radius is None and not math.isfinite(reach):
+        if guess >= corner and not math.isfinite(reach) and tree.finished:
+            if tree.certified >= corner:
+                return Answer.proven_never(x, tree.nodes)
+        elif radius is None and not math.isfinite(reach):
             whole = self.whole.at(label, conditions_of(self.decision, label), clock)
             if whole.never:
                 return Answer.proven_never(x, tree.nodes)
@@ -127,3 +143,16 @@ class LinfSolver(Solver):
         reach = np.abs(at_x) / np.where(sizes > 0, sizes, 1.0)
         far = max(float(np.max(reach, initial=0.0)), float(np.abs(x).max(initial=0.0)), 1e-300)
         return 10 * far
+
+
+class BoxedLinfSolver(FirstWithout):
+    """The nearest flip in a box in l_inf."""
+
+    def __init__(self, decision: Decision, bounds: Bounds) -> None:
+        super().__init__(LinfSolver(decision), bounds, math.inf)
+        self.boxed = LinfSolver(decision, bounds)
+
+    def within(self, x: Float[ndarray, " N"], label: int, sides: Sides, clock: Clock) -> Answer:
+        """Linear programs with the sides as rows, from the best attack in the box."""
+        hint = self.boxed.hints(x[None], np.array([label]), np.zeros(1, int))[0]
+        return self.boxed.at(x, label, clock, hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from numpy import ndarray
 
@@ -13,8 +14,9 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.readouts.readout import ReadOut
 from featavg.progress import Progress
+from featavg.robustness.certify import _sides
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.decision import Net, Positive, decision_of
+from featavg.robustness.exact.decision import Net, Positive, check_ambient, decision_of
 from featavg.robustness.exact.result import Radii
 from featavg.robustness.linf import PROGRAMS
 from featavg.robustness.solve import Task, solve
@@ -30,6 +32,7 @@ def radii(
     y: ndarray | None = None,
     *,
     norm: str = "l2",
+    bounds: tuple[Any, Any] | None = None,
     readout: str | ReadOut | None = None,
     positive: Positive | None = None,
     budget: Budget | None = None,
@@ -41,7 +44,8 @@ def radii(
 
         radius(x, y) = min { |u| : y * score(x + u) <= 0 },
 
-    zero if x itself is on the wrong side (a score of exactly zero is), infinite if nothing is.
+    zero if x itself is on the wrong side (a score of exactly zero is), infinite if nothing is. With
+    `bounds`, x + u stays in a box; where the box does not cut, the radius is that without it.
     Exact for one output and for the read-outs `sum`, `mean`, `max`, `top` and `argmax`, up to
     rounding; within `gap` for `probability` and `soft`; and where the budget ends first, or the
     pieces of `top` are too many to list, an honest bracket. Deep networks of more than about a
@@ -54,6 +58,8 @@ def radii(
         points: a sample of a task (it brings y and the positive clusters), or n rows of N numbers.
         y: n labels: -1 or +1, or the numbers of outputs for `argmax`.
         norm: "l2" or "linf", of the distance.
+        bounds: the least and the largest value of each coordinate, two numbers such as (0, 1) or two
+            rows of N: only flips between them count, as for the pixels of an image.
         readout: how several outputs decide: `probability`, `max`, `sum` or one of your own between
             the positive outputs and the others, or `argmax` between all of them. By default
             `probability`; for a deep network whose positive outputs are not given, `argmax`. One
@@ -75,6 +81,8 @@ def radii(
     >>> net = fa.Deep((np.eye(2), np.eye(2), np.eye(2)))
     >>> fa.radii(net, x, np.array([0, 1])).certified.round(6)
     array([1.414214, 1.414214])
+    >>> fa.radii(net, x[:1], np.array([0]), bounds=([0.0, 0.0], [4.0, 1.5])).certified.round(6)
+    array([1.581139])
     """
     decision, x, labels = decision_of(net, points, y, readout, positive, norm)
     if not 0.0 < gap < 1.0:
@@ -82,7 +90,11 @@ def radii(
     allowance = budget or (Budget(nodes=PROGRAMS) if norm == "linf" else Budget())
     if isinstance(decision.net, Deep):
         _announce(decision.net, allowance)
-    task = Task(decision, tuple(sorted(set(labels.tolist()))), norm, allowance, gap)
+    if bounds is not None:
+        check_ambient(net, points, "turns the sides of a box")
+    sides = None if bounds is None else _sides(bounds, x, "l2")
+    each = tuple(sorted(set(labels.tolist())))
+    task = Task(decision, each, norm, allowance, gap, sides=sides)
     return Radii.of(solve(task, x, labels, jobs, progress), x, gap, norm)
 
 

@@ -17,10 +17,11 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.boxed import Bounds, BoxedSolver
 from featavg.robustness.exact.deep.solver import DeepSolver
 from featavg.robustness.exact.result import Answer, Solver
 from featavg.robustness.exact.two_layer import TwoLayerSolver
-from featavg.robustness.linf import LinfSolver
+from featavg.robustness.linf import BoxedLinfSolver, LinfSolver
 
 # Starting processes costs a second or two; work that takes less stays in this one.
 WORTH_A_POOL = 4.0
@@ -40,6 +41,7 @@ class Task:
         budget: what one point may cost.
         gap: for a curved read-out, 1 - certified / attack at which a search may stop.
         radius: None for the radius itself; a number for the decision at that radius.
+        sides: of a box that flips are in, for the radius itself.
     """
 
     decision: Decision
@@ -48,11 +50,20 @@ class Task:
     budget: Budget
     gap: float
     radius: float | None = None
+    sides: Bounds | None = None
 
     def solver(self) -> Solver:
         """Two layers have a faster search for the radius; a decision in l2 is for the deep one."""
         if self.norm == "linf":
-            return LinfSolver(self.decision)
+            boxed = None if self.sides is None else BoxedLinfSolver(self.decision, self.sides)
+            return boxed or LinfSolver(self.decision)
+        plain = self._plain()
+        if self.sides is None:
+            return plain
+        return BoxedSolver(plain, self.decision, self.labels, self.gap, self.sides)
+
+    def _plain(self) -> Solver:
+        """In l2 without a box."""
         if isinstance(self.decision.net, TwoLayer) and self.radius is None:
             return TwoLayerSolver(self.decision, self.labels, self.gap)
         return DeepSolver(self.decision, self.labels, self.gap)

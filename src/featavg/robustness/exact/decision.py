@@ -110,9 +110,15 @@ def _check_linf(net: Net, network: TwoLayer | Deep, points: Sample | ndarray) ->
     if isinstance(network, Deep):
         remedy = 'use norm="l2", or attack_suite(..., norm="linf") for an upper end'
         raise InputError("net", "is a Deep, and its l_inf radii cannot be computed", remedy)
+    check_ambient(net, points, "does not keep l_inf distances")
+
+
+def check_ambient(net: Net, points: Sample | ndarray, what: str) -> None:
+    """Refuse a network in other coordinates than those of R^d."""
     compressed = isinstance(net, Trajectory) and net.settings.get("coordinates") == "compressed"
+    network = net.net if isinstance(net, Trajectory) else net
     if compressed or (isinstance(points, Sample) and network.dimension != points.task.d):
-        problem = "is compressed, and compression does not keep l_inf distances"
+        problem = f"is compressed, and compression {what}"
         raise InputError("net", problem, 'train with coordinates="ambient"')
 
 

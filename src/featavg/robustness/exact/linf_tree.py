@@ -25,6 +25,7 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Clock
+from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.flipped_set import Family
 
 UNDECIDED, OFF, ON = -1, 0, 1
@@ -39,11 +40,12 @@ Probe = Callable[[ndarray], float]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One family seen from one point: z = at_x + normals @ delta."""
+    """One family seen from one point: z = at_x + normals @ delta, delta between `sides` if given."""
 
     family: Family
     normals: Float[ndarray, "M N"]
     at_x: Float[ndarray, " M"]
+    sides: Sides | None = None
     sizes: Float[ndarray, " M"] = field(init=False)
     bent: Int[ndarray, " p"] = field(init=False)
 
@@ -59,6 +61,13 @@ class Program:
         # |z_r - at_x_r| = |<w_r, delta>| <= |w_r|_1 |delta|_inf (Hoelder): inside the radius z stays in
         # [low, high], and there the convex ReLU is below its chord. Beyond it nothing is claimed.
         low, high = self.at_x - radius * self.sizes, self.at_x + radius * self.sizes
+        if self.sides is not None:
+            least, most = np.maximum(self.sides.low, -radius), np.minimum(self.sides.high, radius)
+            up, down = np.maximum(self.normals, 0.0), np.minimum(self.normals, 0.0)
+            # The sums are rounded, too: neither end is inside of the true one.
+            error = 1e-13 * (radius * self.sizes + np.abs(self.at_x))
+            low = np.maximum(low, self.at_x + up @ least + down @ most - error)
+            high = np.minimum(high, self.at_x + up @ most + down @ least + error)
         wide = np.where(high > low, high - low, 1.0)
         crosses = (low < 0) & (high > 0)
         slope = np.where(crosses, high / wide, (low >= 0).astype(float))
@@ -93,11 +102,12 @@ class Program:
         bounds[-1] = 0.0, 1 / FLOOR
         objective = np.zeros(size + p + 1)
         objective[-1] = -1.0
+        walls = self._walls(radius, table.shape[1])
         # Few dense rows: presolve finds nothing to remove and costs a quarter of the time.
         found = linprog(
             objective,
-            table,
-            np.zeros(count + p),
+            np.concatenate([table, walls]),
+            np.zeros(count + p + len(walls)),
             bounds=bounds,
             method="highs",
             options={"presolve": False},
@@ -106,7 +116,19 @@ class Program:
             return None, None
         share = float(found.x[-1])
         step = found.x[:size] * (radius / share) if share > FLOOR else None
-        return -np.asarray(found.ineqlin.marginals), step
+        return -np.asarray(found.ineqlin.marginals[: count + p]), step
+
+    def _walls(self, radius: float, width: int) -> Float[ndarray, "w v"]:
+        """s_i R <= t high_i and s_i R >= t low_i, as rows, where a side is nearer than the radius."""
+        if self.sides is None:
+            return np.zeros((0, width))
+        low, high = self.sides.low / radius, self.sides.high / radius
+        above, below = np.flatnonzero(high < 1.0), np.flatnonzero(low > -1.0)
+        rows = np.zeros((len(above) + len(below), width))
+        rows[np.arange(len(above)), above], rows[: len(above), -1] = 1.0, -high[above]
+        rows[len(above) + np.arange(len(below)), below] = -1.0
+        rows[len(above) :, -1] = low[below]
+        return rows
 
     def bound(
         self, multipliers: Float[ndarray, " q"] | None, chosen: Int[ndarray, " M"], radius: float
@@ -115,7 +137,9 @@ class Program:
 
         Any lambda >= 0 on the inequalities and 0 <= beta <= lambda.up on the ReLUs prove
         <a, delta> + g <= 0, and so |delta| >= g / |a|_1. They need not be the best for this node:
-        those of its parent often close it without a linear program.
+        those of its parent often close it without a linear program. Between sides, coordinate i falls
+        by at most |a_i| min(|delta|, side_i): the least |delta| for which these add up to g, infinite
+        if they never do.
         """
         if multipliers is None:
             return 0.0
@@ -132,11 +156,36 @@ class Program:
         gap = float(own @ constant + beta @ self.at_x)
         # Rounding of the sums, charged against the bound.
         gap -= 1e-13 * float(own @ np.abs(constant) + beta @ np.abs(self.at_x))
-        steep = float(np.abs((beta - own @ slanted) @ self.normals).sum())
-        steep += 1e-13 * float((beta + own @ np.abs(slanted)) @ self.sizes)
+        slopes = (beta - own @ slanted) @ self.normals
+        rounded = 1e-13 * float((beta + own @ np.abs(slanted)) @ self.sizes)
         if gap <= 0:
             return 0.0
+        if self.sides is not None:
+            # No claim is made beyond the radius, so a slope's rounding moves no more than that.
+            return _fallen(slopes, gap - rounded * radius, self.sides)
+        steep = float(np.abs(slopes).sum()) + rounded
         return gap / steep if steep > 0 else math.inf
+
+
+def _fallen(slopes: Float[ndarray, " N"], gap: float, sides: Sides) -> float:
+    """The least t with sum_i |slope_i| min(t, side_i) >= gap, rounded down; infinite if there is none.
+
+    >>> sides = Sides(np.array([-1.0, -1.0]), np.array([9.0, 9.0]))
+    >>> round(_fallen(np.array([2.0, -1.0]), 4.0, sides), 6), _fallen(np.ones(2), 4.0, sides)
+    (2.0, inf)
+    """
+    if gap <= 0:
+        return 0.0
+    moving = slopes != 0
+    steep, side = np.abs(slopes), np.where(slopes > 0, -sides.low, sides.high)
+    order = np.flatnonzero(moving)[np.argsort(side[moving])]
+    steep, side = steep[order], side[order]
+    # At t = side_j the coordinates before j have come to their sides and the others fall on.
+    stopped = np.concatenate([[0.0], np.cumsum(steep * side)])
+    going = np.cumsum(steep[::-1])[::-1]
+    gap *= 1.0 - 1e-12  # far above the rounding of these sums
+    j = int(np.searchsorted(stopped[:-1] + going * side, gap))
+    return math.inf if j == len(side) else (gap - float(stopped[j])) / float(going[j])
 
 
 @dataclass(eq=False)

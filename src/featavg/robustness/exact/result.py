@@ -55,7 +55,7 @@ _SENTENCES = {
     "between them, and float64 cannot tell where.",
     RadiusStatus.MISCLASSIFIED: "The point is on the wrong side as it is: its radius is zero.",
     RadiusStatus.NEVER: "No point anywhere is on the other side, which is proven in rational "
-    "arithmetic: the radius is infinite.",
+    "arithmetic, or none of the box, proven with rounding errors charged: the radius is infinite.",
 }
 
 

@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Search
 from featavg.robustness.exact.deep.layered_network import Layered
+from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.flip_conditions import Condition
 
 # Random starts: at these multiples of |x|, so many each, and how many of those that flip are
@@ -23,10 +24,17 @@ FARTHEST = 1e3  # times |x|: a projection beyond it is not followed
 
 
 class LocalSearch:
-    """Upper ends for branch and bound; everything it keeps flips the network."""
+    """Upper ends for branch and bound; everything it keeps flips the network, between the sides."""
 
-    def __init__(self, net: Layered, z: Float[ndarray, " m"], reach: float, kept: Search) -> None:
-        self.net, self.z, self.reach, self.kept = net, z, reach, kept
+    def __init__(
+        self,
+        net: Layered,
+        z: Float[ndarray, " m"],
+        reach: float,
+        kept: Search,
+        sides: Sides | None = None,
+    ) -> None:
+        self.net, self.z, self.reach, self.kept, self.sides = net, z, reach, kept, sides
 
     def excess(self, condition: Condition, steps: Float[ndarray, "n r"]) -> Float[ndarray, " n"]:
         """The condition's excess at each step: at most zero where it is reached."""
@@ -45,7 +53,7 @@ class LocalSearch:
         draws = np.random.default_rng(0).standard_normal((len(RANGES) * STARTS, r))
         lengths = np.repeat(RANGES, STARTS) * self.reach
         steps = draws * (lengths / np.sqrt(np.einsum("nr,nr->n", draws, draws)))[:, None]
-        flipped = np.flatnonzero(self.excess(condition, steps) <= 0)
+        flipped = np.flatnonzero(self.excess(condition, self._inside(steps)) <= 0)
         for index in flipped[np.argsort(lengths[flipped], kind="stable")][:TRIED]:
             self._line(condition, steps[index] / 1.5, lengths[index] / 1.5)
             nearest_flip = min(self.kept.candidates, key=lambda kept: kept.length, default=None)
@@ -62,7 +70,10 @@ class LocalSearch:
                 return
             # The nearest point of {excess + gradient . (v - u) <= 0} to zero.
             level = excess - float(gradient @ u)
-            step = gradient * (-max(level, 0.0) / square)
+            if self.sides is None:
+                step = gradient * (-max(level, 0.0) / square)
+            else:
+                step = self.sides.toward(gradient, max(level, 0.0))
             length = math.sqrt(step @ step)
             if not 0.0 < length <= FARTHEST * self.reach:
                 return
@@ -89,13 +100,20 @@ class LocalSearch:
 
     def _line(self, condition: Condition, step: Float[ndarray, " r"], length: float) -> None:
         """Keep the first flip along the step, and a little beyond it, if that is shorter."""
-        low, high = 0.0, min(1.5, self.kept.attack / length)
+        low, high = 0.0, 1.5 if self.sides is not None else min(1.5, self.kept.attack / length)
         for _ in range(4):
             factors = low + (high - low) * GRID
-            flips = self.excess(condition, factors[:, None] * step) <= 0
+            flips = self.excess(condition, self._inside(factors[:, None] * step)) <= 0
             if not flips.any():
                 return
             first = int(flips.argmax())
             low, high = (float(factors[first - 1]) if first else low), float(factors[first])
-        if high * length < self.kept.attack:
-            self.kept.candidates.append(Candidate(high * length, high * step, -step[None] / length))
+        found, size = self._inside(high * step), high * length
+        if self.sides is not None:
+            size = math.sqrt(found @ found)
+        if size < self.kept.attack:
+            self.kept.candidates.append(Candidate(size, found, -step[None] / length))
+
+    def _inside(self, steps: ndarray) -> ndarray:
+        """The steps, clipped to the sides."""
+        return steps if self.sides is None else self.sides.clip(steps)

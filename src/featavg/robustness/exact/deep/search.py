@@ -12,10 +12,12 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
+from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Relaxed, Split, half_spaces
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, tightened
 from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.geometry.qp import Nearest
 
@@ -55,6 +57,7 @@ class DeepSearch:
         clock: Clock,
         radius: float | None = None,
         far: Float[ndarray, " r"] | None = None,
+        sides: Sides | None = None,
     ) -> Search:
         """Search from the first layer's pre-activations `z`.
 
@@ -64,19 +67,22 @@ class DeepSearch:
             clock: the running budget.
             radius: only flipped points within it are of interest (a decision, not a distance).
             far: a step to a flipped point, where a search without it found none.
+            sides: of a box that steps stay in, for a network in all coordinates of the input. Then
+                `certified` reaches the box's corner where nothing in it flips.
         """
-        self.z, self.reach, self.result = z, reach, Search()
+        self.z, self.reach, self.result, self.sides = z, reach, Search(), sides
+        corner = math.inf if sides is None else sides.corner(2)
         self.outputs = self.net.forward(z)
         # The scale on which an excess counts as zero: that of the outputs at the point itself.
         self.size = float(np.abs(self.outputs[-1]).max()) or 1.0
         self.radius = math.inf if radius is None else radius
         self.number = count()
-        self.local = LocalSearch(self.net, z, reach, self.result)
+        self.local = LocalSearch(self.net, z, reach, self.result, sides)
         for condition in self.conditions:
             if not clock.late:
                 self.local.start(condition, far)
         limit = min(self._wanted(), self.radius)
-        limit, proven = reach if limit == math.inf else limit, 0.0
+        limit, proven = min(reach if limit == math.inf else limit, corner), 0.0
         while True:
             certified, finished = self._search(limit, clock)
             # A ball that was searched to its end stays searched, whatever the next one costs.
@@ -87,10 +93,10 @@ class DeepSearch:
             decided = self.result.attack <= self.radius < math.inf
             # A candidate found on the way may be beyond this ball: then the search goes on to it.
             target = min(self._wanted(), self.radius)
-            end = target if target < math.inf else FARTHEST * reach
+            end = target if target < math.inf else min(FARTHEST * reach, corner)
             if decided or not finished or limit >= end:
                 return self.result
-            limit = min(8.0 * limit, target)
+            limit = min(8.0 * limit, target, corner)
 
     def _wanted(self) -> float:
         """Only flipped points nearer than this are of interest."""
@@ -101,6 +107,13 @@ class DeepSearch:
         settled = limit
         lo, hi, magnitudes, slopes = ball_bounds(self.net, self.z, limit, self.reach)
         self.errors = Errors(magnitudes, slopes)
+        if self.sides is not None:
+            box = Box(np.maximum(self.sides.low, -limit), np.minimum(self.sides.high, limit), limit)
+            sizes = (magnitudes, slopes, self.reach)
+            inside = tightened(self.net, self.z, (lo, hi), (limit, None, 0.0), sizes, True, box)
+            if inside is None:
+                return limit, True
+            lo, hi = inside
         nothing = Cuts.none(self.net.rows.shape[1])
         heap = [
             Part(0.0, next(self.number), condition, lo, hi, (), nothing, self.outputs)
@@ -144,8 +157,7 @@ class DeepSearch:
                 if not violated.any() or clock.late:
                     break
             cuts = cuts.joined(fresh)
-            answer = cuts.solve()
-            self.result.nodes += 1
+            cuts, answer = self._solved(cuts)
             if answer.u is None:
                 # If the solver says "empty" and its multipliers prove less, the part ends with what
                 # is proven: the radius then gets a bracket and not a false certificate.
@@ -162,6 +174,15 @@ class DeepSearch:
             return [], bound
         return self._children(part, bounds, split, bound, answer, cuts, at), bound
 
+    def _solved(self, cuts: Cuts) -> tuple[Cuts, Nearest]:
+        """The nearest step of all half-spaces, those of the box among them."""
+        if self.sides is None:
+            self.result.nodes += 1
+            return cuts, cuts.solve()
+        cuts, answer, programs = self.sides.solve(cuts)
+        self.result.nodes += programs
+        return cuts, answer
+
     def _children(
         self,
         part: Part,
@@ -177,7 +198,8 @@ class DeepSearch:
         # The half-space of these multipliers is `bound` away, but only if they are what proved it.
         proven = answer.bound >= bound and length > 0
         normal = direction / length if proven else None
-        kept = cuts.where(np.flatnonzero(answer.multipliers > 0)[:KEPT])
+        most = KEPT if self.sides is None else None  # sides of a box are not traced again
+        kept = cuts.where(np.flatnonzero(answer.multipliers > 0)[:most])
         layer, neuron, value = split
         children = []
         for side in (1.0, -1.0):
