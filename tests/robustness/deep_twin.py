@@ -13,16 +13,18 @@ def as_deep(net):
     return Deep((net.weights, net.head), (net.biases, None))
 
 
-def brute_force(net, z, conditions):
+def brute_force(net, z, conditions, rows=(), limits=()):
     """min |u| over all regions: signs are chosen neuron by neuron, empty regions are dropped.
 
     `net` is a Layered; inside a region every layer is affine in u, so each condition with linear rows is
-    a polyhedron whose nearest point is one quadratic program.
+    a polyhedron whose nearest point is one quadratic program. Only steps with rows @ u <= limits count.
     """
     best = math.inf
     r = net.rows.shape[1]
+    first = [(z, net.rows)]
     for condition in conditions:
-        best = min(best, _descend(net, condition, [], [], [(z, net.rows)], 0, 0, best, r, []))
+        given = [*rows], [*limits]
+        best = min(best, _descend(net, condition, *given, first, 0, 0, best, r, []))
     return best
 
 
