@@ -3,6 +3,7 @@
 featavg.paper.all_claims()                          the claims
 featavg.paper.run_claim("lemma-12-epsilon")         one claim, with parameters changed
 featavg.paper.reproduce(only="theorem-1")           verdicts and a report
+featavg.paper.stability("theorem-1")                verdicts of other blocks of seeds
 """
 
 from importlib import import_module
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from featavg.paper.engine.claim import claim as claim
     from featavg.paper.engine.registry import all_claims as all_claims
     from featavg.paper.engine.run import run_claim as run_claim
+    from featavg.paper.engine.stability import stability as stability
     from featavg.paper.engine.statements import all_statements as all_statements
     from featavg.paper.report.reproduction import rebuild as rebuild
     from featavg.paper.report.reproduction import reproduce as reproduce
@@ -29,6 +31,7 @@ _HOMES = {
     "claim": "engine.claim",
     "all_claims": "engine.registry",
     "run_claim": "engine.run",
+    "stability": "engine.stability",
     "all_statements": "engine.statements",
     "rebuild": "report.reproduction",
     "reproduce": "report.reproduction",

@@ -1,4 +1,4 @@
-"""`featavg reproduce`, `featavg claims` and `featavg run`."""
+"""`featavg reproduce`, `featavg claims`, `featavg run` and `featavg stability`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +48,7 @@ def register(app: typer.Typer) -> None:
     app.command("reproduce")(_reproduce)
     app.command("claims")(_claims)
     app.command("run")(_run)
+    app.command("stability")(_stability)
 
 
 def _reproduce(
@@ -146,6 +147,35 @@ def _run(
         write_result(result, folder)
     write_json(json, result.to_json())
     raise typer.Exit(int(result.error))
+
+
+def _stability(
+    only: Only = None,
+    blocks: Annotated[int, typer.Option(min=1, max=100, help="Other blocks of five seeds.")] = 10,
+    json: Json = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of finished blocks.  [default: featavg-results/stability]"),
+    ] = None,
+    data_dir: DataDir = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep the verdicts in the package (for developers).")
+    ] = False,
+    workers: Workers = None,
+) -> None:
+    """Judge claims (the quick tier) again by other blocks of seeds: is the verdict the same?"""
+    from featavg.cli.output import console, table
+    from featavg.paper.engine.stability import agreement, others_text, stability
+
+    verdicts = stability(
+        ",".join(only) if only else None, blocks, out, data_dir, record, workers=workers
+    )
+    shown = table("claim", "verdict", "the same", "others")
+    for name, (first, *_) in verdicts.items():
+        same, count = agreement(verdicts[name], first)
+        shown.add_row(name, first, f"{same} of {count}", others_text(verdicts[name], first))
+    console().print(shown)
+    write_json(json, verdicts)
 
 
 def last_verdict(claim_id: str, out: Path) -> str | None:

@@ -235,6 +235,7 @@ class Claim:
         shares: claims with the same word use the same runs, computed once in one process.
         most_seeds: how many of the seeds that are asked for the program uses; 0 if nothing is random.
         runs: independent trainings behind the verdict, if they are not one a seed; 0 if none is.
+        times: seeds that the program uses for each one asked for, where five decide nothing.
 
     Texts may use `<sub>`, `<sup>`, `<i>`, `<b>` and Unicode.
     """
@@ -253,6 +254,7 @@ class Claim:
     shares: str = ""
     most_seeds: int | None = None
     runs: int | None = None
+    times: int = 1
 
     def __post_init__(self) -> None:
         one_of("tier", self.tier, ("quick", "full"))
@@ -262,6 +264,16 @@ class Claim:
                 raise InputError(argument, f"is {name!r}", remedy)
         if not self.minutes > 0:
             raise InputError("minutes", f"is {self.minutes}", "estimate more than no time at all")
+
+    def seeds_used(self, asked: tuple[int, ...]) -> tuple[int, ...]:
+        """The seeds that the program gets: the first `most_seeds`, and `times` as many, counting on.
+
+        >>> tripled = Claim("a", "A", "", "", "", "", lambda run: Evidence(), times=3)
+        >>> tripled.seeds_used((1000, 1001))
+        (1000, 1001, 1002, 1003, 1004, 1005)
+        """
+        first = asked[: self.most_seeds]
+        return tuple(seed + i * len(first) for i in range(self.times) for seed in first)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -314,17 +326,19 @@ def claim(
     shares: str = "",
     seeds: int | None = None,
     runs: int | None = None,
+    times: int = 1,
 ) -> Callable[[Callable[..., Evidence]], Claim]:
     """Make a `Claim` of a function; its docstring is the statement unless one is given.
 
     Args:
         seeds: how many seeds the program uses at most; 0 if nothing in it is random.
         runs: independent trainings behind the verdict, if they are not one a seed; 0 if none is.
+        times: seeds that the program uses for each one asked for, where five decide nothing.
     """
 
     def made(run: Callable[..., Evidence]) -> Claim:
         said = " ".join((statement or run.__doc__ or "").split())
         words = (id, title, theme, said, source, measured)
-        return Claim(*words, run, tier, minutes, needs, statements, shares, seeds, runs)
+        return Claim(*words, run, tier, minutes, needs, statements, shares, seeds, runs, times)
 
     return made

@@ -119,7 +119,7 @@ def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
     if missing:
         remedy = install_command(missing[0])
         return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
-    used = replace(settings, seeds=settings.seeds[: claim.most_seeds])
+    used = replace(settings, seeds=claim.seeds_used(settings.seeds))
     saved: list[float] = []
     try:
         with counting_saved() as saved:
