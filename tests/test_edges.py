@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from featavg.cli.app import main
+from featavg.data.image_sets.archives import state
+from featavg.data.image_sets.image_set import ImageSet
+from featavg.data.image_sets.registry import image_sets
 from featavg.errors import InputError
+from featavg.figures.html import _policy
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.run import sweep
@@ -118,3 +126,48 @@ def test_a_deleted_working_folder_is_named(tmp_path: Path) -> None:
 def test_an_unknown_backend_of_matplotlib_does_not_matter() -> None:
     done = _run("simulate", *SMALL, MPLBACKEND="foo")
     assert done.returncode == 0, done.stderr
+
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_every_action_of_a_workflow_is_pinned_by_its_commit() -> None:
+    used = [
+        line.split("uses:")[1].split()[0]
+        for path in (ROOT / ".github" / "workflows").glob("*.yml")
+        for line in path.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert any(name.startswith("pypa/") for name in used)
+    for name in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name), name
+
+
+def test_the_tools_of_a_release_are_pinned_by_their_content() -> None:
+    lines = (ROOT / "tools" / "build.txt").read_text().replace("\\\n", " ").splitlines()
+    named = [line for line in lines if not line.startswith("#")]
+    assert {line.split("==")[0] for line in named} >= {"build", "hatchling", "packaging"}
+    assert all(re.search(r"==\S+ .*--hash=sha256:[0-9a-f]{64}$", line) for line in named)
+    assert "--require-hashes" in (ROOT / "tools" / "package.py").read_text()
+
+
+def test_every_page_says_that_it_has_no_base_and_where_forms_go() -> None:
+    policy = _policy(["1"])
+    page = (ROOT / "src/featavg/playground/playground.html").read_text()
+    site = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    context: dict[str, str] = {}
+    site["_protect"](None, "", "", context, None)
+    for text in (policy, page, context["metatags"]):
+        assert "base-uri 'none'" in text
+        assert "form-action '" in text
+
+
+def test_a_file_with_the_right_md5_and_another_sha256_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"data")
+    good = {kind: hashlib.new(kind, b"data").hexdigest() for kind in ("md5", "sha256")}
+    one = ImageSet("toy", "Toy", None, md5={"a.bin": good["md5"]}, sha256={"a.bin": good["sha256"]})
+    assert state(one, tmp_path) == "here"
+    other = replace(one, sha256={"a.bin": hashlib.sha256(b"other").hexdigest()})
+    assert state(other, tmp_path) == "damaged"
+    published = [image_sets()[name] for name in ("mnist", "cifar10")]
+    assert all(set(each.sha256) == set(each.md5) for each in published)

@@ -45,7 +45,8 @@ def build(folder: Path) -> tuple[Path, Path]:
     shutil.rmtree(DIST, ignore_errors=True)
     tools = folder / "tools"
     python = environment(tools)
-    call(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "build", "hatchling")
+    install = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--require-hashes")
+    call(python, *install, "-r", ROOT / "tools" / "build.txt")
     call(python, "-m", "build", "--no-isolation", "--outdir", DIST, ROOT)
     return next(DIST.glob("*.whl")), next(DIST.glob("*.tar.gz"))
 

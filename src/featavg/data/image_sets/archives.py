@@ -31,10 +31,12 @@ def checked(image_set: ImageSet, folder: Path) -> dict[str, Path]:
                 f"give --data-dir (or $FEATAVG_DATA) the folder that holds {image_set.folder}, "
                 f"or run `featavg data get {image_set.name}`",
             )
-        if md5 and _md5(path, path.stat().st_mtime_ns) != md5:
-            raise InputError(
-                str(path), "is damaged: its md5 is not the published one", "delete it, get it again"
-            )
+        wanted = {"md5": md5, "sha256": image_set.sha256.get(name, "")} if md5 else {}
+        found = _digests(path, path.stat().st_mtime_ns) if md5 else {}
+        for kind, digest in wanted.items():
+            if digest and found[kind] != digest:
+                problem = f"is damaged: its {kind} is not the published one"
+                raise InputError(str(path), problem, "delete it, get it again")
         files[name] = path
     return files
 
@@ -52,13 +54,14 @@ def state(image_set: ImageSet, folder: Path) -> str:
 
 
 @cache
-def _md5(path: Path, changed: int) -> str:
+def _digests(path: Path, changed: int) -> dict[str, str]:
     """Of a file that was last changed at `changed`: hashing CIFAR-10 twice in a run is a waste."""
-    digest = hashlib.md5(usedforsecurity=False)
+    digests = {"md5": hashlib.md5(usedforsecurity=False), "sha256": hashlib.sha256()}
     with opened(path) as file:
         while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()
+            for digest in digests.values():
+                digest.update(block)
+    return {kind: digest.hexdigest() for kind, digest in digests.items()}
 
 
 def download(name: str, folder: Path, progress: bool = True) -> list[Path]:

@@ -23,6 +23,14 @@ _MD5 = {
     "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
     "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
 }
+_SHA256 = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+}
 
 
 def read(files: Mapping[str, Path], seed: int) -> ImageTask:
@@ -52,6 +60,7 @@ SET = ImageSet(
     read=read,
     folder="cifar-10-batches-bin",
     md5=_MD5,
+    sha256=_SHA256,
     archives=(
         Archive(
             "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",

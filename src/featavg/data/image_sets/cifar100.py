@@ -62,6 +62,7 @@ SET = ImageSet(
         FINE: "",
         COARSE: "",
     },
+    sha256={TEST: "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"},
     optional=(TRAIN, FINE, COARSE),
     archives=(
         Archive(

@@ -29,7 +29,8 @@ class ImageSet:
         title: for tables.
         read: makes the task from the paths of the files (by name) and the seed of a split.
         folder: inside the data folder; empty for data that come with a package.
-        md5: of each file; empty where the content does not matter.
+        md5: of each file, as published; empty where the content does not matter.
+        sha256: of the files where it is known: an md5 does not prove that nobody meddled with one.
         optional: files that `read` can do without.
         archives: what to download for the files.
         presets: networks and recipes, see `featavg.training.torch.presets`; plain values, because
@@ -41,6 +42,7 @@ class ImageSet:
     read: Callable[[Mapping[str, Path], int], ImageTask]
     folder: str = ""
     md5: Mapping[str, str] = field(default_factory=dict)
+    sha256: Mapping[str, str] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
     archives: tuple[Archive, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

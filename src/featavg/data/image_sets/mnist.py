@@ -31,6 +31,12 @@ _MD5 = {
         "ec29112dd5afa0611ce80d1b7f02629c",
     ),
 }
+_SHA256 = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
 
 
 def read(files: Mapping[str, Path], seed: int) -> ImageTask:
@@ -53,6 +59,7 @@ SET = ImageSet(
     read=read,
     folder="mnist",
     md5={name: whole for name, (whole, _) in _MD5.items()},
+    sha256=_SHA256,
     archives=tuple(
         Archive(f"{_ADDRESS}{name}.gz", packed, (name,)) for name, (_, packed) in _MD5.items()
     ),
