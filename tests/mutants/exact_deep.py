@@ -555,8 +555,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/local_search.py",
         (
-            "flips = self.excess(condition, factors[:, None] * step) <= 0",
-            "flips = self.excess(condition, factors[:, None] * step) <= 1e-3",
+            "flips = self.excess(condition, self._inside(factors[:, None] * step)) <= 0",
+            "flips = self.excess(condition, self._inside(factors[:, None] * step)) <= 1e-3",
             "steps that do not flip are kept",
             DEEP_TIGHT("test_a_local_search_keeps_flips_only"),
         ),

@@ -210,7 +210,7 @@ def test_bad_modules_are_told_in_a_sentence(digits: Any) -> None:
     right = np.ones(4, dtype=int)
     with pytest.raises(InputError, match="zero gradient"):
         attack_suite(torch_model(Constant(), positive=[False, True]), x[:4], right)
-    with pytest.raises(InputError, match="returned shape"):
+    with pytest.raises(InputError, match="returned a tensor of shape"):
         attack_suite(torch_model(Image(), positive=EVEN), x[:4], right)
     with pytest.raises(InputError, match="NaN"):
         torch_model(broken, positive=EVEN)
