@@ -20,9 +20,7 @@ from featavg.nets.readouts import POOLINGS as _POOLINGS
 if TYPE_CHECKING:
     from featavg.nets.activations._activation import Activation
     from featavg.nets.readouts.readout import ReadOut
-    from featavg.training.controllers._controller import Controller
-    from featavg.training.losses._loss import Loss
-    from featavg.training.steppers._stepper import Stepper
+    from featavg.training.parts import Controller, Loss, Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
@@ -136,7 +134,7 @@ class Registry(Generic[P]):
 
     def _value(self, part: str, field: Field[Any], text: str) -> object:
         """An option as its annotation wants it."""
-        wanted = str(field.type).split(" ", maxsplit=1)[0]
+        wanted = getattr(field.type, "__name__", str(field.type)).split(" ", maxsplit=1)[0]
         try:
             if wanted == "bool":
                 return {"true": True, "false": False}[text]
