@@ -7,7 +7,7 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.readouts.registry import readout_of
+from featavg.nets.readouts._readout import readout_of
 from featavg.training.losses.logistic import Logistic
 from featavg.training.parts import Loss, LossValue, require_signs
 
