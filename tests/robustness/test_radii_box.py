@@ -9,8 +9,7 @@ from tests.robustness import box_soundness
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.robustness.exact.budget import Budget, Clock, Search
 from featavg.robustness.exact.decision import decision_of
 from featavg.robustness.exact.deep.box import unturned

@@ -11,7 +11,7 @@ import numpy as np
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Figure, Heatmap
 from featavg.measures.accuracy import decisions
-from featavg.nets.ideal import feature_averaging
+from featavg.nets.two_layer import feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.paper.figures.networks import fresh

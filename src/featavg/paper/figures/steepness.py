@@ -8,7 +8,7 @@ import numpy as np
 
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
-from featavg.nets.ideal import biased_robust
+from featavg.nets.two_layer import biased_robust
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import exponents, tabulate
 from featavg.paper.figures.networks import CLUSTERS, CLUSTERS_D, flow_case, fresh, networks
