@@ -47,9 +47,7 @@ def test_a_few_of_them_are_killed():
     without_torch = [name for name in LISTS if name != "radii"]
     command = [sys.executable, "tools/mutants.py", *without_torch, "--sample", "8"]
     command += ["--fresh", "--workers", "1"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 of 8 killed" in done.stdout
 

@@ -17,12 +17,12 @@ from featavg.data.user_points import read_labelled as read_labelled
 # nets
 from featavg.nets.two_layer import TwoLayer as TwoLayer
 from featavg.nets.two_layer import binary as binary
-from featavg.nets.grouped import grouped as grouped
+from featavg.nets.two_layer import grouped as grouped
 from featavg.nets.deep import Deep as Deep
-from featavg.nets.readouts.registry import score as score
-from featavg.nets.ideal import feature_averaging as feature_averaging
-from featavg.nets.ideal import feature_decoupling as feature_decoupling
-from featavg.nets.ideal import biased_robust as biased_robust
+from featavg.nets.readouts._readout import score as score
+from featavg.nets.two_layer import feature_averaging as feature_averaging
+from featavg.nets.two_layer import feature_decoupling as feature_decoupling
+from featavg.nets.two_layer import biased_robust as biased_robust
 
 # training
 from featavg.training.recipe import Recipe as Recipe

@@ -14,7 +14,7 @@ from tests.claims.sabotage import Sabotage, together
 
 from featavg.audit.gain import FeatureGain
 from featavg.data.clusters import MultiCluster
-from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.readouts import NAMES as READOUTS
 from featavg.paper.images import (
     attacks,
     audit,

@@ -12,8 +12,7 @@ from tests.claims.sabotage import Sabotage, everywhere, setting, together
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import neuron_signs
 from featavg.measures.decomposition import Coefficients
-from featavg.nets.grouped import grouped
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
+from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling, grouped
 from featavg.paper.figures import (
     clean_error,
     cosines,

@@ -8,7 +8,7 @@ from featavg.data import compress
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.errors import InputError
-from featavg.nets.grouped import grouped
+from featavg.nets.two_layer import grouped
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.losses.pooled_logistic import PooledLogistic

@@ -25,10 +25,9 @@ from featavg.measures.dynamics import UngatedUpdates
 from featavg.measures.kkt import kkt
 from featavg.measures.margin import margins, sample_margins
 from featavg.measures.shared_gradient import _matrix, _one_hot
-from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.activations._activation import LeakyReLU
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import binary
+from featavg.nets.two_layer import binary, grouped
 from featavg.paper.connections.best_margin import best_margin, normalized_margin
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective

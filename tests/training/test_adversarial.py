@@ -6,8 +6,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import binary
+from featavg.nets.two_layer import binary, grouped
 from featavg.paper.questions.adversarial_objective import AdversarialObjective, worst_case
 from featavg.robustness.radii import radii
 from featavg.training.losses.logistic import Logistic

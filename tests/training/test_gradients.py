@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import binary
+from featavg.nets.two_layer import binary, grouped
 from featavg.registry import LOSSES
 from featavg.training.objectives.objective import TwoLayerObjective
 

@@ -17,8 +17,7 @@ from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.measures.averaging import averaging_index_of
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.two_layer import TwoLayer, grouped
 from featavg.robustness.radii import radii
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run

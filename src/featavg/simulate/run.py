@@ -15,8 +15,7 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import NotNegative
 from featavg.boundary.public import public
-from featavg.figures.figure import Figure
-from featavg.figures.result import Result
+from featavg.figures.figure import Figure, Result
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress

@@ -16,8 +16,7 @@ from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped, grouped_head
-from featavg.nets.two_layer import TwoLayer, binary, binary_head
+from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
 from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, spec
 from featavg.training.checkpoint import Checkpoint

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.activations._activation import LeakyReLU
 from featavg.nets.network import KINDS
 from featavg.progress import Progress
 from featavg.training.controllers.error import ErrorControl

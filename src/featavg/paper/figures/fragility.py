@@ -12,7 +12,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Series
 from featavg.figures.marks import Role
 from featavg.measures.accuracy import decisions
-from featavg.nets.ideal import biased_robust, feature_averaging
+from featavg.nets.two_layer import biased_robust, feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import exponents, tabulate
 from featavg.paper.figures.networks import CLUSTERS, CLUSTERS_D, K, flow_case, fresh, networks

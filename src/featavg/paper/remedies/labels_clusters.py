@@ -23,7 +23,7 @@ from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Series
 from featavg.figures.marks import Role
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts._readout import score
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.robustness.radii import radii

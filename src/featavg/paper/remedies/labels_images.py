@@ -144,7 +144,7 @@ def start(name: str, task: ImageTask, seed: int) -> nn.Module:
     """The network before training, on pixels in [0, 1]."""
     from featavg.nets.torch.architecture import architecture
     from featavg.nets.torch.competitive import CompetitiveHead
-    from featavg.nets.torch.randomness import own_randomness
+    from featavg.nets.torch.inference import own_randomness
 
     if "two layers" not in name:
         return architecture("convnet", task, "fine", WIDTH).build(seed)

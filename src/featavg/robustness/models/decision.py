@@ -16,8 +16,7 @@ from numpy import ndarray
 
 from featavg.data.partition import positive_mask
 from featavg.errors import InputError
-from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import readout_of
+from featavg.nets.readouts._readout import ReadOut, readout_of
 
 ALL = -1  # the rival "everything that is not my class": the margin itself
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.readouts.registry import readout_of
+from featavg.nets.readouts._readout import readout_of
 from featavg.training.losses._loss import Loss, LossValue, require_signs
 from featavg.training.losses.logistic import Logistic
 

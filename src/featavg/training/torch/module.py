@@ -24,8 +24,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.images import ImageTask
 from featavg.data.labels import Labels
 from featavg.errors import InputError
-from featavg.nets.torch.randomness import own_randomness
-from featavg.nets.torch.spy import device_of
+from featavg.nets.torch.inference import own_randomness
+from featavg.nets.torch.outputs import device_of
 from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
