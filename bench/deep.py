@@ -22,7 +22,7 @@ from featavg.robustness.radii import radii
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop, run
 from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.train import train
 

@@ -15,8 +15,7 @@ import pytest
 
 from featavg.cli.app import main
 from featavg.data.image_sets.archives import state
-from featavg.data.image_sets.image_set import ImageSet
-from featavg.data.image_sets.registry import image_sets
+from featavg.data.image_sets.registry import ImageSet, image_sets
 from featavg.errors import InputError
 from featavg.figures.html import _policy
 from featavg.simulate.setting import Setting

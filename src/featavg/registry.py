@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from featavg.nets.activations._activation import Activation
     from featavg.nets.readouts._readout import ReadOut
     from featavg.robustness.attacks.attack import Attack
-    from featavg.training.controllers._controller import Controller
-    from featavg.training.losses._loss import Loss
-    from featavg.training.steppers._stepper import Stepper
+    from featavg.training.parts import Controller, Loss, Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
@@ -146,7 +144,7 @@ class Registry(Generic[P]):
 
     def _value(self, part: str, field: Field[Any], text: str) -> object:
         """An option as its annotation wants it."""
-        wanted = str(field.type).split(" ", maxsplit=1)[0]
+        wanted = getattr(field.type, "__name__", str(field.type)).split(" ", maxsplit=1)[0]
         try:
             if wanted == "bool":
                 return {"true": True, "false": False}[text]

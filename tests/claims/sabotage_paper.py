@@ -11,7 +11,6 @@ from tests.claims.sabotage import Sabotage, everywhere, setting, together
 
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import neuron_signs
-from featavg.measures.decomposition import Coefficients
 from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling, grouped
 from featavg.paper.figures import (
     clean_error,
@@ -32,6 +31,7 @@ from featavg.paper.theorems import (
     updates,
     weights,
 )
+from featavg.paper.theorems.recorders import Coefficients
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 

@@ -19,7 +19,7 @@ from featavg.paper.margins.linear import linear_flow, penalty_path
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import Stop, run
 from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.measures.decomposition import Coefficients
 from featavg.nets.deep import Deep
+from featavg.paper.theorems.recorders import Coefficients
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.cross_entropy import CrossEntropy
 from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.adam import Adam
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.steppers.momentum import Momentum

@@ -10,7 +10,7 @@ from featavg.nets.two_layer import binary, grouped
 from featavg.paper.questions.adversarial_objective import AdversarialObjective, worst_case
 from featavg.robustness.radii import radii
 from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import objective_of, train
 

@@ -19,7 +19,7 @@ from featavg.nets.activations._activation import Activation
 from featavg.nets.deep import Deep
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.simulate.setting import Setting
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Stepper
 from featavg.training.train import train
 
 TABLES = {table.kind: table for table in (STEPPERS, CONTROLLERS, LOSSES, ACTIVATIONS)}
@@ -73,12 +73,9 @@ class Lazy(Stepper):
     share: float = 0.5
     name: ClassVar[str] = "lazy"
 
-    def propose(self, objective, params, evaluation, state, log_rate):
-        factor = self.share * np.exp(log_rate + evaluation.log_loss)
-        moved = tuple(
-            p - scaled(factor, g) for p, g in zip(params, evaluation.gradient, strict=True)
-        )
-        return Proposal(moved, objective.evaluate(moved), (), log_rate, None)
+    def move(self, start):
+        steps = start.scaled(start.evaluation.gradient)
+        return tuple(p - self.share * s for p, s in zip(start.params, steps, strict=True)), ()
 
 
 @dataclass(frozen=True)

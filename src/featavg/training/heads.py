@@ -20,7 +20,7 @@ from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
 from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.trajectory import Outcome
 
 STARTS = ("awake", "gaussian")

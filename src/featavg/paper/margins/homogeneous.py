@@ -19,7 +19,7 @@ from featavg.progress import remembered
 from featavg.training.controllers.error import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 NETWORK_DEPTHS = (1, 2, 3, 4)

@@ -36,7 +36,7 @@ from featavg.robustness.radii import radii
 from featavg.training.controllers.constant import Constant
 from featavg.training.driver import Stop
 from featavg.training.driver import run as descend
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.steppers.gd import GradientDescent
 from featavg.training.train import objective_of, train

@@ -1,7 +1,5 @@
 """A constant learning rate."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,9 +8,7 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers._controller import Controller, Judgement
-from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers._stepper import Proposal
+from featavg.training.parts import Controller, Evaluation
 
 
 @dataclass(frozen=True)
@@ -32,13 +28,4 @@ class Constant(Controller):
         finite("rate", self.rate, above=0)
 
     def init(self, evaluation: Evaluation) -> PerSeed:
-        """The state is log(rate) and never changes."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
-
-    def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
-        """The state itself."""
-        return state
-
-    def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
-        """Always yes."""
-        return Judgement(np.ones(state.shape, dtype=bool), state)

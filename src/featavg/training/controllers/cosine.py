@@ -1,7 +1,5 @@
 """A learning rate that falls along half a cosine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers._controller import Schedule, warmed_up
+from featavg.training.parts import Schedule, warmed_up
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,5 @@ class Cosine(Schedule):
         whole("warmup", self.warmup, least=0)
 
     def rate_at(self, step: PerSeed) -> PerSeed:
-        """Half a cosine."""
         share = np.minimum(step / max(self.steps, 1), 1.0)
         return self.rate * warmed_up(step, self.warmup) * (1.0 + np.cos(np.pi * share)) / 2.0

@@ -1,7 +1,5 @@
 """The step size that holds a stepper's local error at its tolerance."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,9 +8,7 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers._controller import Controller, Judgement
-from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers._stepper import Proposal
+from featavg.training.parts import Controller, Evaluation, Judgement, Proposal
 
 
 @dataclass(frozen=True)
@@ -43,15 +39,13 @@ class ErrorControl(Controller):
         finite("least", self.least, above=0, below=1)
 
     def init(self, evaluation: Evaluation) -> PerSeed:
-        """Tiny at first; it grows by `most` each step until the error notices."""
+        # Tiny at first; it grows by `most` each step until the error notices.
         return np.full_like(evaluation.log_loss, math.log(self.first))
 
     def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
-        """log of the step in t."""
         return state - evaluation.log_loss
 
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
-        """Yes if the error is below the tolerance; the next size aims just under it."""
         if proposal.error is None:
             raise TypeError("ErrorControl needs a stepper that estimates its error: GradientFlow")
         error = np.where(np.isfinite(proposal.error), proposal.error, np.inf)

@@ -1,7 +1,5 @@
 """A learning rate that follows the loss down."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,9 +8,7 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.controllers._controller import Controller, Judgement
-from featavg.training.objectives.objective import Evaluation
-from featavg.training.steppers._stepper import Proposal
+from featavg.training.parts import Controller, Evaluation, Judgement, Proposal
 
 
 @dataclass(frozen=True)
@@ -40,15 +36,12 @@ class LossBased(Controller):
         finite("shrink", self.shrink, above=1)
 
     def init(self, evaluation: Evaluation) -> PerSeed:
-        """The state is log rate, before it is divided by the loss."""
         return np.full_like(evaluation.log_loss, math.log(self.rate))
 
     def log_rate(self, state: PerSeed, evaluation: Evaluation) -> PerSeed:
-        """log(rate / loss)."""
         return state - evaluation.log_loss
 
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
-        """Yes if the loss did not rise."""
         after = proposal.evaluation.log_loss
         accepted = np.isfinite(after) & (after <= before.log_loss)
         step = np.where(accepted, math.log(self.grow), -math.log(self.shrink))

@@ -1,7 +1,5 @@
 """A learning rate that falls in steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers._controller import Schedule, warmed_up
+from featavg.training.parts import Schedule, warmed_up
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,5 @@ class StepDecay(Schedule):
         whole("warmup", self.warmup, least=0)
 
     def rate_at(self, step: PerSeed) -> PerSeed:
-        """A staircase."""
         stairs = self.factor ** np.floor(step / self.every)
         return self.rate * warmed_up(step, self.warmup) * stairs

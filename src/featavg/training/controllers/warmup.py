@@ -1,13 +1,11 @@
 """A learning rate that rises to its value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 from featavg.errors import finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.controllers._controller import Schedule, warmed_up
+from featavg.training.parts import Schedule, warmed_up
 
 
 @dataclass(frozen=True)
@@ -29,5 +27,4 @@ class WarmUp(Schedule):
         whole("warmup", self.warmup, least=0)
 
     def rate_at(self, step: PerSeed) -> PerSeed:
-        """A ramp, and then constant."""
         return self.rate * warmed_up(step, self.warmup)

@@ -1,15 +1,11 @@
 """The logistic loss."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.training.losses._loss import FLAT, Loss, LossValue, from_margins
+from featavg.training.parts import Loss, LossValue, from_margins, log_softplus
 
 
 @dataclass(frozen=True)
@@ -26,12 +22,5 @@ class Logistic(Loss):
     name: ClassVar[str] = "logistic"
     one_output: ClassVar[bool] = True
 
-    def __call__(
-        self, outputs: Float[ndarray, "*s n 1"], targets: Int[ndarray, "*s n"]
-    ) -> LossValue:
-        """Value and normalised derivative."""
-        q = targets * outputs[..., 0]
-        softplus = np.logaddexp(0.0, -q)
-        with np.errstate(divide="ignore"):
-            log_losses = np.where(q > FLAT, -q, np.log(softplus))
-        return from_margins(targets, log_losses, -(q + softplus))
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
+        return from_margins(targets, *log_softplus(-(targets * outputs[..., 0])))

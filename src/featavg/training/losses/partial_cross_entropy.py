@@ -1,17 +1,15 @@
 """Cross-entropy where some points carry only their class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.training.losses._loss import FLAT, Loss, LossValue, log_sum_exp
 from featavg.training.losses.cross_entropy import CrossEntropy
+from featavg.training.parts import Loss, LossValue, log_mean_and_pulls, log_softplus
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class PartialCrossEntropy(Loss):
         sets = np.concatenate([np.eye(len(positive), dtype=bool), [~positive, positive]])
         return sets[targets]
 
-    def check_targets(self, targets: Int[ndarray, "*s n"], outputs: int) -> None:
+    def check_targets(self, targets: ndarray, outputs: int) -> None:
         """Refuse labels outside 0..c+1, and signs that are not one for each of the c outputs."""
         if len(self.positive) != outputs or set(self.positive) != {"+", "-"}:
             remedy = f"give {outputs} signs, both of them among these, such as ++--"
@@ -55,29 +53,18 @@ class PartialCrossEntropy(Loss):
             remedy = f"give an output, {outputs} for the class -1, or {outputs + 1} for +1"
             raise InputError("targets", f"hold a label outside 0..{outputs + 1}", remedy)
 
-    def __call__(
-        self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
-    ) -> LossValue:
-        """Value and normalised derivative."""
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
         if targets.max() < outputs.shape[-1]:
             return CrossEntropy()(outputs, targets)
         inside = self.allowed(targets)
         own, own_shares = _log_sum(outputs, inside)
         rivals, rival_shares = _log_sum(outputs, ~inside)
-        s = rivals - own
-        softplus = np.logaddexp(0.0, s)
-        with np.errstate(divide="ignore"):
-            log_losses = np.where(s < -FLAT, s, np.log(softplus))
-        log_total = log_sum_exp(log_losses)
-        missing = np.exp(s - softplus - np.expand_dims(log_total, -1))[..., None]
-        slopes = missing * (rival_shares - own_shares)
-        log_mean = np.asarray(log_total - np.log(log_losses.shape[-1]))
-        return LossValue(log_losses, log_mean, slopes)
+        log_losses, log_slopes = log_softplus(rivals - own)
+        log_mean, missing = log_mean_and_pulls(log_losses, log_slopes)
+        return LossValue(log_losses, log_mean, missing * (rival_shares - own_shares))
 
 
-def _log_sum(
-    outputs: Float[ndarray, "*s n c"], inside: Bool[ndarray, "*s n c"]
-) -> tuple[Float[ndarray, "*s n"], Float[ndarray, "*s n c"]]:
+def _log_sum(outputs: ndarray, inside: Bool[ndarray, "*s n c"]) -> tuple[ndarray, ndarray]:
     """log sum exp over some of the outputs, and the softmax over them (zero elsewhere)."""
     masked = np.where(inside, outputs, -np.inf)
     top = masked.max(axis=-1, keepdims=True)

@@ -1,18 +1,15 @@
 """The logistic loss of a network whose neurons compete."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.readouts._readout import readout_of
-from featavg.training.losses._loss import Loss, LossValue, require_signs
 from featavg.training.losses.logistic import Logistic
+from featavg.training.parts import Loss, LossValue, require_signs
 
 
 @dataclass(frozen=True)
@@ -37,16 +34,13 @@ class PooledLogistic(Loss):
     one_output: ClassVar[bool] = False
     pools: ClassVar[bool] = True
 
-    def check_targets(self, targets: Int[ndarray, "*s n"], outputs: int) -> None:
+    def check_targets(self, targets: ndarray, outputs: int) -> None:
         """Refuse labels other than -1 and +1, and outputs that are not as many for each class."""
         require_signs(targets)
         if outputs % 2:
             raise InputError("net", f"has {outputs} outputs", "give each class as many")
 
-    def __call__(
-        self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
-    ) -> LossValue:
-        """Value and normalised derivative."""
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
         pool, half = readout_of(self.pooling), outputs.shape[-1] // 2
         own, other = outputs[..., :half], outputs[..., half:]
         score = pool.class_score(own) - pool.class_score(other)

@@ -1,16 +1,13 @@
 """The cross-entropy with label smoothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import finite
-from featavg.training.losses._loss import Loss, LossValue, log_sum_exp
+from featavg.training.parts import Loss, LossValue, log_mean_and_pulls, log_sum_exp
 
 
 @dataclass(frozen=True)
@@ -27,17 +24,12 @@ class SmoothedCrossEntropy(Loss):
     def __post_init__(self) -> None:
         finite("smoothing", self.smoothing, above=0, below=1)
 
-    def __call__(
-        self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
-    ) -> LossValue:
-        """Value and normalised derivative."""
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
         c = outputs.shape[-1]
         label = np.full(outputs.shape, self.smoothing / c)
         own = targets[..., None]
         np.put_along_axis(label, own, self.smoothing / c + 1 - self.smoothing, axis=-1)
         log_p = outputs - np.expand_dims(log_sum_exp(outputs), -1)
         log_losses = np.log(-(label * log_p).sum(axis=-1))
-        log_total = log_sum_exp(log_losses)
-        scale = np.exp(-np.expand_dims(log_total, (-1, -2)))
-        log_mean = np.asarray(log_total - np.log(log_losses.shape[-1]))
+        log_mean, scale = log_mean_and_pulls(log_losses, 0.0)
         return LossValue(log_losses, log_mean, (np.exp(log_p) - label) * scale)

@@ -1,16 +1,13 @@
 """The logistic loss with label smoothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import finite
-from featavg.training.losses._loss import Loss, LossValue, log_sum_exp
+from featavg.training.parts import Loss, LossValue, log_mean_and_pulls
 
 
 @dataclass(frozen=True)
@@ -28,16 +25,11 @@ class SmoothedLogistic(Loss):
     def __post_init__(self) -> None:
         finite("smoothing", self.smoothing, above=0, below=1)
 
-    def __call__(
-        self, outputs: Float[ndarray, "*s n 1"], targets: Int[ndarray, "*s n"]
-    ) -> LossValue:
-        """Value and normalised derivative."""
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
         e, q = self.smoothing / 2, targets * outputs[..., 0]
         down, up = np.logaddexp(0.0, -q), np.logaddexp(0.0, q)
         log_losses = np.log((1 - e) * down + e * up)
-        log_total = log_sum_exp(log_losses)
         # l'(q) = -(1 - e) / (1 + exp(q)) + e / (1 + exp(-q)); the loss never vanishes, nothing underflows.
         by_margin = e * np.exp(-down) - (1 - e) * np.exp(-up)
-        slopes = targets * by_margin * np.exp(-np.expand_dims(log_total, -1))
-        log_mean = np.asarray(log_total - np.log(log_losses.shape[-1]))
-        return LossValue(log_losses, log_mean, slopes[..., None])
+        log_mean, scale = log_mean_and_pulls(log_losses, 0.0)
+        return LossValue(log_losses, log_mean, (targets * by_margin)[..., None] * scale)

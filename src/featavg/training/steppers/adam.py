@@ -1,7 +1,5 @@
 """Adam (Kingma and Ba, 2015)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,8 +7,7 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Evaluation, Params, Start, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -31,11 +28,7 @@ class Adam(Stepper):
     beta2: float = 0.999
     epsilon: float = 1e-8
     name: ClassVar[str] = "adam"
-
-    @property
-    def keeps_rotations(self) -> bool:
-        """No: it looks at single coordinates."""
-        return False
+    keeps_rotations: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         finite("beta1", self.beta1, least=0, below=1)
@@ -44,36 +37,21 @@ class Adam(Stepper):
 
     def init(self, params: Params, evaluation: Evaluation) -> Params:
         """First moments, second moments, and the number of steps of each seed."""
-        zeros = tuple(np.zeros_like(p) for p in params)
-        return (*zeros, *(z.copy() for z in zeros), np.zeros(np.shape(evaluation.log_loss)))
+        moments = (np.zeros_like(p) for p in (*params, *params))
+        return (*moments, np.zeros(np.shape(evaluation.log_loss)))
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
-        """One bias-corrected step."""
-        count = len(params)
-        step = np.asarray(state[-1] + 1.0)
-        loss = np.exp(evaluation.log_loss)
-        gradient = [scaled(loss, g) for g in evaluation.gradient]
-        first = [
-            self.beta1 * m + (1 - self.beta1) * g
-            for m, g in zip(state[:count], gradient, strict=True)
-        ]
-        second = [
-            self.beta2 * v + (1 - self.beta2) * g * g
-            for v, g in zip(state[count : 2 * count], gradient, strict=True)
-        ]
-        rate, unbias1, unbias2 = np.exp(log_rate), 1 - self.beta1**step, 1 - self.beta2**step
-        moved = tuple(
-            p - scaled(rate, _divided(m, unbias1)) / (np.sqrt(_divided(v, unbias2)) + self.epsilon)
-            for p, m, v in zip(params, first, second, strict=True)
-        )
-        return Proposal(moved, objective.evaluate(moved), (*first, *second, step), log_rate, None)
+    def move(self, start: Start) -> tuple[Params, Params]:
+        count, loss = len(start.params), np.exp(start.evaluation.log_loss)
+        step = np.asarray(start.memory[-1] + 1.0)
+        rate, unbias1, unbias2 = np.exp(start.log_rate), 1 - self.beta1**step, 1 - self.beta2**step
+        first, second, moved = [], [], []
+        for i, p in enumerate(start.params):
+            g = scaled(loss, start.evaluation.gradient[i])
+            first.append(self.beta1 * start.memory[i] + (1 - self.beta1) * g)
+            second.append(self.beta2 * start.memory[count + i] + (1 - self.beta2) * g * g)
+            root = np.sqrt(_divided(second[i], unbias2)) + self.epsilon
+            moved.append(p - scaled(rate, _divided(first[i], unbias1)) / root)
+        return tuple(moved), (*first, *second, step)
 
 
 def _divided(array: np.ndarray, by: PerSeed) -> np.ndarray:

@@ -1,15 +1,9 @@
 """Gradient descent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from featavg.shapes import PerSeed
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Params, Start, Stepper
 
 
 @dataclass(frozen=True)
@@ -24,17 +18,6 @@ class GradientDescent(Stepper):
 
     name: ClassVar[str] = "gd"
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
-        """One plain step."""
-        factor = np.exp(log_rate + evaluation.log_loss)
-        moved = tuple(
-            p - scaled(factor, g) for p, g in zip(params, evaluation.gradient, strict=True)
-        )
-        return Proposal(moved, objective.evaluate(moved), (), log_rate, None)
+    def move(self, start: Start) -> tuple[Params, Params]:
+        steps = start.scaled(start.evaluation.gradient)
+        return tuple(p - s for p, s in zip(start.params, steps, strict=True)), ()

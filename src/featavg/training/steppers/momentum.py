@@ -1,16 +1,12 @@
 """Gradient descent with momentum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from featavg.errors import finite
-from featavg.shapes import PerSeed
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Evaluation, Params, Start, Stepper
 
 
 @dataclass(frozen=True)
@@ -20,7 +16,7 @@ class Momentum(Stepper):
     The memory holds updates rather than gradients: those do not underflow when the loss does.
 
     Args:
-        beta: the share of the last update that goes on, in [0, 1).
+        beta: the share of the last update that is kept, in [0, 1).
 
     >>> import featavg as fa
     >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.Momentum(beta=0.9), steps=20)
@@ -35,22 +31,9 @@ class Momentum(Stepper):
         finite("beta", self.beta, least=0, below=1)
 
     def init(self, params: Params, evaluation: Evaluation) -> Params:
-        """No update yet."""
         return tuple(np.zeros_like(p) for p in params)
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
-        """One step of the heavy ball."""
-        factor = np.exp(log_rate + evaluation.log_loss)
-        updates = tuple(
-            self.beta * u - scaled(factor, g)
-            for u, g in zip(state, evaluation.gradient, strict=True)
-        )
-        moved = tuple(p + u for p, u in zip(params, updates, strict=True))
-        return Proposal(moved, objective.evaluate(moved), updates, log_rate, None)
+    def move(self, start: Start) -> tuple[Params, Params]:
+        steps = start.scaled(start.evaluation.gradient)
+        updates = tuple(self.beta * u - s for u, s in zip(start.memory, steps, strict=True))
+        return tuple(p + u for p, u in zip(start.params, updates, strict=True)), updates

@@ -1,7 +1,5 @@
 """Stochastic gradient descent on mini-batches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,8 +10,8 @@ from numpy import ndarray
 from featavg.data.streams import stream
 from featavg.errors import InputError, finite, whole
 from featavg.shapes import PerSeed
-from featavg.training.objectives.objective import Evaluation, Minibatches, Objective, Params
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.objectives import MeanOverPoints
+from featavg.training.parts import Evaluation, Objective, Params, Proposal, Start, Stepper
 
 
 @dataclass(frozen=True)
@@ -49,26 +47,16 @@ class StochasticGradientDescent(Stepper):
         """No update yet, and no step of any seed."""
         return (*(np.zeros_like(p) for p in params), np.zeros(np.shape(evaluation.log_loss)))
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
-        """One step downhill on the next mini-batch."""
-        if not isinstance(objective, Minibatches):
+    def propose(self, objective: Objective, start: Start) -> Proposal:
+        if not isinstance(objective, MeanOverPoints):
             raise InputError("stepper", "is sgd", "this objective has no points to choose from")
-        *memory, steps = state
-        part = objective.on(self.rows(steps, objective.points)).evaluate(params)
-        factor = np.exp(log_rate + part.log_loss)
-        updates = tuple(
-            self.beta * u - scaled(factor, g) for u, g in zip(memory, part.gradient, strict=True)
-        )
-        moved = tuple(p + u for p, u in zip(params, updates, strict=True))
-        state = (*updates, np.asarray(steps + 1.0))
-        return Proposal(moved, objective.evaluate(moved), state, log_rate, None)
+        *memory, count = start.memory
+        part = objective.on(self.rows(count, objective.points)).evaluate(start.params)
+        steps = start._replace(evaluation=part).scaled(part.gradient)
+        updates = [self.beta * u - s for u, s in zip(memory, steps, strict=True)]
+        moved = tuple(p + u for p, u in zip(start.params, updates, strict=True))
+        state = (*updates, np.asarray(count + 1.0))
+        return Proposal(moved, objective.evaluate(moved), state, start.log_rate, None)
 
     def rows(self, steps: PerSeed, n: int) -> Int[ndarray, "*s b"]:
         """The points of the next mini-batch, after so many steps of each seed."""

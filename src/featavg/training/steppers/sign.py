@@ -1,15 +1,11 @@
 """Sign descent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from featavg.shapes import PerSeed
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Params, Start, Stepper, scaled
 
 
 @dataclass(frozen=True)
@@ -25,23 +21,9 @@ class SignDescent(Stepper):
     """
 
     name: ClassVar[str] = "sign"
+    keeps_rotations: ClassVar[bool] = False
 
-    @property
-    def keeps_rotations(self) -> bool:
-        """No: it looks at single coordinates."""
-        return False
-
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
-        """One step of the same length in every coordinate."""
-        rate = np.exp(log_rate)
-        moved = tuple(
-            p - scaled(rate, np.sign(g)) for p, g in zip(params, evaluation.gradient, strict=True)
-        )
-        return Proposal(moved, objective.evaluate(moved), (), log_rate, None)
+    def move(self, start: Start) -> tuple[Params, Params]:
+        rate, gradient = np.exp(start.log_rate), start.evaluation.gradient
+        moved = (p - scaled(rate, np.sign(g)) for p, g in zip(start.params, gradient, strict=True))
+        return tuple(moved), ()

@@ -1,7 +1,5 @@
 """Weight decay, on top of any other stepper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +7,15 @@ import numpy as np
 
 from featavg.errors import finite
 from featavg.registry import STEPPERS
-from featavg.shapes import PerSeed
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import (
+    Evaluation,
+    Objective,
+    Params,
+    Proposal,
+    Start,
+    Stepper,
+    scaled,
+)
 
 
 @dataclass(frozen=True)
@@ -46,23 +50,14 @@ class WeightDecay(Stepper):
 
     @property
     def keeps_rotations(self) -> bool:
-        """If the other stepper does."""
         return self.inner.keeps_rotations
 
     def init(self, params: Params, evaluation: Evaluation) -> Params:
-        """What the other stepper remembers."""
         return self.inner.init(params, evaluation)
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
-        """A step of the other stepper, pulled back towards zero."""
-        taken = self.inner.propose(objective, params, evaluation, state, log_rate)
-        shrink = self.decay * np.exp(log_rate)
-        moved = tuple(q - scaled(shrink, p) for p, q in zip(params, taken.params, strict=True))
+    def propose(self, objective: Objective, start: Start) -> Proposal:
+        taken = self.inner.propose(objective, start)
+        shrink = self.decay * np.exp(start.log_rate)
+        pairs = zip(start.params, taken.params, strict=True)
+        moved = tuple(q - scaled(shrink, p) for p, q in pairs)
         return taken._replace(params=moved, evaluation=objective.evaluate(moved))
