@@ -12,7 +12,7 @@ from torch import nn
 from featavg.errors import InputError, told
 from featavg.nets.deep import Deep
 from featavg.nets.loading.sequential import PARALLEL
-from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors
+from featavg.nets.torch.image_nets import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
 
 

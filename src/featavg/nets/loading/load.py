@@ -76,7 +76,7 @@ def _loaded(source: Any, module: Any, shape: tuple[int, ...] | None) -> Deep:
             raise InputError("module", "is given for an ONNX file", "leave it out")
         return onnx_network(path)
     torch_needed("load_network")
-    from featavg.nets.torch.pretrained import read_tensors
+    from featavg.nets.torch.image_nets import read_tensors
 
     return _tensors(read_tensors(path), module, shape, str(path))
 
