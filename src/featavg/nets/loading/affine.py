@@ -18,8 +18,7 @@ from numpy import ndarray
 from scipy.sparse import csr_array, diags_array, eye_array, kron, vstack
 
 from featavg.errors import InputError
-from featavg.nets.activations.leaky_relu import LeakyReLU
-from featavg.nets.activations.relu import ReLU
+from featavg.nets.activations._activation import LeakyReLU, ReLU
 from featavg.nets.deep import Deep
 
 # Numbers in the matrices of one network (a gigabyte), entries of one unrolled convolution, and neurons.
