@@ -43,12 +43,12 @@ from featavg.training.torch.image_network import load_trained as load_trained
 from featavg.measures.alignment import cosines as cosines
 from featavg.measures.averaging import averaging_index as averaging_index
 from featavg.measures.averaging import averaging_index_of as averaging_index_of
-from featavg.measures.effective_weights import gradient_cosines as gradient_cosines
-from featavg.measures.effective_weights import gradient_index as gradient_index
+from featavg.measures.averaging import gradient_cosines as gradient_cosines
+from featavg.measures.averaging import gradient_index as gradient_index
 from featavg.measures.shared_gradient import shared_gradient as shared_gradient
 from featavg.measures.margin import margins as margins
 from featavg.measures.svm import max_margin as max_margin
-from featavg.measures.kkt import kkt as kkt
+from featavg.measures.margin import kkt as kkt
 from featavg.measures.collapse import collapse as collapse
 from featavg.measures.collapse import subclass_collapse as subclass_collapse
 from featavg.measures.accuracy import accuracy as accuracy

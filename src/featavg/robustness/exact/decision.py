@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.data.clusters import Sample
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import Sample, positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.nets.readouts import NAMES as READOUTS

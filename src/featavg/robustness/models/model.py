@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
