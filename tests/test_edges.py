@@ -21,7 +21,7 @@ from featavg.figures.html import _policy
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.run import sweep
-from featavg.training.controllers.cosine import Cosine
+from featavg.training.controllers import Cosine
 
 SMALL = ("--k", "4", "--d", "50", "--n", "20", "--steps", "3")
 SWEEPS = (

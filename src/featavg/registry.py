@@ -170,9 +170,24 @@ def _options(part: Any) -> list[Field[Any]]:
     return [field for field in fields(part) if field.init] if is_dataclass(part) else []
 
 
-STEPPERS: Registry[Stepper] = Registry("stepper", "training/steppers")
-CONTROLLERS: Registry[Controller] = Registry("controller", "training/controllers")
-LOSSES: Registry[Loss] = Registry("loss", "training/losses")
+STEPPERS: Registry[Stepper] = Registry(
+    "stepper",
+    "training/steppers",
+    dict.fromkeys(("adam", "gd", "momentum", "sgd", "sign", "weight-decay"), "_descent"),
+)
+CONTROLLERS: Registry[Controller] = Registry(
+    "controller",
+    "training/controllers",
+    dict.fromkeys(("constant", "cosine", "error", "loss-based", "step-decay", "warmup"), "_rules"),
+)
+LOSSES: Registry[Loss] = Registry(
+    "loss",
+    "training/losses",
+    dict.fromkeys(("exponential", "logistic", "pooled-logistic", "smoothed-logistic"), "_binary")
+    | dict.fromkeys(
+        ("cross-entropy", "partial-cross-entropy", "smoothed-cross-entropy"), "_outputs"
+    ),
+)
 ACTIVATIONS: Registry[Activation] = Registry(
     "activation", "nets/activations", {"relu": "_activation", "leaky-relu": "_activation"}
 )

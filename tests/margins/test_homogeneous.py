@@ -17,11 +17,9 @@ from featavg.paper.margins.homogeneous import homogeneous_flow, turning
 from featavg.paper.margins.lipschitz import LISTED, lipschitz_bound, lipschitz_radii
 from featavg.paper.margins.sliding_flow import SLIDING, SlidingFlow
 from featavg.robustness.radii import radii
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.cross_entropy import CrossEntropy
-from featavg.training.losses.exponential import Exponential
-from featavg.training.losses.logistic import Logistic
+from featavg.training.losses import CrossEntropy, Exponential, Logistic
 from featavg.training.objectives import DeepObjective
 
 LOSSES = {"logistic": (Logistic(), 1), "exponential": (Exponential(), 1), "ce": (CrossEntropy(), 3)}

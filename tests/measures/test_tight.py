@@ -27,7 +27,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import binary, grouped
 from featavg.paper.connections.best_margin import best_margin, normalized_margin
 from featavg.paper.theorems.recorders import Coefficients, UngatedUpdates, projected_coefficients
-from featavg.training.losses.logistic import Logistic
+from featavg.training.losses import Logistic
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import train

@@ -17,16 +17,12 @@ from featavg.errors import InputError
 from featavg.paper.theorems.recorders import Coefficients
 from featavg.storage.folders import ARRAYS, META
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.error import ErrorControl
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import Constant, ErrorControl, LossBased
 from featavg.training.driver import SaveAt, Stop
 from featavg.training.parts import Controller, Judgement
 from featavg.training.recipe import Recipe
-from featavg.training.steppers.adam import Adam
+from featavg.training.steppers import Adam, GradientDescent, Momentum
 from featavg.training.steppers.flow import GradientFlow
-from featavg.training.steppers.gd import GradientDescent
-from featavg.training.steppers.momentum import Momentum
 from featavg.training.train import train
 from featavg.training.trajectory import Outcome, load_trajectory
 

@@ -12,8 +12,7 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.training import heads
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers.error import ErrorControl
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import ErrorControl, LossBased
 from featavg.training.driver import Stop, _advance, _begin, _finish, run
 from featavg.training.parts import Controller, Judgement, Proposal, Stepper
 from featavg.training.state import RunState, own_rows, pack, restore

@@ -145,7 +145,7 @@ def sample_gradients(
     Args:
         net: a network with one output.
         x, y: the points.
-        active: for two layers, which neurons count as active where (default: z >= 0).
+        active: for two layers, which neurons count as active where; z >= 0 unless given.
     """
     z = net.preactivations(x)
     if active is not None:
@@ -165,7 +165,12 @@ def kkt(
     kink: NotNegative = 1e-6,
     layers: str = "both",
 ) -> KKT:
-    """KKT residuals of a bias-free network with one output.
+    """How near a network without biases and with one output is to a KKT point of the max-margin problem
+
+        (P)   min |theta|^2 / 2   subject to   q_i(theta) >= 1,
+
+    whose KKT points are theta = sum_i lambda_i h_i with lambda_i >= 0, h_i a (Clarke) gradient of q_i, and
+    lambda_i (q_i - 1) = 0. A direction is judged after scaling it so that the smallest margin is one.
 
     Args:
         net: the network.

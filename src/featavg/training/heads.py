@@ -19,7 +19,7 @@ from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
+from featavg.training.losses import PartialCrossEntropy
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.trajectory import Outcome
 

@@ -21,7 +21,7 @@ from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
+from featavg.training.losses import PartialCrossEntropy
 from featavg.training.objectives import DeepObjective, TwoLayerObjective
 from featavg.training.parts import Loss
 from featavg.training.recipe import Recipe

@@ -21,7 +21,7 @@ from featavg.paper.theorems.scale import (
     scale_run,
     theorem_scale,
 )
-from featavg.training.losses.logistic import Logistic
+from featavg.training.losses import Logistic
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import train

@@ -24,9 +24,9 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.paper.margins.sliding_flow import SlidingFlow
 from featavg.progress import remembered
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.exponential import Exponential
+from featavg.training.losses import Exponential
 from featavg.training.objectives import DeepObjective
 
 D, M = 3072, 5

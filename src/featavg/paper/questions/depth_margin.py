@@ -35,12 +35,12 @@ from featavg.paper.questions.depth_networks import (
     median_radius,
 )
 from featavg.storage.places import results_folder
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 from featavg.training.driver import Stop
 from featavg.training.driver import run as descend
-from featavg.training.losses.exponential import Exponential
+from featavg.training.losses import Exponential
 from featavg.training.objectives import DeepObjective
-from featavg.training.steppers.gd import GradientDescent
+from featavg.training.steppers import GradientDescent
 
 if TYPE_CHECKING:
     import xarray as xr

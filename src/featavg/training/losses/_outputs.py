@@ -1,4 +1,4 @@
-"""Cross-entropy where some points carry only their class."""
+"""Losses of networks with an output for each label."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,9 +7,65 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
-from featavg.training.losses.cross_entropy import CrossEntropy
-from featavg.training.parts import Loss, LossValue, log_mean_and_pulls, log_softplus
+from featavg.errors import InputError, finite
+from featavg.training.parts import Loss, LossValue, log_mean_and_pulls, log_softplus, log_sum_exp
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Loss):
+    """l = -log softmax(F)_t for the target output t.
+
+    With s = log sum_{j != t} exp(F_j - F_t) the loss is softplus(s), which is exp(s) long after the
+    probability of t has rounded to 1.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> value = fa.losses.CrossEntropy()(np.array([[900.0, 0.0, 0.0]]), np.array([0]))
+    >>> round(float(value.log_mean), 4)
+    -899.3069
+    """
+
+    name: ClassVar[str] = "cross-entropy"
+    one_output: ClassVar[bool] = False
+
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
+        index = targets[..., None]
+        rivals = outputs - np.take_along_axis(outputs, index, axis=-1)
+        np.put_along_axis(rivals, index, -np.inf, axis=-1)
+        top = rivals.max(axis=-1, keepdims=True)
+        shares = np.exp(rivals - top)
+        total = shares.sum(axis=-1, keepdims=True)
+        log_losses, log_slopes = log_softplus((top + np.log(total))[..., 0])
+        # 1 - p_t = the sum of the rivals' probabilities, divided among them.
+        log_mean, missing = log_mean_and_pulls(log_losses, log_slopes)
+        slopes = missing * shares / total
+        np.put_along_axis(slopes, index, -missing, axis=-1)
+        return LossValue(log_losses, log_mean, slopes)
+
+
+@dataclass(frozen=True)
+class SmoothedCrossEntropy(Loss):
+    """l = log sum_j exp F_j - (1 - smoothing) F_t - smoothing / c sum_j F_j for the target t of c.
+
+    Cross-entropy with a label that leaves `smoothing` to all classes alike (Szegedy et al., 2016).
+    """
+
+    smoothing: float = 0.1
+    name: ClassVar[str] = "smoothed-cross-entropy"
+    one_output: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        finite("smoothing", self.smoothing, above=0, below=1)
+
+    def __call__(self, outputs: ndarray, targets: ndarray) -> LossValue:
+        c = outputs.shape[-1]
+        label = np.full(outputs.shape, self.smoothing / c)
+        own = targets[..., None]
+        np.put_along_axis(label, own, self.smoothing / c + 1 - self.smoothing, axis=-1)
+        log_p = outputs - np.expand_dims(log_sum_exp(outputs), -1)
+        log_losses = np.log(-(label * log_p).sum(axis=-1))
+        log_mean, scale = log_mean_and_pulls(log_losses, 0.0)
+        return LossValue(log_losses, log_mean, (np.exp(log_p) - label) * scale)
 
 
 @dataclass(frozen=True)
