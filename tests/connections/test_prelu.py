@@ -6,7 +6,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.activations._activation import LeakyReLU
 from featavg.paper.connections.min_vidal_descent import _gradient, _start
 from featavg.paper.connections.power_relu import (
     PowerReLU,

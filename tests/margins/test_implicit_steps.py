@@ -22,7 +22,7 @@ from featavg.paper.margins.network.passes import outputs  # noqa: E402
 from featavg.paper.margins.network.run import images_of, tensors  # noqa: E402
 from featavg.paper.margins.network.settings import MarginCNN, SupportRule  # noqa: E402
 from featavg.paper.margins.network.support_steps import SupportSteps, share_outside  # noqa: E402
-from featavg.training.controllers.loss_based import LossBased  # noqa: E402
+from featavg.training.controllers import LossBased  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 

@@ -49,7 +49,7 @@ from featavg.paper.margins.network.settings import (  # noqa: E402
     settings_of,
 )
 from featavg.paper.margins.network.support import play_round, support_of  # noqa: E402
-from featavg.training.controllers.constant import Constant  # noqa: E402
+from featavg.training.controllers import Constant  # noqa: E402
 from featavg.training.trajectory import Outcome  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)

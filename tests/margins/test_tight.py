@@ -16,7 +16,7 @@ from featavg.paper.margins.network.passes import ROUND_OFF, PassActivations  # n
 from featavg.paper.margins.network.run import MarginRun  # noqa: E402
 from featavg.paper.margins.network.settings import MarginCNN, MarginSettings, SupportRule  # noqa: E402
 from featavg.paper.margins.network.support import support_of  # noqa: E402
-from featavg.training.controllers.loss_based import LossBased  # noqa: E402
+from featavg.training.controllers import LossBased  # noqa: E402
 
 SETTINGS = MarginSettings(
     network=MarginCNN(size=8, channels=(1, 1), hidden=2), support=SupportRule()

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
-from featavg.figures.result import Result
+from featavg.figures.figure import Axis, Bar, Bars, Figure, Result, Rule
 from featavg.measures.accuracy import Accuracy
 from featavg.notebook import table
 from featavg.storage.files import strict_json

@@ -22,8 +22,11 @@ def _report(
         list[str] | None,
         typer.Option(help="A claim, or the beginning of its id; may be repeated.", metavar="ID"),
     ] = None,
+    slides: Annotated[
+        bool, typer.Option("--slides", help="Write slides.pdf too, a figure a page.")
+    ] = False,
 ) -> None:
     """Write the report and the tables of verdicts from results that are there."""
     from featavg.paper.report.reproduction import rebuild
 
-    rebuild(folder, ",".join(only) if only else None)
+    rebuild(folder, ",".join(only) if only else None, slides=slides)

@@ -20,7 +20,7 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.errors import InputError
-from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.activations._activation import LeakyReLU
 from featavg.paper.connections.power_relu import Shallow
 
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
 from featavg.figures.marks import Role
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.connections.subspace import OnSubspace, Split, split
 from featavg.paper.engine.claim import Check, Context, Evidence, claim

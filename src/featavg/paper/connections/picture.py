@@ -11,7 +11,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
+from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling
 from featavg.paper.connections.plane_view import Shown, View, panel, through
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.training.driver import SaveAt

@@ -13,7 +13,7 @@ from featavg.errors import InputError
 from featavg.figures.figure import Arrow, Axis, Circle, Contour, Note, Plane, Points
 from featavg.figures.marks import Role
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.radii import radii
 

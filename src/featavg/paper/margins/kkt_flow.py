@@ -18,17 +18,16 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import one_of
-from featavg.measures.kkt import KKT, kkt
-from featavg.measures.margin import deepest_fall
+from featavg.measures.margin import KKT, deepest_fall, kkt
 from featavg.measures.svm import angle
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.paper.margins.sliding_flow import SlidingFlow
 from featavg.progress import remembered
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.losses import Exponential
+from featavg.training.objectives import DeepObjective
 
 D, M = 3072, 5
 POINTS_PER_CLUSTER = 10

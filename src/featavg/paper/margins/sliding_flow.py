@@ -19,11 +19,9 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.shapes import PerSeed
-from featavg.training.objectives.deep import DeepEvaluation
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._bogacki_shampine import step
-from featavg.training.steppers._stepper import Proposal, Stepper
+from featavg.training.objectives import DeepEvaluation
+from featavg.training.parts import Evaluation, Objective, Params, Proposal, Start, Stepper
+from featavg.training.steppers.flow import step
 
 OFF, ON, SLIDING = 0.0, 1.0, 2.0
 # A crossing shallower than this is rounding.
@@ -74,17 +72,11 @@ class SlidingFlow(Stepper):
             raise InputError("params", "are no single two-layer network", "give weights and head")
         return (np.where(self.x @ params[0].T >= 0.0, ON, OFF),)
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
+    def propose(self, objective: Objective, start: Start) -> Proposal:
         """One step on the present kinks, then onto those that it reached."""
-        h = np.exp(log_rate + evaluation.log_loss)
-        pattern = self.settle(params, evaluation, state[0])
+        params, evaluation = start.params, start.evaluation
+        h = np.exp(start.log_rate + evaluation.log_loss)
+        pattern = self.settle(params, evaluation, start.memory[0])
 
         def velocity(params: Params, evaluation: Evaluation) -> Params:
             return self.velocity(params, evaluation, pattern)

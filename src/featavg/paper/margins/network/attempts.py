@@ -32,7 +32,7 @@ from featavg.paper.margins.network.epoch import (
     measure,
 )
 from featavg.paper.margins.network.run import MarginRun, tensors
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 
 Tick = Callable[[float], None]
 

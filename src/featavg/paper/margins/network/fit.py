@@ -41,7 +41,7 @@ from featavg.paper.margins.network.support import RoundResult, is_low, play_roun
 from featavg.progress import Progress, silent
 from featavg.storage.folders import folder_exists
 from featavg.storage.locks import locked
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 from featavg.training.trajectory import Outcome
 
 CHECKPOINT = "checkpoint"

@@ -17,8 +17,7 @@ from numpy import ndarray
 
 from featavg.data.streams import stream
 from featavg.errors import InputError, finite, one_of, whole
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import Constant, LossBased
 
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
 BIASES = ("first", "all")

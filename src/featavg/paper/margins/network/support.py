@@ -33,7 +33,7 @@ from featavg.paper.margins.network.support_steps import (
     heaviest,
     share_outside,
 )
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 
 # The most that a round of passes may do, in visits of the whole training set.
 _WORK = 2

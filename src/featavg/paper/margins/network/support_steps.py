@@ -20,7 +20,7 @@ from featavg.paper.margins.network.implicit import (
 )
 from featavg.paper.margins.network.passes import Params
 from featavg.paper.margins.network.settings import SupportRule
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 
 if TYPE_CHECKING:
     import torch
