@@ -8,7 +8,7 @@ from tests.claims.sabotage import Sabotage
 
 from featavg.nets.ideal import biased_robust, feature_decoupling
 from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, lipschitz, rate, table
-from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, MarginRow, MarginTable
+from featavg.paper.margins.table import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 
 @cache

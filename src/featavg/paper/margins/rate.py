@@ -14,7 +14,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, torch_needed
 from featavg.paper.margins.network.fit import fit
-from featavg.paper.margins.network.settings import MarginCNN, MarginSettings
+from featavg.paper.margins.network.run import MarginCNN, MarginSettings
 from featavg.progress import Progress, part, silent
 from featavg.training.controllers.constant import Constant
 from featavg.training.controllers.loss_based import LossBased
