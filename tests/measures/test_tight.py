@@ -29,7 +29,7 @@ from featavg.nets.activations.leaky_relu import LeakyReLU
 from featavg.nets.deep import Deep
 from featavg.nets.grouped import grouped
 from featavg.nets.two_layer import binary
-from featavg.paper.connections.best_margin import best_margin, normalized_margin
+from featavg.paper.connections.hinted_margin import best_margin, normalized_margin
 from featavg.training.losses.logistic import Logistic
 from featavg.training.objectives.objective import TwoLayerObjective
 from featavg.training.recipe import Recipe

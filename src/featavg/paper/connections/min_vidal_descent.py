@@ -21,8 +21,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
+from featavg.paper.connections.limits import attacked_radii
 from featavg.paper.connections.power_relu import PowerReLU, Shallow
-from featavg.paper.connections.shallow_radii import attacked_radii
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.progress import Progress, part, silent
 
