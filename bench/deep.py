@@ -19,11 +19,11 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii
-from featavg.training.controllers.constant import Constant
+from featavg.training.controllers import Constant
 from featavg.training.driver import Stop, run
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
-from featavg.training.steppers.gd import GradientDescent
+from featavg.training.losses import Logistic
+from featavg.training.objectives import DeepObjective
+from featavg.training.steppers import GradientDescent
 from featavg.training.train import train
 
 # seconds a point, median and largest, for M hidden neurons; None where nothing came within 250 s.

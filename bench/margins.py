@@ -136,7 +136,7 @@ def deep_loss() -> Row:
 def theory_loss() -> Row:
     """The paper's network on the paper's data with the loss-based rate."""
     from featavg.data.clusters import MultiCluster
-    from featavg.training.controllers.loss_based import LossBased
+    from featavg.training.controllers import LossBased
     from featavg.training.recipe import Recipe
     from featavg.training.train import train
 

@@ -50,4 +50,6 @@ def launch():
     if path is None:
         pytest.skip("no Chromium: apt install chromium")
     with sync_api.sync_playwright() as playwright:
-        yield lambda *flags: playwright.chromium.launch(executable_path=path, args=list(flags))
+        yield lambda *flags: playwright.chromium.launch(
+            executable_path=path, args=list(flags), timeout=600_000
+        )

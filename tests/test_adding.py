@@ -40,9 +40,9 @@ ADDITIONS = {
     ),
     "attack": Addition(
         "robustness/attacks/toy.py",
-        "robustness/attacks/suite.py",
-        '    "featavg.robustness.attacks.apgd",',
-        '    "featavg.robustness.attacks.toy",',
+        "registry.py",
+        '        "apgd": "pgd",',
+        '        "toy": "toy",',
     ),
     "stepper": Addition("training/steppers/toy.py"),
     "controller": Addition("training/controllers/toy.py"),

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 from tests.claims.sabotage import Sabotage
 
-from featavg.nets.ideal import biased_robust, feature_decoupling
+from featavg.nets.two_layer import biased_robust, feature_decoupling
 from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, rate, table
 from featavg.paper.margins.table import PUBLISHED_MARGINS, MarginRow, MarginTable
 

@@ -11,17 +11,14 @@ from tests.claims.sabotage import Sabotage, everywhere, setting, together
 
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import neuron_signs
-from featavg.measures.decomposition import Coefficients
-from featavg.nets.grouped import grouped
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
+from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling, grouped
 from featavg.paper.figures import (
-    any_bias,
     clean_error,
     cosines,
     figure3,
+    fragility,
     linf,
     networks,
-    steepness,
     universal,
 )
 from featavg.paper.theorems import (
@@ -34,6 +31,7 @@ from featavg.paper.theorems import (
     unequal_sizes,
     weights,
 )
+from featavg.paper.theorems.recorders import Coefficients
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 
@@ -264,7 +262,7 @@ ROWS = (
     Sabotage(
         "average-any-bias",
         "three times the signal",
-        setting(any_bias, MultiCluster=partial(MultiCluster, alpha=3.0)),
+        setting(fragility, MultiCluster=partial(MultiCluster, alpha=3.0)),
         given={"thresholds": (-4.0, 0.0, 0.6), "points": 12},
     ),
     Sabotage(
@@ -273,7 +271,7 @@ ROWS = (
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
-        setting(steepness, biased_robust=feature_decoupling),
+        setting(fragility, biased_robust=feature_decoupling),
         given={"clusters": (4, 20)},
     ),
     Sabotage(

@@ -7,9 +7,8 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.nets.activations.leaky_relu import LeakyReLU
-from featavg.nets.ideal import feature_averaging, feature_decoupling
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.activations._activation import LeakyReLU
+from featavg.nets.two_layer import TwoLayer, feature_averaging, feature_decoupling
 from featavg.paper.connections.dimpled_manifold import OnSubspace, split
 from featavg.paper.connections.expressivity import Lattice
 from featavg.paper.connections.hinted_margin import best_margin, normalized_margin

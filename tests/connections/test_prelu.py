@@ -6,7 +6,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.activations._activation import LeakyReLU
 from featavg.paper.connections.limits import (
     attacked_radii,
     certified_near_average,

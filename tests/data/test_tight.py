@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from featavg.data.blocks import RowBlocks
-from featavg.data.clusters import MultiCluster
+from featavg.data.clusters import MultiCluster, positive_mask
 from featavg.data.compress import draw
-from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.training.objectives import RowBlocks
 
 
 @pytest.mark.parametrize(("beyond", "allowed"), [(1e-9, True), (3e-9, False)])

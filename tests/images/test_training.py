@@ -11,9 +11,12 @@ torch = pytest.importorskip("torch")
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
-from featavg.nets.torch.image_nets import Block  # noqa: E402
+from featavg.nets.torch.image_nets import (  # noqa: E402
+    Block,
+    public_cifar_resnet,
+    read_tensors,
+)
 from featavg.nets.torch.inference import frozen  # noqa: E402
-from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors  # noqa: E402
 from featavg.training.checkpoint import Checkpoint  # noqa: E402
 from featavg.training.torch import precision  # noqa: E402
 from featavg.training.torch.batches import Batches  # noqa: E402

@@ -26,7 +26,7 @@ from featavg.paper.margins.network.run import (  # noqa: E402
     tensors,
 )
 from featavg.paper.margins.network.support import SupportSteps, share_outside  # noqa: E402
-from featavg.training.controllers.loss_based import LossBased  # noqa: E402
+from featavg.training.controllers._rules import LossBased  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 

@@ -46,7 +46,7 @@ from featavg.paper.margins.network.run import (  # noqa: E402
 )
 from featavg.paper.margins.network.support import play_round, support_of  # noqa: E402
 from featavg.paper.margins.table import PUBLISHED_MARGINS, attack_radii  # noqa: E402
-from featavg.training.controllers.constant import Constant  # noqa: E402
+from featavg.training.controllers._rules import Constant  # noqa: E402
 from featavg.training.trajectory import Outcome  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)

@@ -167,7 +167,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/objectives/objective.py",
+        "training/objectives.py",
         (
             "upstream *= self.preactivations >= 0.0",
             "upstream *= self.preactivations > 0.0",
@@ -206,7 +206,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/objectives/deep.py",
+        "training/objectives.py",
         (
             "parts[biases] = np.asarray(d.sum(axis=-2))",
             "parts[biases] = np.asarray(d.mean(axis=-2))",

@@ -5,7 +5,7 @@ import pytest
 
 import featavg as fa
 from featavg.errors import InputError
-from featavg.nets.readouts.registry import readout_of, score
+from featavg.nets.readouts._readout import readout_of, score
 
 torch = pytest.importorskip("torch")
 from featavg.audit.wrapping import classifier  # noqa: E402

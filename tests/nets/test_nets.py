@@ -10,10 +10,17 @@ from scipy.special import softmax
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped, groups_of
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
-from featavg.nets.readouts.registry import READOUTS, score
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.readouts import NAMES as READOUTS
+from featavg.nets.readouts._readout import score
+from featavg.nets.two_layer import (
+    TwoLayer,
+    biased_robust,
+    binary,
+    feature_averaging,
+    feature_decoupling,
+    grouped,
+    groups_of,
+)
 
 RNG = np.random.default_rng(0)
 TASK = MultiCluster(k=6, d=50, positive=2, norms=(3.0, 4.0, 5.0, 6.0, 7.0, 8.0))

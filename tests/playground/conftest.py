@@ -7,6 +7,8 @@ import pytest
 import featavg as fa
 from featavg.playground.bundle import script
 
+PATIENCE = 600_000  # milliseconds: other work on the machine may take nearly all of it
+
 
 @pytest.fixture(scope="session")
 def browser(launch):
@@ -44,6 +46,7 @@ def opened(browser, written):
 
     def open_page(address="", width=1280, height=900, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.asked, page.said = [], []
@@ -62,9 +65,9 @@ def opened(browser, written):
 def rested():
     """Waits until nothing trains and no radius is being looked for; at a step, if one is given."""
 
-    def rest(page, step=None, timeout=60_000):
+    def rest(page, step=None):
         at = "" if step is None else f"[data-step='{step}']"
-        page.wait_for_selector(f"html[data-ready][data-busy=no]{at}", timeout=timeout)
+        page.wait_for_selector(f"html[data-ready][data-busy=no]{at}")
         return page
 
     return rest

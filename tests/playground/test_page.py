@@ -11,8 +11,6 @@ from featavg.playground import bundle
 
 SMALL = "#n=60&d=400"  # a run that takes no time
 LIMIT = 600_000  # bytes
-# Milliseconds. Generous: on two cores with a load of 19 they were 143, 28 and 2435.
-STEP_LIMIT, FRAME_LIMIT, FIRST_VIEW_LIMIT = 1000.0, 250.0, 6000.0
 
 
 def quiet(page):
@@ -52,19 +50,11 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
 
 def test_it_opens_trains_and_asks_nobody(opened, rested):
     page = opened()
-    page.wait_for_selector("html[data-ready]", timeout=30_000)
-    first = page.evaluate("performance.now()")
+    page.wait_for_selector("html[data-ready]")
     # While it still plays: which plane is shown, and why the choice is there.
     assert page.input_value("#plane-a") == "1"
     assert page.input_value("#plane-b") == "6"
-    rested(page, step=100, timeout=120_000)
-    mean = "(list) => list.reduce((a, b) => a + b, 0) / list.length"
-    step = page.evaluate(f"({mean})(playground.experiment.stepTimes)")
-    frame = page.evaluate(f"({mean})(playground.page.frames)")
-    print(f"\nfirst view {first:.0f} ms, step {step:.1f} ms, frame {frame:.1f} ms")
-    assert first < FIRST_VIEW_LIMIT
-    assert step < STEP_LIMIT
-    assert frame < FRAME_LIMIT
+    rested(page, step=100)
     # Figure 2 and the radii of the paper's setting, as the package has them.
     assert float(page.text_content("#index-coarse")) > 0.95
     assert float(page.text_content("#index-fine")) < 0.05
@@ -93,7 +83,7 @@ def test_every_control_works(opened, rested):
     for name, (position, words) in CHANGES.items():
         before = page.evaluate("playground.experiment.id")
         page.locator(f"#set-{name}").fill(position)
-        page.wait_for_selector(f"html[data-ready='{before + 1}']", timeout=30_000)
+        page.wait_for_selector(f"html[data-ready='{before + 1}']")
         told = page.locator(f"#set-{name} + output, output[for=set-{name}]").first.text_content()
         assert re.search(words, told), (name, told)
     for name in ("depth", "stepper", "orientation", "readout"):
@@ -135,9 +125,8 @@ def test_the_point_is_dragged_and_keyed(opened, rested):
     # A plane is drawn when it is seen: until then its handle is nowhere.
     page.locator("[data-view=plane-coarse]").scroll_into_view_if_needed()
     handle = page.locator("[data-view=plane-coarse] .handle[cx]")
-    handle.scroll_into_view_if_needed()
+    handle.hover()  # waits until nothing moves
     box = handle.bounding_box()
-    page.mouse.move(box["x"] + 8, box["y"] + 8)
     page.mouse.down()
     page.mouse.move(box["x"] - 60, box["y"] - 40, steps=4)
     page.mouse.up()
@@ -274,9 +263,11 @@ def test_on_a_phone_the_networks_come_before_the_settings(opened):
 
 
 def test_motion_is_left_out_where_it_is_unwelcome(opened, rested):
-    page = rested(opened(SMALL, reduced_motion="reduce"), step=100)
-    # The run is there at once: it was not played step by step.
-    assert page.evaluate("playground.experiment.records.length") < 60
+    page = opened(SMALL, reduced_motion="reduce")
+    played = [page.evaluate("playground.experiment.playing")]
+    rested(page, step=100)
+    played.append(page.evaluate("playground.experiment.playing"))
+    assert not any(played)
     quiet(page)
 
 

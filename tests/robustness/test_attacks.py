@@ -9,10 +9,9 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.attack import FeatureDirections
+from featavg.robustness.attacks.attack import AttackResult, FeatureDirections
 from featavg.robustness.attacks.directions import smallest_margin_direction
 from featavg.robustness.attacks.line_search import shorten
-from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model, TwoLayerModel, network_model
 from featavg.robustness.models.norms import length, to_halfspace

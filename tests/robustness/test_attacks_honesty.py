@@ -10,12 +10,11 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.attacks.attack import AttackProblem
+from featavg.robustness.attacks.attack import AttackEnd, AttackProblem
 from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.directions import RandomStarts
 from featavg.robustness.attacks.line_search import confirmed
 from featavg.robustness.attacks.pgd import pgd
-from featavg.robustness.attacks.random_starts import RandomStarts
-from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
 from featavg.robustness.models.decision import ALL

@@ -8,21 +8,25 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.nets.readouts.max import Max
-from featavg.nets.readouts.probability import Probability
+from featavg.nets.readouts._readout import Max
+from featavg.nets.readouts.soft import Probability
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks import deepfool as deepfool_module
 from featavg.robustness.attacks import polish as polish_module
 from featavg.robustness.attacks import suite as suite_module
-from featavg.robustness.attacks.apgd import apgd
-from featavg.robustness.attacks.attack import Attack, AttackProblem, gradient_is_dead
-from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.attack import (
+    Attack,
+    AttackEnd,
+    AttackProblem,
+    AttackResult,
+    gradient_is_dead,
+    nearer,
+)
+from featavg.robustness.attacks.ddn import ddn, fmn
 from featavg.robustness.attacks.deepfool import deepfool, slide
-from featavg.robustness.attacks.fmn import fmn
 from featavg.robustness.attacks.line_search import reach, shorten
-from featavg.robustness.attacks.pgd import pgd, smallest_radius
+from featavg.robustness.attacks.pgd import apgd, pgd, smallest_radius
 from featavg.robustness.attacks.polish import _at, _polish_one, polish
-from featavg.robustness.attacks.result import AttackEnd, AttackResult, nearer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, curve_of, pgd_curve
 from featavg.robustness.models.decision import ALL, Decision

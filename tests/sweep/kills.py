@@ -26,7 +26,7 @@ from featavg.simulate.sweep.engines import Serial
 
 SETTINGS = 80
 KINDS = ("driver", "worker", "dask worker", "dask scheduler")
-PATIENCE = 180.0
+PATIENCE = 900.0
 
 
 class Cluster:

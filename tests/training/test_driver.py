@@ -14,19 +14,15 @@ from safetensors.numpy import load_file, save_file
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw, draw_many
 from featavg.errors import InputError
-from featavg.measures.decomposition import Coefficients
+from featavg.paper.theorems.recorders import Coefficients
 from featavg.storage.folders import ARRAYS, META
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers._controller import Controller, Judgement
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.error import ErrorControl
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import Constant, ErrorControl, LossBased
 from featavg.training.driver import SaveAt, Stop
+from featavg.training.parts import Controller, Judgement
 from featavg.training.recipe import Recipe
-from featavg.training.steppers.adam import Adam
+from featavg.training.steppers import Adam, GradientDescent, Momentum
 from featavg.training.steppers.flow import GradientFlow
-from featavg.training.steppers.gd import GradientDescent
-from featavg.training.steppers.momentum import Momentum
 from featavg.training.train import train
 from featavg.training.trajectory import Outcome, load_trajectory
 

@@ -199,7 +199,7 @@ def test_images_with_all_labels_are_the_fine_training_to_the_bit() -> None:
 
 def test_the_loss_of_images_is_that_of_the_simulator() -> None:
     torch = pytest.importorskip("torch")
-    from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
+    from featavg.training.losses import PartialCrossEntropy
 
     outputs = np.random.default_rng(0).normal(size=(30, 4))
     targets = np.arange(30) % 6

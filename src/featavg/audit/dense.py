@@ -14,8 +14,7 @@ from scipy.special import expit
 from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
 from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
-from featavg.nets.activations._activation import Activation
-from featavg.nets.activations.relu import ReLU
+from featavg.nets.activations._activation import Activation, ReLU
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import Decision

@@ -17,8 +17,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
-from featavg.figures.result import Result
+from featavg.figures.figure import Axis, Figure, Lines, Result, Rule, Series
 from featavg.measures.averaging import averaging_index_of
 from featavg.progress import Progress, silent
 from featavg.simulate.label_means import label_run, mean_run, with_share

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from featavg.errors import InputError, told
-from featavg.nets.torch.pretrained import public_cifar_resnet, read_tensors
+from featavg.nets.torch.image_nets import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
 
 PARALLEL = "module."  # DataParallel puts it before every name

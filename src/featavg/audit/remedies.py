@@ -22,10 +22,8 @@ from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
 from featavg.data.labels import Labels
 from featavg.errors import InputError
-from featavg.nets.torch.inference import unchanged
-from featavg.nets.torch.outputs import answering, unwrapped
-from featavg.nets.torch.randomness import own_randomness
-from featavg.nets.torch.spy import device_of, watch
+from featavg.nets.torch.inference import own_randomness, unchanged
+from featavg.nets.torch.outputs import answering, device_of, unwrapped, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.models.torch_model import torch_model

@@ -25,8 +25,7 @@ from featavg.audit.gradients import LayerGradient
 from featavg.audit.probe import SubclassProbe
 from featavg.audit.radii import DecisionRadii
 from featavg.audit.verdict import RULE, AuditVerdict, Judgement
-from featavg.figures.figure import Figure
-from featavg.figures.result import Result
+from featavg.figures.figure import Figure, Result
 from featavg.measures.accuracy import Accuracy
 from featavg.measures.collapse import SubclassCollapse
 from featavg.notebook import table

@@ -20,8 +20,7 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.torch.image_nets import Normalise
 from featavg.nets.torch.inference import check_readable, unchanged
-from featavg.nets.torch.outputs import Logits, answering, kind_of, unwrapped
-from featavg.nets.torch.spy import Seen, device_of, watch
+from featavg.nets.torch.outputs import Logits, Seen, answering, device_of, kind_of, unwrapped, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.torch_model import TorchModel, torch_model

@@ -8,9 +8,9 @@ use `<sub>`, `<sup>`, `<i>` and `<b>`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Real
@@ -258,3 +258,62 @@ def _check_look(role: str, shade: Number) -> None:
     one_of("role", role, ROLES)
     if not 0.0 <= shade <= 1.0:
         raise InputError("shade", f"is {shade}", "give a number from 0 (pale) to 1 (full)")
+
+
+Row: TypeAlias = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
+
+
+class Label(NamedTuple):
+    """An entry of the legend; `look` is a line style, "markers" or "block"."""
+
+    text: str
+    role: str
+    shade: float
+    look: str
+
+
+@runtime_checkable
+class Panel(Protocol):
+    """What every kind of panel can say of itself."""
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+
+    @property
+    def square(self) -> bool:
+        """Whether it wants to be about as high as wide."""
+
+    def table(self) -> Iterator[Row]:
+        """Its numbers, for the CSV file: rows with some of the columns of `figure.COLUMNS`."""
+
+    def labels(self) -> Iterator[Label]:
+        """Its entries in the legend."""
+
+
+@runtime_checkable
+class Drawable(Protocol):
+    """What a renderer asks of a figure; so `Figure` may use the renderers to show itself."""
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """Left to right, top to bottom."""
+
+    def csv(self) -> str:
+        """Its numbers."""
+
+
+# Draws a panel on matplotlib's axes and returns the legend's entries by label.
+OnPaper: TypeAlias = Callable[[Any, Any], dict[str, Any]]
+# The panel as plotly's `{data, layout, aspect}`.
+OnScreen: TypeAlias = Callable[[Any], Json]
+
+PARTS: dict[str, type[Any]] = {}
+MATPLOTLIB: dict[type[Any], OnPaper] = {}
+PLOTLY: dict[type[Any], OnScreen] = {}
+
+
+def add_panel(kind: type[Any], on_paper: OnPaper, on_screen: OnScreen) -> None:
+    """Let figures have panels of this kind: drawn by both, and read back from JSON."""
+    PARTS[kind.__name__], MATPLOTLIB[kind], PLOTLY[kind] = kind, on_paper, on_screen

@@ -14,19 +14,20 @@ from typing import ClassVar
 import numpy as np
 
 from featavg.errors import InputError
-from featavg.figures.kinds import Label, Row
 from featavg.figures.marks import (
     Arrow,
     Axis,
     Bar,
     Circle,
     Contour,
+    Label,
     Matrix,
     Note,
     Number,
     Numbers,
     Points,
     Role,
+    Row,
     Rule,
     Series,
     matrix,

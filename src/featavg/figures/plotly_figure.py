@@ -16,8 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from featavg.figures.figure import Figure
-from featavg.figures.kinds import PLOTLY, Json, Panel
-from featavg.figures.marks import Axis, Bar, Points, Series
+from featavg.figures.marks import PLOTLY, Axis, Bar, Json, Panel, Points, Series
 from featavg.figures.palette import DIVERGING, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.plotly_parts import (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from featavg.figures.kinds import Json
-from featavg.figures.marks import Axis, Note, Number, Numbers, Pair, Rule
-from featavg.figures.number_format import number
+from featavg.figures.marks import Axis, Json, Note, Number, Numbers, Pair, Rule
 from featavg.figures.palette import strength
-from featavg.figures.typeset import without_tags
+from featavg.figures.typeset import number, without_tags
 
 
 def draw_circle(center: Pair, radius: Number, role: str) -> Json:

@@ -15,8 +15,7 @@ from numpy import ndarray
 from featavg.boundary.public import check_fields
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.nets.activations._activation import Activation
-from featavg.nets.activations.relu import ReLU
+from featavg.nets.activations._activation import Activation, ReLU
 from featavg.nets.network import check_finite, unchecked
 from featavg.registry import ACTIVATIONS, spec
 

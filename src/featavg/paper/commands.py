@@ -187,11 +187,14 @@ def _report(
         ),
     ] = None,
     only: Only = None,
+    slides: Annotated[
+        bool, typer.Option("--slides", help="Write slides.pdf too, a figure a page.")
+    ] = False,
 ) -> None:
     """Write the report and the tables of verdicts from results that are there."""
     from featavg.paper.report.reproduction import rebuild
 
-    rebuild(folder, ",".join(only) if only else None)
+    rebuild(folder, ",".join(only) if only else None, slides=slides)
 
 
 def last_verdict(claim_id: str, out: Path) -> str | None:

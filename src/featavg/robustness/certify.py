@@ -18,7 +18,7 @@ from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError, finite
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget

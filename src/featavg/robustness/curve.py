@@ -15,8 +15,8 @@ from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import wilson_interval
 from featavg.progress import Progress
+from featavg.robustness.attacks.attack import AttackResult
 from featavg.robustness.attacks.pgd import check_pgd, pgd
-from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.torch_model import TorchModel
 

@@ -12,7 +12,7 @@ from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 from featavg.progress import Progress
 from featavg.robustness.certify import _sides
 from featavg.robustness.exact.budget import Budget

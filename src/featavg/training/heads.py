@@ -15,13 +15,12 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.losses import PartialCrossEntropy
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.trajectory import Outcome
 
 STARTS = ("awake", "gaussian")

@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from featavg.nets.network import Network
 from featavg.shapes import PerSeed, TruthPerSeed
-from featavg.training.objectives.objective import Evaluation, Params
+from featavg.training.parts import Evaluation, Params
 from featavg.training.trajectory import Outcome, Trajectory
 
 

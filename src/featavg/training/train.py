@@ -16,16 +16,14 @@ from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped, grouped_head
-from featavg.nets.two_layer import TwoLayer, binary, binary_head
+from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
 from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses._loss import Loss
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
-from featavg.training.objectives.deep import DeepObjective
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.losses import PartialCrossEntropy
+from featavg.training.objectives import DeepObjective, TwoLayerObjective
+from featavg.training.parts import Loss
 from featavg.training.recipe import Recipe
 from featavg.training.state import Recorder
 from featavg.training.trajectory import Trajectory, joined
@@ -85,7 +83,7 @@ def train(
     objective = objective_of(data, recipe)
     return run(
         objective,
-        objective.params_of(objective.net),  # type: ignore[arg-type]
+        objective.params_of(objective.net),
         stepper=recipe.chosen_stepper,
         controller=recipe.chosen_controller,
         stop=Stop(

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from featavg.data.image_sets.image_set import ImageSet
-from featavg.data.image_sets.registry import image_sets, named
+from featavg.data.image_sets.registry import ImageSet, image_sets, named
 from featavg.errors import InputError
 from featavg.storage.reading import is_file, opened
 

@@ -17,7 +17,7 @@ from featavg.boundary.public import public
 from featavg.data.image_sets.archives import checked
 from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import Images, ImageTask, partition, split
-from featavg.data.npz import read_npz
+from featavg.data.user_points import read_npz
 from featavg.errors import InputError
 from featavg.storage.reading import is_file, is_folder, read_bytes
 

@@ -26,7 +26,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Arrow, Axis, Contour, Figure, Lines, Note, Plane, Points, Series
 from featavg.figures.marks import Role
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate

@@ -28,7 +28,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Bar, Bars, Contour, Figure, Plane, Points
 from featavg.figures.marks import Role
-from featavg.nets.activations.leaky_relu import LeakyReLU
+from featavg.nets.activations._activation import LeakyReLU
 from featavg.paper.connections.power_relu import Shallow, ShallowObjective, train_shallow
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 

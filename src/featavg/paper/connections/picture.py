@@ -14,9 +14,8 @@ from featavg.errors import InputError
 from featavg.figures.figure import Arrow, Axis, Circle, Contour, Figure, Note, Plane, Points
 from featavg.figures.marks import Role
 from featavg.nets.deep import Deep
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
-from featavg.nets.readouts.registry import score
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.readouts._readout import score
+from featavg.nets.two_layer import TwoLayer, biased_robust, feature_averaging, feature_decoupling
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.robustness.radii import radii
 from featavg.training.driver import SaveAt

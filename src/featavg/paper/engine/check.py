@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from featavg.errors import InputError, one_of
-from featavg.figures.number_format import number
+from featavg.figures.typeset import number
 
 CheckRole = Literal["main", "essential", "note"]
 

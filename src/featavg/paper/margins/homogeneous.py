@@ -16,10 +16,10 @@ from featavg.nets.deep import Deep, two_sided
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.margins.kkt_flow import LOSS_DEPTHS, STARTS, KKTFlow, kkt_flow, rate_exponents
 from featavg.progress import remembered
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.losses import Exponential
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 NETWORK_DEPTHS = (1, 2, 3, 4)

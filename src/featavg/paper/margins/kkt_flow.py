@@ -27,20 +27,17 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError, one_of
-from featavg.measures.kkt import KKT, kkt
-from featavg.measures.margin import deepest_fall
+from featavg.measures.margin import KKT, deepest_fall, kkt
 from featavg.measures.svm import angle
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.progress import remembered
-from featavg.shapes import PerSeed
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers._rules import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.deep import DeepEvaluation, DeepObjective
-from featavg.training.objectives.objective import Evaluation, Objective, Params
-from featavg.training.steppers._bogacki_shampine import step
-from featavg.training.steppers._stepper import Proposal, Stepper
+from featavg.training.losses._binary import Exponential
+from featavg.training.objectives import DeepEvaluation, DeepObjective
+from featavg.training.parts import Evaluation, Objective, Params, Proposal, Start, Stepper
+from featavg.training.steppers.flow import step
 
 OFF, ON, SLIDING = 0.0, 1.0, 2.0
 # A crossing shallower than this is rounding.
@@ -91,17 +88,11 @@ class SlidingFlow(Stepper):
             raise InputError("params", "are no single two-layer network", "give weights and head")
         return (np.where(self.x @ params[0].T >= 0.0, ON, OFF),)
 
-    def propose(
-        self,
-        objective: Objective,
-        params: Params,
-        evaluation: Evaluation,
-        state: Params,
-        log_rate: PerSeed,
-    ) -> Proposal:
+    def propose(self, objective: Objective, start: Start) -> Proposal:
         """One step on the present kinks, then onto those that it reached."""
-        h = np.exp(log_rate + evaluation.log_loss)
-        pattern = self.settle(params, evaluation, state[0])
+        params, evaluation = start.params, start.evaluation
+        h = np.exp(start.log_rate + evaluation.log_loss)
+        pattern = self.settle(params, evaluation, start.memory[0])
 
         def velocity(params: Params, evaluation: Evaluation) -> Params:
             return self.velocity(params, evaluation, pattern)

@@ -16,8 +16,7 @@ from featavg.paper.engine.requirements import data_needed, torch_needed
 from featavg.paper.margins.network.fit import fit
 from featavg.paper.margins.network.run import MarginCNN, MarginSettings
 from featavg.progress import Progress, part, silent
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import Constant, LossBased
 
 IMAGES, PASSES = 2000, 60
 

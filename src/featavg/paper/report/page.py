@@ -14,9 +14,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from featavg.figures import number_format
 from featavg.figures.html import Picture, environment, look, picture, render_all
-from featavg.figures.typeset import without_tags
+from featavg.figures.typeset import number, without_tags
 from featavg.paper.engine.check import decision_text, measured_text, tolerance_text
 from featavg.paper.engine.claim import Headline, Verdict
 from featavg.paper.engine.result import ClaimResult
@@ -152,5 +151,5 @@ def _scalars(outcome: ClaimResult) -> dict[str, str]:
         if isinstance(value, (bool, str)):
             shown[name] = str(value)
         elif isinstance(value, (int, float)):
-            shown[name] = number_format.number(value, 4)
+            shown[name] = number(value, 4)
     return shown

@@ -13,11 +13,10 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
-from featavg.figures.number_format import number
-from featavg.measures.decomposition import Coefficients
-from featavg.measures.dynamics import Activations, UngatedUpdates
+from featavg.figures.typeset import number
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import exponents
+from featavg.paper.theorems.recorders import Activations, Coefficients, UngatedUpdates
 from featavg.paper.theorems.runs import against_d, in_regime, panels, regime, sweep, theorem_run
 from featavg.training.recipe import Recipe
 from featavg.training.train import train

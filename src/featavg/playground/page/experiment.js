@@ -24,7 +24,6 @@ export class Experiment {
   constructor(setting, onChange, onTrouble) {
     this.onChange = onChange;
     this.speed = "normal";
-    this.stepTimes = [];
     this.workers = new Workers({
       onTraining: (answer) => this.trained(answer),
       onRadii: (answer) => this.measured(answer),
@@ -142,9 +141,6 @@ export class Experiment {
       this.compressed = answer.compressed;
       this.width = answer.width;
       this.workers.ask("radii", { id: this.id, kind: "points", setting: simulated(this.setting), width: answer.width });
-    } else {
-      this.stepTimes.push(answer.milliseconds / answer.taken);
-      if (this.stepTimes.length > 200) this.stepTimes.shift();
     }
     this.keep(answer.record);
     if (answer.nets) this.nets = { step: this.step, ...answer.nets };

@@ -22,7 +22,6 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 class Page {
   constructor() {
     const { setting, notes } = parseAddress(location.hash);
-    this.frames = [];
     this.controls = new Controls(byId("controls"), (changes) => this.set(changes));
     this.views = new Views({
       onNeuron: (neuron) => this.look({ neuron }),
@@ -88,17 +87,14 @@ class Page {
   wantDrawing() {
     if (this.wanted) return;
     this.wanted = true;
-    requestAnimationFrame((time) => this.draw(time));
+    requestAnimationFrame(() => this.draw());
   }
 
   draw() {
     this.wanted = false;
-    const start = performance.now();
     const { experiment } = this;
     this.views.draw(experiment);
     this.status();
-    this.frames.push(performance.now() - start);
-    if (this.frames.length > 300) this.frames.shift();
     if (experiment.record) document.documentElement.dataset.ready = experiment.id;
     document.documentElement.dataset.step = experiment.step;
     const busy = experiment.pending || experiment.playing || experiment.curvePending || experiment.pointPending;

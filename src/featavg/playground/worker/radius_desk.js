@@ -39,7 +39,7 @@ export class RadiusDesk {
     const count = Math.min(n, this.test.n);
     const radii = Object.fromEntries(Object.keys(nets).map((labels) => [
       labels, { certified: new Float64Array(count), attack: new Float64Array(count) }]));
-    this.job = { id, solvers, radii, step, readout, count, next: 0, started: performance.now() };
+    this.job = { id, solvers, radii, step, readout, count, next: 0 };
     this.work(this.job);
   }
 
@@ -61,7 +61,7 @@ export class RadiusDesk {
     }
     this.job = null;
     const { id, radii, step, readout, count } = job;
-    this.answer({ id, kind: "curve", radii, step, readout, n: count, milliseconds: performance.now() - job.started });
+    this.answer({ id, kind: "curve", radii, step, readout, n: count });
   }
 
   // A point sum_j c_j mu_j, and where its nearest flipped point is seen from the features.

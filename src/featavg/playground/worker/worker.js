@@ -22,7 +22,6 @@ function plainNet(labels) {
 
 const trainer = {
   reset({ setting }) {
-    const start = performance.now();
     lab = prepare(setting);
     const { task, training, test } = lab;
     return {
@@ -34,7 +33,6 @@ const trainer = {
       clusters: test.clusters,
       nets: Object.fromEntries(LABELS.map((labels) => [labels, plainNet(labels)])),
       record: record(),
-      milliseconds: performance.now() - start,
     };
   },
 
@@ -49,13 +47,10 @@ const trainer = {
       }
       taken++;
     }
-    const milliseconds = performance.now() - start;
     return {
       kind: "record",
       record: record(),
       nets: wantsNets ? Object.fromEntries(LABELS.map((labels) => [labels, plainNet(labels)])) : null,
-      taken,
-      milliseconds,
     };
   },
 };

@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, positive_whole
 from featavg.robustness.attacks.line_search import shorten
-from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import length, to_box, to_halfspace
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.result import AttackEnd
+from featavg.robustness.attacks.attack import AttackEnd
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import to_box
 

@@ -10,11 +10,16 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
-from featavg.robustness.attacks.attack import Attack, AttackProblem, positive_whole, targets
-from featavg.robustness.attacks.ddn import ddn
-from featavg.robustness.attacks.fmn import fmn
+from featavg.robustness.attacks.attack import (
+    Attack,
+    AttackEnd,
+    AttackProblem,
+    nearer,
+    positive_whole,
+    targets,
+)
+from featavg.robustness.attacks.ddn import ddn, fmn
 from featavg.robustness.attacks.line_search import confirmed, shorten
-from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_halfspace

@@ -1,17 +1,13 @@
 """One call: the worst case over a set of attacks, a radius and a witness for every point.
 
-To add an attack, write a file with a subclass of `Attack` and add its module to `MODULES`: its name is
-then known to `attack_suite`, to error messages, and, if `default` says so, part of every suite. The
-order of `MODULES` is the order in which attacks run.
+To add an attack, write a file with a subclass of `Attack` and a line in `registry.ATTACKS`: its name is
+then known to `attack_suite`, to error messages, and, if `default` says so, part of every suite.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import get_origin
 
 import numpy as np
 from jaxtyping import Int
@@ -21,34 +17,26 @@ from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError, one_of
 from featavg.progress import Progress, part
+from featavg.registry import ATTACKS
 from featavg.robustness.attacks.attack import (
+    NOT_FOUND,
     Attack,
+    AttackEnd,
     AttackProblem,
+    AttackResult,
     FeatureDirections,
     gradient_is_dead,
+    nearer,
     positive_whole,
     targets,
 )
 from featavg.robustness.attacks.directions import weight_features
 from featavg.robustness.attacks.foolbox_bridge import PREFIX, Foolbox
 from featavg.robustness.attacks.line_search import confirmed, shorten
-from featavg.robustness.attacks.result import NOT_FOUND, AttackEnd, AttackResult, nearer
 from featavg.robustness.geometry.subspace import Span, span_of
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
-
-MODULES = (
-    "featavg.robustness.attacks.multi_start_ddn",
-    "featavg.robustness.attacks.ddn",
-    "featavg.robustness.attacks.deepfool",
-    "featavg.robustness.attacks.directions",
-    "featavg.robustness.attacks.fmn",
-    "featavg.robustness.attacks.pgd",
-    "featavg.robustness.attacks.apgd",
-    "featavg.robustness.attacks.random_starts",
-    "featavg.robustness.attacks.polish",
-)
 
 
 @public
@@ -185,24 +173,6 @@ def _refuse_if_nothing_moves(problem: AttackProblem) -> None:
         )
 
 
-def known_attacks() -> dict[str, Attack]:
-    """Every registered attack with its usual settings, by name.
-
-    >>> ", ".join(known_attacks())
-    'multi-start-ddn, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
-    """
-    return {attack.name: attack for module in MODULES for attack in _attacks_of(module)}
-
-
-def _attacks_of(module: str) -> Iterator[Attack]:
-    for thing in vars(import_module(module)).values():
-        # Python 3.10 calls Callable[[int], int] a type too, of which nothing is a subclass.
-        is_class = isinstance(thing, type) and get_origin(thing) is None
-        is_attack = is_class and issubclass(thing, Attack)
-        if is_attack and thing.__module__ == module and not inspect.isabstract(thing):
-            yield thing()
-
-
 def chosen_attacks(
     attacks: str | Attack | Sequence[str | Attack] | None,
     model: Model,
@@ -214,15 +184,15 @@ def chosen_attacks(
     Args:
         attacks: names, objects, or both; None for all that are usual and apply.
     """
-    known = known_attacks()
     if attacks is None:
-        usual = [attack for attack in known.values() if attack.default and attack.usual_for(model)]
+        known = [ATTACKS.build(name) for name in ATTACKS]
+        usual = [attack for attack in known if attack.default and attack.usual_for(model)]
         return tuple(attack for attack in usual if attack.applies_to(model, norm, features))
     if isinstance(attacks, str | Attack):
         attacks = [attacks]
     if len(attacks) == 0:
-        raise InputError("attacks", "are empty", f"choose from {', '.join(known)}")
-    chosen = [_named(item, known) if isinstance(item, str) else item for item in attacks]
+        raise InputError("attacks", "are empty", f"choose from {', '.join(ATTACKS)}")
+    chosen = [_named(item) if isinstance(item, str) else item for item in attacks]
     for attack in chosen:
         _refuse_what_is_no_attack(attack)
         obstacle = attack.obstacle(model, norm, features)
@@ -240,10 +210,9 @@ def _refuse_what_is_no_attack(thing: object) -> None:
         )
 
 
-def _named(name: str, known: dict[str, Attack]) -> Attack:
+def _named(name: str) -> Attack:
     if name.startswith(PREFIX):
         return Foolbox(name.removeprefix(PREFIX))
-    if name not in known:
-        options = ", ".join((*known, f"{PREFIX}<class name>"))
-        raise InputError("attacks", f"is {name!r}", f"choose one of {options}")
-    return known[name]
+    if name.partition(":")[0] not in ATTACKS:
+        one_of("attacks", name, (*ATTACKS, f"{PREFIX}<class name>"))
+    return ATTACKS.build(name)

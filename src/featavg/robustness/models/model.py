@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import ALL, Decision
 from featavg.robustness.models.norms import Bounds
@@ -207,7 +207,7 @@ def network_model(
     Args:
         net: one network, not a batch.
         positive: which outputs belong to the class +1, as a mask or as indices.
-        readout: a name from READOUTS, or a read-out of your own.
+        readout: a name from `fa.readouts.NAMES`, or a read-out of your own.
         bounds: the box its inputs live in, or None.
 
     >>> import numpy as np

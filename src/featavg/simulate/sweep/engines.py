@@ -175,8 +175,10 @@ def _local_client(distributed: Any, workers: int) -> Any:
     pages: dict[str, list[str]] = {
         f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")
     }
-    # Dask gives its loggers their level back before its last threads have ended.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # Dask gives its handlers their level back before its last threads have ended; two loggers have
+    # levels and handlers of their own.
+    for name in ("distributed", "distributed.client", "distributed.gc"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set(pages):
         return distributed.Client(
             processes=False,

@@ -12,9 +12,8 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
-from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Series
-from featavg.figures.number_format import number
-from featavg.figures.result import Result
+from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Result, Series
+from featavg.figures.typeset import number
 from featavg.simulate.sweep.measures import Measure
 from featavg.simulate.sweep.plan import Plan
 from featavg.simulate.sweep.store import Row, load_arrays

@@ -18,7 +18,7 @@ from featavg.boundary.public import check_fields, public
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.torch.randomness import own_randomness
+from featavg.nets.torch.inference import own_randomness
 from featavg.progress import Progress, silent
 from featavg.storage.cache import kept_arrays
 from featavg.training.checkpoint import Checkpoint, fingerprint

@@ -23,8 +23,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError, finite, one_of, whole
 from featavg.paper.margins.network.epoch import ImageTensors, Measured
 from featavg.storage.folders import read_folder, write_folder
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers._rules import Constant, LossBased
 from featavg.training.trajectory import Outcome
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,10 +35,7 @@ from featavg.paper.margins.network.implicit import (
 )
 from featavg.paper.margins.network.passes import Params
 from featavg.paper.margins.network.run import MarginRun, PassResult, SupportRule, tensors
-from featavg.training.controllers.loss_based import LossBased
-
-if TYPE_CHECKING:
-    pass
+from featavg.training.controllers._rules import LossBased
 
 # The most that a round at the constant rate may do, in visits of the whole training set.
 _WORK = 2
