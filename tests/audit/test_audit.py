@@ -14,7 +14,7 @@ import featavg as fa  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
-from featavg.audit.labels import balanced  # noqa: E402
+from featavg.audit.inputs import balanced  # noqa: E402
 from featavg.audit.module_from_name import load_model  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402

@@ -180,7 +180,6 @@ def passes(
     decision: Decision,
     x: ndarray,
     label: Int[ndarray, " n"],
-    batch: int = 100,
     progress: Progress | None = None,
     effective: bool = False,
 ) -> Passes:
@@ -190,7 +189,7 @@ def passes(
         effective: take the effective gradient of the own class's score above the mean output, without
             the direction that all images share, instead of the gradient of the margin.
     """
-    batches, means = list[Batch](), dict[str, _Mean]()
+    batches, means, batch = list[Batch](), dict[str, _Mean](), classifier.batch
     gradients: dict[str, list[ndarray]] = {}
     with classifier.unchanged():
         for start in range(0, len(x), batch):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.audit.labels import balanced
+from featavg.audit.inputs import balanced
 from featavg.audit.result import Audit, Part, Row, number
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
