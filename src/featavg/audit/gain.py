@@ -62,16 +62,27 @@ class FeatureGain(Part):
     fine_accuracy: float | None = None
     remedy: str = "finer labels"
 
-    def words(self, finer: bool = False) -> str:
-        """What the number means for a network that has finer labels, or for one that has not."""
+    @property
+    def helps(self) -> bool:
+        """Whether the whole range lies above 1."""
+        return self.low is not None and self.low > 1
+
+    def change(self, finer: bool = False) -> str:
+        """What a network would gain that has finer labels, or one that has not."""
         if self.value is None or self.low is None or self.high is None:
             return f"not known: {self.refused}"
         who = f"its {self.remedy}" if finer else f"{self.remedy} would"
-        help_or_not = "above 1 they help" + (", so it is open" if self.low < 1 < self.high else "")
         return (
             f"{who} {changed(self.value)} in feature space (gain {self.value:.2f}, between "
-            f"{self.low:.2f} and {self.high:.2f}; {help_or_not})"
+            f"{self.low:.2f} and {self.high:.2f})"
         )
+
+    def words(self, finer: bool = False) -> str:
+        """The same, with which way is good."""
+        if self.low is None or self.high is None:
+            return self.change(finer)
+        help_or_not = "above 1 they help" + (", so it is open" if self.low < 1 < self.high else "")
+        return f"{self.change(finer)[:-1]}; {help_or_not})"
 
     def rows(self, name: str, audit: Audit) -> list[Row]:
         """The gain as a change of the radius, and what it cost."""

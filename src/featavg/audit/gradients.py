@@ -106,9 +106,9 @@ class Sharing(Part):
         )
         value = (
             f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.reported.layer}; 1 is one direction for "
-            f"a class, 0 one for each sub-class, which is harder to attack"
+            f"a class, 0 one for each sub-class: lower is better, because harder to attack"
         )
-        null = f"{a.null:.2f}; near 1 the shared gradient means something"
+        null = f"{a.null:.2f}, of sub-classes drawn at random; near 1 the shared gradient means something"
         return [
             Row("shared gradient", value),
             Row("class by class", classes),

@@ -88,7 +88,9 @@ class DecisionRadii(Part):
         if self.certified_median is not None:
             text += f"; certified {self.certified_median:.4g}"
         worst, radius = audit.worst_radius
-        smallest = f"{number(radius)} ({worst}), the smallest median"
+        smallest = (
+            f"{number(radius)} ({worst}), the smallest median of a sub-class: it flips most easily"
+        )
         return [Row("median radius", text), Row("worst radius", smallest)]
 
     def figures(self, audit: Audit) -> list[Figure]:

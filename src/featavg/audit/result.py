@@ -165,8 +165,11 @@ class Audit(Result):
         name, accuracy = self.worst_subclass
         found = [row for name, part in self._parts() for row in part.rows(name, self)]
         found[2:2] = [
-            Row("accuracy", f"{self.accuracy}: images whose class is decided rightly"),
-            Row("worst sub-class", f"{name}: {accuracy}"),
+            Row(
+                "accuracy",
+                f"{self.accuracy}: images whose class is decided rightly, with a 95% interval; higher is better",
+            ),
+            Row("worst sub-class", f"{name}: {accuracy}, the lowest accuracy of a sub-class"),
         ]
         return [(row.name, row.text) for row in found if row.is_detail == details]
 
