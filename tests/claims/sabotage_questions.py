@@ -22,7 +22,7 @@ from featavg.paper.questions import (
     geometry,
     optimizers,
 )
-from featavg.paper.remedies import labels_clusters, labels_images, labels_share
+from featavg.paper.remedies import labels_clusters, labels_images, labels_phase, labels_share
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import grid
@@ -217,6 +217,17 @@ LABEL_ROWS = (
         all_labels_right(labels_share),
         setting(labels_share, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
         given={"n": 200},
+    ),
+    Sabotage(
+        "question-labels-phase",
+        "as many labels are enough whatever the number of clusters",
+        setting(
+            labels_phase,
+            sweep=lambda vary, *given, **base: sweep(
+                vary | {"k": (4,) * len(vary["k"])}, *given, **base
+            ),
+        ),
+        given={"k": (4, 10, 20), "share": (0.0, 0.01, 0.03, 0.1, 1.0), "n": 200},
     ),
     Sabotage(
         "question-labels-missing",

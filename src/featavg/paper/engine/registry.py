@@ -66,6 +66,7 @@ MODULES: tuple[str, ...] = (
     "questions.depth_inner",
     "questions.depth_margin",
     "remedies.labels_share",
+    "remedies.labels_phase",
     "remedies.labels_clusters",
     "remedies.labels_images",
     "remedies.competition",
