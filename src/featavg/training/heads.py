@@ -19,7 +19,6 @@ from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
-from featavg.training.losses import PartialCrossEntropy
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.parts import Loss
 from featavg.training.torch.recipe import more_than_zero
@@ -119,7 +118,8 @@ def train_head(
         if labels.groups is not None or groups.max() > 1:
             problem = "merge classes" if groups.max() == 1 else "are about more than two classes"
             raise InputError("labels", problem, "give a share of fine labels of two classes")
-        loss: Loss = PartialCrossEntropy("".join("+" if group else "-" for group in groups))
+        signs = "".join("+" if group else "-" for group in groups)
+        loss: Loss = LOSSES.build("partial-cross-entropy", positive=signs)
         targets = labels.targets(task, classes, seed)
     elif kind == "coarse":
         if groups.max() > 1:

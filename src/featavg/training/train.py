@@ -19,10 +19,9 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
 from featavg.progress import Progress
-from featavg.registry import ACTIVATIONS, spec
+from featavg.registry import ACTIVATIONS, LOSSES, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses import PartialCrossEntropy
 from featavg.training.objectives import DeepObjective, TwoLayerObjective
 from featavg.training.parts import Loss
 from featavg.training.recipe import Recipe
@@ -124,10 +123,11 @@ def targets_of(data: TrainingSet, recipe: Recipe) -> ndarray:
 def loss_of(data: TrainingSet, recipe: Recipe) -> Loss:
     """The loss of `recipe`, which may have to know the class of each output."""
     loss = recipe.chosen_loss
-    if not isinstance(loss, PartialCrossEntropy) or loss.positive:
+    if getattr(loss, "positive", "known"):
         return loss
     positive, _ = recipe.decision(data.task, "max")
-    return PartialCrossEntropy("".join("+" if own else "-" for own in np.asarray(positive)))
+    signs = "".join("+" if own else "-" for own in np.asarray(positive))
+    return LOSSES.build(loss.name, positive=signs)
 
 
 def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer | Deep:
