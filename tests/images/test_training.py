@@ -303,18 +303,8 @@ def test_a_device_that_is_not_here_is_refused(task, device):
         train_module(network(task), task, "fine", RECIPE, device=device)
 
 
-def test_a_module_of_the_users_is_embedded_and_left_as_it_was(task):
+def test_features_of_nothing_that_is_known_are_refused(task):
     from featavg.paper.images.features import embed
 
-    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Flatten(), torch.nn.Linear(64, 3))
-    module[1].eval()
-    before = torch.get_rng_state()
-    features = embed(module, task, train=20)
-    x = torch.from_numpy(task.train.unit[:20])
-    assert np.allclose(features.train, module[2](x.flatten(1)).detach().numpy(), atol=1e-6)
-    assert [part.training for part in module] == [True, False, True]
-    assert torch.equal(before, torch.get_rng_state())
-    with pytest.raises(InputError, match="one vector per image"):
-        embed(torch.nn.Identity(), task)
     with pytest.raises(InputError, match="features is 'nothing'"):
         embed("nothing", task)
