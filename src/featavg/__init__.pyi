@@ -20,6 +20,7 @@ from featavg.nets.two_layer import binary as binary
 from featavg.nets.two_layer import grouped as grouped
 from featavg.nets.deep import Deep as Deep
 from featavg.nets.readouts._readout import score as score
+from featavg.nets.loading.load import load_network as load_network
 from featavg.nets.two_layer import feature_averaging as feature_averaging
 from featavg.nets.two_layer import feature_decoupling as feature_decoupling
 from featavg.nets.two_layer import biased_robust as biased_robust

@@ -472,7 +472,7 @@ def test_the_command_writes_the_page(workplace, capsys):
         ("stops:net", None, "stopped while it was imported (ZeroDivisionError"),
         ("mine:broken", None, "stopped (RuntimeError: not today)"),
         ("mine:text", None, "returned a str"),
-        ("net.onnx", None, "is an ONNX file, which has no gradients"),
+        ("net.onnx", None, "net.onnx is not there"),
         ("mine:net", "missing.pt", "is not a file"),
         ("mine:net", "other.pt", "weights of another network"),
         ("mine:net", "evil.pt", "perhaps code"),

@@ -18,6 +18,8 @@ from featavg.audit.effective import effective_gradient
 from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.loading.load import behind_normalisation
+from featavg.nets.loading.sequential import sequential_network
 from featavg.nets.torch.image_nets import Normalise
 from featavg.nets.torch.inference import check_readable, unchanged
 from featavg.nets.torch.outputs import Logits, Seen, answering, device_of, kind_of, unwrapped, watch
@@ -105,9 +107,9 @@ def torch_classifier(
             outputs = unwrapped(returned, len(first))
             _check_outputs(outputs, unwrapped(again, len(first)), first)
         kind = kind_of(outputs.detach(), seen.last)
-    exact = _two_layer(module) if kind == "logits" else None
+    exact = _two_layer(module, wrapped, x.shape[1:]) if kind == "logits" else None
     if exact is not None:
-        exact = _same(_behind(wrapped, x.shape[1:], exact), module, wrapped, x)
+        exact = _same(exact, module, wrapped, x)
     return TorchClassifier(
         name,
         bounds,
@@ -199,42 +201,14 @@ def _check_precision(module: nn.Module) -> None:
         raise InputError("model", "has weights of half precision", remedy)
 
 
-def _two_layer(module: nn.Module) -> TwoLayer | None:
-    """Linear, ReLU, linear in a plain Sequential without hooks."""
-    parts = _plain_parts(module)
-    if parts is None or any(_hooked(part) for part in module.modules()):
+def _two_layer(module: nn.Module, wrapped: TorchModel, shape: tuple[int, ...]) -> TwoLayer | None:
+    """The module behind its normalisation as one small hidden layer, if it is that."""
+    try:
+        net = sequential_network(module, shape, WIDEST_EXACT)
+    except InputError:
         return None
-    parts = [p for p in parts if type(p) not in (nn.Flatten, nn.Identity, nn.Dropout)]
-    if [type(p) for p in parts] != [nn.Linear, nn.ReLU, nn.Linear]:
-        return None
-    linear = [p for p in parts if isinstance(p, nn.Linear)]
-    if linear[0].out_features > WIDEST_EXACT:
-        return None
-    weights = tuple(_numpy(p.weight) for p in linear)
-    return exact_twin(
-        Deep(weights, tuple(None if p.bias is None else _numpy(p.bias) for p in linear))
-    )
-
-
-def _plain_parts(module: nn.Module) -> list[nn.Module] | None:
-    """The layers of a Sequential in order, a layer that occurs twice twice; None of any other module.
-
-    A subclass has a forward of its own, which may do more than its layers.
-    """
-    if type(module) is not nn.Sequential or "forward" in vars(module):
-        return None
-    parts: list[nn.Module] = []
-    for child in module:
-        inner = _plain_parts(child) if isinstance(child, nn.Sequential) else [child]
-        if inner is None or "forward" in vars(child):
-            return None
-        parts += inner
-    return parts
-
-
-def _hooked(module: nn.Module) -> bool:
-    """Whether a hook may change what goes into the module or comes out of it."""
-    return bool(module._forward_pre_hooks or module._forward_hooks)
+    mean, std = (_numpy(v.expand(shape)) for v in (wrapped.mean, wrapped.std))
+    return exact_twin(behind_normalisation(net, mean, std, shape))
 
 
 def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> TwoLayer | None:
@@ -252,13 +226,6 @@ def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> 
             if np.any(np.abs(net(flat) - expected) > rounding * (hidden @ np.abs(net.head).T)):
                 return None
     return net
-
-
-def _behind(wrapped: TorchModel, shape: tuple[int, ...], net: TwoLayer) -> TwoLayer:
-    """`net` with the normalisation before it folded into its first layer."""
-    mean, std = (_numpy(v.expand(shape)).reshape(-1) for v in (wrapped.mean, wrapped.std))
-    weights = net.weights / std
-    return TwoLayer(weights, net.biases - weights @ mean, net.head)
 
 
 def _numpy(tensor: Tensor) -> ndarray:
