@@ -24,11 +24,11 @@ from featavg.paper.figures import (
 from featavg.paper.theorems import (
     dead_neurons,
     initialisation,
+    lemmas,
     proof,
     runs,
     scale,
     unequal_sizes,
-    updates,
     weights,
 )
 from featavg.paper.theorems.recorders import Coefficients
@@ -214,7 +214,7 @@ ROWS = (
     Sabotage(
         "lemma-1-2-decomposition",
         "the recursion divides by the squared norm, as printed",
-        setting(updates, Coefficients=PrintedQuotient),
+        setting(lemmas, Coefficients=PrintedQuotient),
         given=STEPS,
     ),
     Sabotage(
@@ -227,7 +227,7 @@ ROWS = (
     Sabotage(
         "lemma-4-updates",
         "a start so large that neurons stay off",
-        setting(updates, Recipe=partial(Recipe, sigma_w=1.0, sigma_b=1.0)),
+        setting(lemmas, Recipe=partial(Recipe, sigma_w=1.0, sigma_b=1.0)),
         given=STEPS,
     ),
     Sabotage("lemma-5-balance", NINE, unequal_regime, small_theorems),

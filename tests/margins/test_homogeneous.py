@@ -14,8 +14,8 @@ from featavg.measures.svm import checked_max_margin
 from featavg.nets.deep import Deep, random_deep, two_sided
 from featavg.nets.two_layer import TwoLayer, binary_head
 from featavg.paper.margins.homogeneous import homogeneous_flow, turning
-from featavg.paper.margins.lipschitz import LISTED, lipschitz_bound, lipschitz_radii
-from featavg.paper.margins.sliding_flow import SLIDING, SlidingFlow
+from featavg.paper.margins.kkt import LISTED, lipschitz_bound, lipschitz_radii
+from featavg.paper.margins.kkt_flow import SLIDING, SlidingFlow
 from featavg.robustness.radii import radii
 from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run

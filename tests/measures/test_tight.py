@@ -25,9 +25,9 @@ from featavg.measures.shared_gradient import _matrix, _one_hot
 from featavg.nets.activations._activation import LeakyReLU
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import binary, grouped
-from featavg.paper.connections.best_margin import best_margin, normalized_margin
+from featavg.paper.connections.hinted_margin import best_margin, normalized_margin
 from featavg.paper.theorems.recorders import Coefficients, UngatedUpdates, projected_coefficients
-from featavg.training.losses import Logistic
+from featavg.training.losses._binary import Logistic
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import train

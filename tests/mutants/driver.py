@@ -148,14 +148,14 @@ MUTANTS = [
     *mutants_of(
         "training/trajectory.py",
         (
-            "np.broadcast_to(array[-1] if rest is None else rest, missing)",
-            "np.broadcast_to(0 * array[-1] if rest is None else rest, missing)",
+            "column[-1] if rest is None else rest",
+            "0 * column[-1] if rest is None else rest",
             "a seed that ended early is padded with zeros",
             TIGHT("test_joined_runs_stay_where_they_ended"),
         ),
         (
-            "along([part.log_rate for part in parts], rest=-np.inf)",
-            "along([part.log_rate for part in parts])",
+            "along([run.log_rate for run in runs], rest=-np.inf)",
+            "along([run.log_rate for run in runs])",
             "a seed that ended seems to go on",
             TIGHT("test_joined_runs_stay_where_they_ended"),
         ),

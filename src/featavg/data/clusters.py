@@ -37,38 +37,26 @@ def positive_mask(
     """
     given = np.asarray(positive)
     if given.ndim != 1 or given.dtype.kind not in "biu" or not 1 <= len(given) <= k:
-        raise InputError(
-            "positive",
-            f"is neither a mask of the {k} {things} nor a list of some of them",
-            f"give {k} truth values, or the indices of the positive {things}",
-        )
+        problem = f"is neither a mask of the {k} {things} nor a list of some of them"
+        remedy = f"give {k} truth values, or the indices of the positive {things}"
+        raise InputError("positive", problem, remedy)
     mask = np.zeros(k, dtype=bool)
     if len(given) == k:
         if given.dtype.kind != "b" and not np.all((given == 0) | (given == 1)):
-            raise InputError(
-                "positive",
-                f"has {k} numbers that are not all 0 or 1",
-                f"a mask has {k} truth values, a list of indices fewer",
-            )
+            remedy = f"a mask has {k} truth values, a list of indices fewer"
+            raise InputError("positive", f"has {k} numbers that are not all 0 or 1", remedy)
         mask[:] = given != 0
     elif given.dtype.kind == "b":
-        raise InputError(
-            "positive",
-            f"has {len(given)} truth values for {k} {things}",
-            f"give {k} of them, or the indices of the positive {things}",
-        )
+        remedy = f"give {k} of them, or the indices of the positive {things}"
+        raise InputError("positive", f"has {len(given)} truth values for {k} {things}", remedy)
     else:
         if given.min() < 0 or given.max() >= k or len(np.unique(given)) < len(given):
-            raise InputError(
-                "positive",
-                f"names {things} outside 0..{k - 1} or twice",
-                f"name each of the positive {things} once, by index",
-            )
+            remedy = f"name each of the positive {things} once, by index"
+            raise InputError("positive", f"names {things} outside 0..{k - 1} or twice", remedy)
         mask[given] = True
     if mask.all() or not mask.any():
-        raise InputError(
-            "positive", "leaves a class empty", f"both classes need one of the {k} {things}"
-        )
+        problem = "leaves a class empty"
+        raise InputError("positive", problem, f"both classes need one of the {k} {things}")
     return mask
 
 
@@ -110,9 +98,8 @@ class MultiCluster(TaskFields):
     def __post_init__(self) -> None:
         fit_fields(self)
         if self.d < self.k:
-            raise InputError(
-                "d", f"is {self.d}, below k = {self.k}", "k features need d >= k dimensions"
-            )
+            problem = f"is {self.d}, below k = {self.k}"
+            raise InputError("d", problem, "k features need d >= k dimensions")
         # Computed here so that a bad geometry is refused when it is stated, not when it is used.
         self.positive_clusters, self.cluster_probabilities, self.features  # noqa: B018
 
@@ -131,9 +118,8 @@ class MultiCluster(TaskFields):
             return np.full(self.k, 1.0 / self.k)
         p = np.asarray(self.probabilities, dtype=float)
         if p.shape != (self.k,) or not np.all(p >= 0) or not abs(p.sum() - 1.0) < 1e-9:
-            raise InputError(
-                "probabilities", "are not k shares that sum to 1", f"give {self.k} of them"
-            )
+            problem = "are not k shares that sum to 1"
+            raise InputError("probabilities", problem, f"give {self.k} of them")
         return p / p.sum()
 
     @cached_property
@@ -143,16 +129,12 @@ class MultiCluster(TaskFields):
             return self._given_gram()
         lowest = -1.0 / (self.k - 1)
         if not lowest <= self.cosine < 1.0:
-            raise InputError(
-                "cosine",
-                f"is {self.cosine}",
-                f"{self.k} features can share a cosine from {lowest:.4g} up to below 1",
-            )
+            remedy = f"{self.k} features can share a cosine from {lowest:.4g} up to below 1"
+            raise InputError("cosine", f"is {self.cosine}", remedy)
         norms = np.asarray(math.sqrt(self.d) if self.norms is None else self.norms, dtype=float)
         if norms.shape not in ((), (self.k,)) or not np.all(np.isfinite(norms) & (norms > 0)):
-            raise InputError(
-                "norms", "are not positive numbers", f"give one norm, or {self.k} of them"
-            )
+            problem = "are not positive numbers"
+            raise InputError("norms", problem, f"give one norm, or {self.k} of them")
         norms = np.broadcast_to(norms, self.k)
         cosines = np.full((self.k, self.k), float(self.cosine))
         np.fill_diagonal(cosines, 1.0)
@@ -161,24 +143,19 @@ class MultiCluster(TaskFields):
     def _given_gram(self) -> Float[ndarray, "k k"]:
         gram = np.asarray(self.gram, dtype=float)
         if self.cosine != 0.0 or self.norms is not None:
-            raise InputError(
-                "gram", "is given beside cosine or norms", "it states both already, give it alone"
-            )
+            problem = "is given beside cosine or norms"
+            raise InputError("gram", problem, "it states both already, give it alone")
         if gram.shape != (self.k, self.k):
-            raise InputError(
-                "gram", f"has shape {gram.shape}", f"give a {self.k} x {self.k} matrix"
-            )
+            problem = f"has shape {gram.shape}"
+            raise InputError("gram", problem, f"give a {self.k} x {self.k} matrix")
         if not np.all(np.isfinite(gram)) or not np.allclose(gram, gram.T, rtol=1e-10, atol=0):
-            raise InputError(
-                "gram", "is not a symmetric matrix of finite numbers", "give <mu_i, mu_j>"
-            )
+            problem = "is not a symmetric matrix of finite numbers"
+            raise InputError("gram", problem, "give <mu_i, mu_j>")
         smallest = float(np.linalg.eigvalsh(gram)[0])
         if smallest < -1e-9 * float(np.trace(gram)) or np.any(np.diag(gram) <= 0):
-            raise InputError(
-                "gram",
-                f"has eigenvalue {smallest:.3g}, so no features have these inner products",
-                "give a positive semi-definite matrix with a positive diagonal",
-            )
+            problem = f"has eigenvalue {smallest:.3g}, so no features have these inner products"
+            remedy = "give a positive semi-definite matrix with a positive diagonal"
+            raise InputError("gram", problem, remedy)
         return gram
 
     @cached_property
@@ -209,11 +186,9 @@ class MultiCluster(TaskFields):
         """
         if self.orientation == "random":
             if dimension != self.d:
-                raise InputError(
-                    "orientation",
-                    f"is random, but {dimension} of {self.d} coordinates were asked for",
-                    'use coordinates="ambient", or orientation="axes" for an l2 question',
-                )
+                problem = f"is random, but {dimension} of {self.d} coordinates were asked for"
+                remedy = 'use coordinates="ambient", or orientation="axes" for an l2 question'
+                raise InputError("orientation", problem, remedy)
             return self.features @ self._random_directions
         if dimension < self.k:
             raise InputError("dimension", f"is {dimension}", f"the features fill {self.k}")

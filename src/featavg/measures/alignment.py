@@ -27,9 +27,8 @@ def require_size(net: TwoLayer, task: MultiCluster) -> None:
     if net.outputs not in (1, task.k):
         raise InputError("task", f"has {task.k} clusters", f"the network has {net.outputs} outputs")
     if net.dimension > task.d:
-        raise InputError(
-            "task", f"has d = {task.d}", f"the network reads {net.dimension} coordinates"
-        )
+        problem = f"has d = {task.d}"
+        raise InputError("task", problem, f"the network reads {net.dimension} coordinates")
 
 
 def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:

@@ -119,11 +119,8 @@ def shared_gradient(
     counts = np.bincount(fine, minlength=len(groups))
     pairs = same_class_pairs(groups, counts)
     if len(pairs) == 0:
-        raise InputError(
-            "fine",
-            f"leaves no class with two sub-classes of {LEAST} rightly decided samples",
-            "give finer labels, or more images",
-        )
+        problem = f"leaves no class with two sub-classes of {LEAST} rightly decided samples"
+        raise InputError("fine", problem, "give finer labels, or more images")
     one_of("weigh", weigh, ("pairs", "classes"))
     gram = np.asarray(gradients @ gradients.T, dtype=float)
     classes = groups[fine]

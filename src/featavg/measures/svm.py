@@ -108,11 +108,8 @@ def _solve(rows: Float[ndarray, "n N"]) -> tuple[ndarray, ndarray]:
         primal_tol=_FEASIBLE,
     )
     if flag != 1 or float((rows @ found).min()) < 0.5:
-        raise InputError(
-            "data",
-            "is not separable by a plane through the origin",
-            "give separable data, or add a constant coordinate for a plane that is not",
-        )
+        remedy = "give separable data, or add a constant coordinate for a plane that is not"
+        raise InputError("data", "is not separable by a plane through the origin", remedy)
     alpha = np.maximum(info["lam"], 0.0)
     support = np.flatnonzero(alpha > 1e-12 * alpha.max())
     part = rows[support]

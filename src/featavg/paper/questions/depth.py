@@ -12,7 +12,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
-from featavg.paper.connections.plane_view import Shown, panel, through
+from featavg.paper.connections.picture import Shown, panel, through
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.questions.depth_networks import (
     AVERAGED,

@@ -1,4 +1,4 @@
-"""`featavg reproduce`, `featavg claims`, `featavg run` and `featavg stability`."""
+"""`featavg reproduce`, `claims`, `run`, `stability` and `report`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,6 +49,7 @@ def register(app: typer.Typer) -> None:
     app.command("claims")(_claims)
     app.command("run")(_run)
     app.command("stability")(_stability)
+    app.command("report")(_report)
 
 
 def _reproduce(
@@ -176,6 +177,24 @@ def _stability(
         shown.add_row(name, first, f"{same} of {count}", others_text(verdicts[name], first))
     console().print(shown)
     write_json(json, verdicts)
+
+
+def _report(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="What `featavg reproduce` wrote.", show_default="featavg-results/report"
+        ),
+    ] = None,
+    only: Only = None,
+    slides: Annotated[
+        bool, typer.Option("--slides", help="Write slides.pdf too, a figure a page.")
+    ] = False,
+) -> None:
+    """Write the report and the tables of verdicts from results that are there."""
+    from featavg.paper.report.reproduction import rebuild
+
+    rebuild(folder, ",".join(only) if only else None, slides=slides)
 
 
 def last_verdict(claim_id: str, out: Path) -> str | None:
