@@ -89,8 +89,7 @@ def _figure(view: str, title: str, explanation: str = "", extra: str = "") -> st
     return (
         f'<figure data-view="{view}"><figcaption><b>{title}</b>{words}</figcaption>{extra}'
         '<div class="drawing"></div>'
-        f'<p class="save" aria-label="Save {title}"><button type="button" data-save="svg">SVG'
-        '</button> <button type="button" data-save="png">PNG</button></p></figure>'
+        f'<p class="save">{_save(title, "SVG")} {_save(title, "PNG")}</p></figure>'
     )
 
 
@@ -129,3 +128,8 @@ def _plane(labels: str) -> str:
 
 def _text(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
+
+
+def _save(title: str, kind: str) -> str:
+    name = f'aria-label="Save {title} as {kind}"'
+    return f'<button type="button" data-save="{kind.lower()}" {name}>{kind}</button>'
