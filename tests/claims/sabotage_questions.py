@@ -197,6 +197,14 @@ def clusters_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(labels_clusters, "chosen", chosen)
 
 
+def larger_sample_is_right(patch: pytest.MonkeyPatch) -> None:
+    def right(task, recipe, n, *given):
+        long = n == 250 and recipe.steps == 1000
+        return label_run(task, replace(recipe, labels=Labels()) if long else recipe, n, *given)
+
+    patch.setattr(labels_share, "label_run", right)
+
+
 def clusters_found_at_random(patch: pytest.MonkeyPatch) -> None:
     """Points of a class are dealt out at random over as many clusters."""
 
@@ -251,12 +259,10 @@ LABEL_ROWS = (
     ),
     Sabotage(
         "question-labels-memorised",
-        "there are as many points whatever is asked for",
-        setting(
-            labels_share,
-            label_run=lambda task, recipe, n, *rest: label_run(task, recipe, 60, *rest),
-        ),
+        "labels of the larger sample are right",
+        larger_sample_is_right,
         given={"sizes": (60, 250)},
+        improves=True,
     ),
     Sabotage(
         "question-labels-found",
