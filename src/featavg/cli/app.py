@@ -21,7 +21,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from featavg import __version__
-from featavg.cli.checked import checked, refuse_empty
+from featavg.cli.flags import checked, refuse_empty
 from featavg.cli.output import Interrupted
 from featavg.errors import InputError
 
@@ -31,10 +31,7 @@ GROUPS: tuple[str, ...] = (
     "featavg.paper.commands.claims",
     "featavg.paper.commands.report",
     "featavg.cli.simulate",
-    "featavg.cli.radius",
     "featavg.cli.sweep",
-    "featavg.cli.playground",
-    "featavg.cli.data",
     "featavg.cli.images",
     "featavg.cli.audit",
     "featavg.cli.doctor",

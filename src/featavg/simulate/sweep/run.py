@@ -95,7 +95,7 @@ def sweep(
     }
     known = (row for row in rows if (row.setting, row.seed, row.measure) not in computed)
     note_saved(sum(row.seconds for row in known))
-    return Sweep.of(plan, points, settings, wanted, rows, folder)
+    return Sweep.of(plan, points, settings, rows, folder)
 
 
 def missing(

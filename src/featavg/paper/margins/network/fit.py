@@ -39,8 +39,7 @@ from featavg.paper.margins.network.run import (
 from featavg.paper.margins.network.settings import MarginSettings
 from featavg.paper.margins.network.support import RoundResult, is_low, play_round
 from featavg.progress import Progress, silent
-from featavg.storage.folders import folder_exists
-from featavg.storage.locks import locked
+from featavg.storage.folders import folder_exists, locked
 from featavg.training.controllers.loss_based import LossBased
 from featavg.training.trajectory import Outcome
 
