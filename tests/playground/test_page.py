@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from featavg.cli.app import main
-from featavg.playground import bundle
+from featavg.playground import page as bundle
 
 SMALL = "#n=60&d=400"  # a run that takes no time
 LIMIT = 600_000  # bytes
