@@ -97,14 +97,19 @@ def _inside_script(source: str) -> str:
     return source.replace("</", "<\\/")
 
 
-def _figure(view: str, title: str, explanation: str = "", extra: str = "") -> str:
+def _figure(view: str, title: str, explanation: str = "", extra: str = "", of: str = "") -> str:
+    name = f"{title} ({of})" if of else title
     words = f" <span>{explanation}</span>" if explanation else ""
     return (
         f'<figure data-view="{view}"><figcaption><b>{title}</b>{words}</figcaption>{extra}'
         '<div class="drawing"></div>'
-        f'<p class="save" aria-label="Save {title}"><button type="button" data-save="svg">SVG'
-        '</button> <button type="button" data-save="png">PNG</button></p></figure>'
+        f'<p class="save">{_save(name, "SVG")} {_save(name, "PNG")}</p></figure>'
     )
+
+
+def _save(name: str, kind: str) -> str:
+    label = f"Save {name} as {kind}"
+    return f'<button type="button" data-save="{kind.lower()}" aria-label="{label}">{kind}</button>'
 
 
 def _network(labels: str) -> str:
@@ -123,10 +128,11 @@ def _network(labels: str) -> str:
         f"matrix-{labels}",
         "Cosines",
         f'<span class="cell" id="cell-{labels}">features with weights</span>',
+        of=title,
     )
     strip = f'<div class="neurons" id="neurons-{labels}" role="group" aria-label="Neurons"></div>'
-    neuron = _figure(f"neuron-{labels}", "A neuron", "in terms of features", strip)
-    history = _figure(f"history-{labels}", "Its coefficients over time")
+    neuron = _figure(f"neuron-{labels}", "A neuron", "in terms of features", strip, title)
+    history = _figure(f"history-{labels}", "Its coefficients over time", of=title)
     return (
         f'<article class="side {role}" aria-labelledby="title-{labels}"><h2 id="title-{labels}">'
         f"{title} <span>{kind}: {result} features</span></h2>"
@@ -137,7 +143,7 @@ def _network(labels: str) -> str:
 
 def _plane(labels: str) -> str:
     role, title, *_ = _NETWORKS[labels]
-    return f'<div class="side {role}">{_figure(f"plane-{labels}", title)}</div>'
+    return f'<div class="side {role}">{_figure(f"plane-{labels}", title, of="plane")}</div>'
 
 
 def _text(name: str) -> str:
