@@ -127,7 +127,8 @@ class Page {
       byId(`accuracy-${labels}`).textContent = `${Math.round(100 * one.accuracy)}%`;
       byId(`index-${labels}`).textContent = tell(Math.round(one.index * 100) / 100, 2);
       byId(`radius-${labels}`).textContent = radii ? bracket(median(radii.certified), median(radii.attack)) : "…";
-      byId(`radius-${labels}`).dataset.earlier = earlier ? ` (step ${experiment.curve.step})` : "";
+      if (earlier) byId(`radius-${labels}`).dataset.earlier = ` (step ${experiment.curve.step})`;
+      else delete byId(`radius-${labels}`).dataset.earlier;
       byId(`theory-${labels}`).textContent = tell(theory);
       document.querySelector(`#title-${labels} span`).textContent = learned(labels, experiment.setting);
     }
