@@ -158,7 +158,7 @@ def test_the_curve_says_whether_it_is_exact(opened, rested, readout, words):
     figure = page.locator("figure[data-view=curve]")
     figure.scroll_into_view_if_needed()
     page.wait_for_function(
-        f"document.querySelector('[data-view=curve] figcaption').textContent.includes('{words}')"
+        f"() => document.querySelector('[data-view=curve] figcaption').textContent.includes('{words}')"
     )
     quiet(page)
 
@@ -207,20 +207,20 @@ def test_back_goes_back_through_what_was_seen(opened, rested):
     page = rested(opened(SMALL + "&step=2"), step=2)
     before = page.evaluate("history.length")
     page.locator("#set-n").fill("1.5")
-    page.wait_for_function("playground.experiment.setting.n === 32")
+    page.wait_for_function("() => playground.experiment.setting.n === 32")
     assert page.evaluate("history.length") == before  # a slider is no new place
-    for number, (story, given) in enumerate(PRESETS.items()):
+    for number, given in enumerate(PRESETS.values()):
         page.locator("#presets button").nth(number).click()
         page.wait_for_selector(f"#presets button:nth-child({number + 1})[aria-current=step]")
         assert given.items() <= page.evaluate("playground.experiment.setting").items()
     assert page.evaluate("history.length") == before + len(PRESETS)
     for story in (11, 10, 9, 0):
         page.go_back()
-        page.wait_for_function(f"playground.experiment.setting.story === {story}")
+        page.wait_for_function(f"() => playground.experiment.setting.story === {story}")
     assert page.evaluate("playground.experiment.setting.n") == 32
     assert page.is_hidden("#story-text")
     page.go_forward()
-    page.wait_for_function("playground.experiment.setting.share === 0.05")
+    page.wait_for_function("() => playground.experiment.setting.share === 0.05")
     assert page.text_content("#story-title") == "5% is enough"
     quiet(page)
 
@@ -233,7 +233,7 @@ def test_a_radius_of_an_earlier_step_is_marked(opened, rested):
     figure = page.locator("figure[data-view=curve] figcaption")
     figure.scroll_into_view_if_needed()
     page.wait_for_function(
-        "document.querySelector('[data-view=curve] figcaption').textContent.includes('of step 12')"
+        "() => document.querySelector('[data-view=curve] figcaption').textContent.includes('step 12')"
     )
     page.locator("#time").fill("99")
     page.wait_for_selector("#radius-coarse:not([data-earlier])")

@@ -367,6 +367,30 @@ def test_a_store_that_is_not_ours_is_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        """"values" = '{'""",
+        """"values" = '[1]'""",
+        """"values" = '{"a": "b"}'""",
+        """"values" = '{"a": [1]}'""",
+        """"values" = '{"a": 1e999}'""",
+        """"values" = x'ff'""",
+        "seconds = 'x'",
+        "seed = 'x'",
+        "setting = '{}'",
+        "measure = 5",
+    ],
+)
+def test_a_damaged_row_of_the_index_is_named(tmp_path, change):
+    one = {"cosine": [0.0]}
+    small(tmp_path, vary=one, measures="loss", seeds=1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as base, base:
+        base.execute(f"UPDATE runs SET {change}")
+    with pytest.raises(InputError, match="is damaged"):
+        small(tmp_path, vary=one, measures="loss", seeds=1)
+
+
 def test_a_locked_store_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "sqlite3.connect",

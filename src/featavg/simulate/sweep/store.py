@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,7 +78,7 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, RunIndex(Path(folder) / "runs.sqlite") as index:
     ...     index.add([Row("a1", "{}", 0, "loss", {"loss": 0.5}, "", 0.1, "0.2.0")])
-    ...     index.known(["a1", "b2"]), next(index.rows(["a1"])).values
+    ...     index.known(["a1", "b2"]), next(index.rows({"a1": ("{}", 0, "loss")})).values
     ({'a1'}, {'loss': 0.5})
     """
 
@@ -140,13 +141,22 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
         """Drop the rows of failed runs that are about to be tried again."""
         list(self._each("DELETE FROM runs WHERE error != '' AND", ids))
 
-    def rows(self, ids: Sequence[str]) -> Iterator[Row]:
-        """The rows of these ids, in their order; ids without a row are left out."""
+    def rows(self, ids: Mapping[str, tuple[str, int, str]]) -> Iterator[Row]:
+        """The rows of these ids, in their order; ids without a row are left out.
+
+        Args:
+            ids: each with its setting, seed and measure, which the row has to name.
+        """
         kept: dict[str, Row] = {}
-        with self._one_sentence():
-            found = self._each("SELECT * FROM runs WHERE", ids)
-            for name, setting, seed, measure, values, *rest in found:
-                kept[name] = Row(name, setting, seed, measure, json.loads(values), *rest)
+        for name, setting, seed, measure, values, *rest in self._each(
+            "SELECT * FROM runs WHERE", list(ids)
+        ):
+            row = Row(name, setting, seed, measure, _numbers(values), *rest)
+            whole = isinstance(row.seconds, float) and isinstance(row.error, str)
+            if row.values is None or not whole or (setting, seed, measure) != ids[name]:
+                problem = f"({self.path}) is damaged (the row {name} is not what was written)"
+                raise InputError("store", problem, _MOVE)
+            kept[name] = row
         return (kept[name] for name in ids if name in kept)
 
     def __len__(self) -> int:
@@ -186,6 +196,18 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
             if usable and ("locked" in str(error) or "busy" in str(error)):
                 problem, remedy = "is locked", "wait for the other sweep, or choose another folder"
             raise InputError("store", f"({self.path}) {problem}", remedy) from error
+
+
+def _numbers(text: Any) -> Any:
+    """Measured numbers by name, from JSON; None if the text holds anything else."""
+    try:
+        values = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    plain = isinstance(values, dict) and all(
+        v is None or (type(v) in (int, float) and math.isfinite(v)) for v in values.values()
+    )
+    return values if plain else None
 
 
 def _path_of(store: Path, run_id: str) -> Path:
