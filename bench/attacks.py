@@ -10,7 +10,7 @@ from row import Row
 
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.paper.images.comparison import compare_attacks, strength
-from featavg.robustness.attacks.result import AttackResult
+from featavg.robustness.attacks.attack import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
 from featavg.robustness.models.torch_model import TorchModel, torch_model

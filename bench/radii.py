@@ -14,7 +14,7 @@ from row import Row, program_seconds
 
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import cosines
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus

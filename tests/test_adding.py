@@ -41,8 +41,8 @@ ADDITIONS = {
     "attack": Addition(
         "robustness/attacks/toy.py",
         "robustness/attacks/suite.py",
-        '    "featavg.robustness.attacks.apgd",',
-        '    "featavg.robustness.attacks.toy",',
+        '        "apgd": "pgd",',
+        '        "toy": "toy",',
     ),
     "stepper": Addition("training/steppers/toy.py"),
     "controller": Addition("training/controllers/toy.py"),

@@ -7,22 +7,19 @@ anything, so that `featavg --help` answers at once; a part is imported when it i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from featavg.errors import InputError, one_of
-from featavg.nets.readouts import POOLINGS as _POOLINGS
 
 if TYPE_CHECKING:
     from featavg.nets.activations._activation import Activation
-    from featavg.nets.readouts.readout import ReadOut
-    from featavg.training.controllers._controller import Controller
-    from featavg.training.losses._loss import Loss
-    from featavg.training.steppers._stepper import Stepper
+    from featavg.training.parts import Controller, Loss, Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
@@ -37,7 +34,9 @@ class Registry(Generic[P]):
     Args:
         kind: what the parts are called in settings and messages.
         folder: their folder, relative to the package.
-        listed: the names, where not every module of the folder is a part of the kind.
+        shared: the files of the parts that share one with others, by name.
+        scanned: whether every other file of the folder (but `_x.py`) is a part; otherwise `shared`
+            has all of them, in their order.
 
     >>> import featavg as fa
     >>> "momentum" in STEPPERS
@@ -50,19 +49,25 @@ class Registry(Generic[P]):
     featavg.errors.InputError: stepper is 'momentun': choose one of ...
     """
 
-    def __init__(self, kind: str, folder: str, listed: tuple[str, ...] = ()) -> None:
-        self.kind, self.folder, self._given = kind, folder, listed
+    def __init__(
+        self,
+        kind: str,
+        folder: str,
+        shared: Mapping[str, str] = MappingProxyType({}),
+        scanned: bool = True,
+    ) -> None:
+        self.kind, self.folder, self._shared, self._scanned = kind, folder, shared, scanned
         self._added: dict[str, type[P]] = {}
 
     def names(self) -> list[str]:
-        """All of them, in alphabetical order."""
-        return sorted(self._listed | set(self._added))
+        """All of them, in alphabetical order unless they are listed in another."""
+        if not self._scanned:
+            return [*self._shared, *self._added]
+        return sorted({*self._files, *self._shared, *self._added})
 
     @cached_property
-    def _listed(self) -> frozenset[str]:
+    def _files(self) -> frozenset[str]:
         """The names of the files, read once: a sweep builds thousands of settings."""
-        if self._given:
-            return frozenset(self._given)
         files = (path.stem for path in (_PACKAGE / self.folder).glob("*.py"))
         return frozenset(name.replace("_", "-") for name in files if not name.startswith("_"))
 
@@ -94,7 +99,8 @@ class Registry(Generic[P]):
         one_of(self.kind, name, self)
         if name in self._added:
             return self._added[name]
-        where = f"featavg.{self.folder.replace('/', '.')}.{name.replace('-', '_')}"
+        file = self._shared.get(name, name.replace("-", "_"))
+        where = f"featavg.{self.folder.replace('/', '.')}.{file}"
         module = import_module(where)
         for thing in vars(module).values():
             if getattr(thing, "__module__", None) == where and getattr(thing, "name", None) == name:
@@ -136,7 +142,7 @@ class Registry(Generic[P]):
 
     def _value(self, part: str, field: Field[Any], text: str) -> object:
         """An option as its annotation wants it."""
-        wanted = str(field.type).split(" ", maxsplit=1)[0]
+        wanted = getattr(field.type, "__name__", str(field.type)).split(" ", maxsplit=1)[0]
         try:
             if wanted == "bool":
                 return {"true": True, "false": False}[text]
@@ -162,8 +168,29 @@ def _options(part: Any) -> list[Field[Any]]:
     return [field for field in fields(part) if field.init] if is_dataclass(part) else []
 
 
-STEPPERS: Registry[Stepper] = Registry("stepper", "training/steppers")
-CONTROLLERS: Registry[Controller] = Registry("controller", "training/controllers")
-LOSSES: Registry[Loss] = Registry("loss", "training/losses")
-ACTIVATIONS: Registry[Activation] = Registry("activation", "nets/activations")
-POOLINGS: Registry[ReadOut] = Registry("pooling", "nets/readouts", _POOLINGS)
+STEPPERS: Registry[Stepper] = Registry(
+    "stepper",
+    "training/steppers",
+    dict.fromkeys(("adam", "gd", "momentum", "sgd", "sign", "weight-decay"), "_descent"),
+)
+CONTROLLERS: Registry[Controller] = Registry(
+    "controller",
+    "training/controllers",
+    dict.fromkeys(("constant", "cosine", "error", "loss-based", "step-decay", "warmup"), "_rules"),
+)
+LOSSES: Registry[Loss] = Registry(
+    "loss",
+    "training/losses",
+    dict.fromkeys(("exponential", "logistic", "pooled-logistic", "smoothed-logistic"), "_binary")
+    | dict.fromkeys(
+        ("cross-entropy", "partial-cross-entropy", "smoothed-cross-entropy"), "_outputs"
+    ),
+)
+ACTIVATIONS: Registry[Activation] = Registry(
+    "activation", "nets/activations", {"relu": "_activation", "leaky-relu": "_activation"}
+)
+POOLINGS: Registry[Any] = Registry(
+    "pooling",
+    "nets/readouts",
+    {"max": "_readout", "mean": "_readout", "sum": "_readout", "probability": "soft"},
+)

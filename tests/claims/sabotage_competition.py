@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.paper.remedies import (
-    competition,
-    competition_cost,
-    competition_images,
-    competition_training,
-    without_fine_labels,
-)
+from featavg.paper.remedies import competition, competition_images, without_fine_labels
 from featavg.training.train import train
 
 
@@ -33,7 +27,7 @@ def winners_learn_slowly(patch: pytest.MonkeyPatch) -> None:
     def slow(task: Any, *, pooling: str, lr: float, **options: Any) -> Any:
         return train(task, pooling=pooling, lr=lr if pooling == "mean" else lr / 10, **options)
 
-    patch.setattr(competition_cost, "train", slow)
+    patch.setattr(competition, "train", slow)
 
 
 def labels_found_at_random(patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +71,7 @@ ROWS = (
             competition_images,
             KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
         ),
-        setting(competition_training, STARTS=(1e-3, 1e-2)),
+        setting(competition_images, STARTS=(1e-3, 1e-2)),
         given={"data": "digits", "steps": (50, 100, 200), "points": 30},
         needs=("torch",),
     ),

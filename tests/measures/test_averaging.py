@@ -15,10 +15,8 @@ from featavg.measures.averaging import (
     evenness,
     feature_coefficients,
 )
-from featavg.nets.grouped import grouped
-from featavg.nets.ideal import feature_averaging, feature_decoupling
-from featavg.nets.two_layer import binary
-from featavg.training.steppers.adam import Adam
+from featavg.nets.two_layer import binary, feature_averaging, feature_decoupling, grouped
+from featavg.training.steppers import Adam
 from featavg.training.train import train
 
 RNG = np.random.default_rng(3)

@@ -10,10 +10,15 @@ from scipy.special import softmax
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped, groups_of
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
-from featavg.nets.readouts.registry import READOUTS, score
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.readouts import NAMES as READOUTS
+from featavg.nets.readouts._readout import score
+from featavg.nets.two_layer import (
+    biased_robust,
+    binary,
+    feature_averaging,
+    feature_decoupling,
+    grouped,
+)
 
 RNG = np.random.default_rng(0)
 TASK = MultiCluster(k=6, d=50, positive=2, norms=(3.0, 4.0, 5.0, 6.0, 7.0, 8.0))
@@ -97,14 +102,6 @@ REFUSED = {
     "readout": (lambda: score(np.ones((1, 2)), np.array([True, False]), "median"), "readout is"),
     "one class": (lambda: score(np.ones((1, 2)), np.ones(2, bool), "max"), "positive leaves"),
     "no mask": (lambda: score(np.ones((1, 2)), None, "max"), "positive is missing"),
-    "shared neuron": (
-        lambda: groups_of(TwoLayer(np.ones((1, 2)), np.ones(1), np.ones((2, 1)))),
-        "net has a neuron that feeds two",
-    ),
-    "empty group": (
-        lambda: groups_of(TwoLayer(np.ones((1, 2)), np.ones(1), np.array([[1.0], [0.0]]))),
-        "net has an empty group",
-    ),
 }
 
 

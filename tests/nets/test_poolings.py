@@ -8,10 +8,10 @@ from tests.robustness.soundness import check, pooled_case
 import featavg as fa
 from featavg.errors import InputError
 from featavg.nets.readouts import top
-from featavg.nets.readouts.registry import readout_of, score
+from featavg.nets.readouts._readout import readout_of, score
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import POOLINGS, spec
-from featavg.training.losses.pooled_logistic import PooledLogistic
+from featavg.training.losses import PooledLogistic
 
 POOLED = (
     "max",

@@ -9,11 +9,10 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.nets.ideal import biased_robust, feature_averaging
 from featavg.nets.network import unchecked
-from featavg.nets.readouts.max import Max
-from featavg.nets.readouts.probability import Probability
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.readouts._readout import Max
+from featavg.nets.readouts.soft import Probability
+from featavg.nets.two_layer import TwoLayer, biased_robust, binary, feature_averaging
 
 RNG = np.random.default_rng
 

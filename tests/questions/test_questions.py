@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 from featavg.data.clusters import MultiCluster
-from featavg.nets.grouped import grouped
-from featavg.nets.ideal import feature_averaging
+from featavg.nets.two_layer import feature_averaging, grouped
 from featavg.paper.engine.claim import Context
 from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
 from featavg.paper.questions.borders import lazy_border, signal_share

@@ -13,7 +13,7 @@ import numpy as np
 from tests.robustness.brute_force import brute_force_radius
 
 from featavg.errors import InputError
-from featavg.nets.readouts.registry import score
+from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.result import RadiusStatus

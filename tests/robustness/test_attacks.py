@@ -9,10 +9,14 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.attack import FeatureDirections
+from featavg.robustness.attacks.attack import (
+    AttackEnd,
+    AttackProblem,
+    AttackResult,
+    FeatureDirections,
+)
 from featavg.robustness.attacks.directions import smallest_margin_direction
 from featavg.robustness.attacks.line_search import shorten
-from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model, TwoLayerModel, network_model
 from featavg.robustness.models.norms import length, to_halfspace
@@ -246,11 +250,12 @@ def test_shorten_returns_what_it_evaluated() -> None:
     model = numpy_linear(w, b, SETTINGS[2])
     label = model.decision.labels(y)
     far = x - 100 * y[:, None] * w
-    point, flipped = shorten(model, x, label, far, model.margins(x, label), steps=30)
-    assert flipped.all()
-    assert np.all(model.margins(point, label) <= 1e-12)
+    problem = AttackProblem(model, x, label, model.margins(x, label))
+    end = shorten(problem, AttackEnd.of(far), steps=30)
+    assert end.flipped.all()
+    assert np.all(model.margins(end.point, label) <= 1e-12)
     truth = np.abs(x @ w + b) / np.linalg.norm(w)
-    np.testing.assert_allclose(length(point - x, "l2"), truth, rtol=1e-5)
+    np.testing.assert_allclose(end.radii(x, "l2"), truth, rtol=1e-5)
 
 
 def test_smallest_margin_direction_of_a_linear_model_points_along_it() -> None:

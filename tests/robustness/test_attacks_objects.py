@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ import featavg as fa
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.attacks import suite
-from featavg.robustness.attacks.attack import Attack, AttackProblem
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, nearer
 from featavg.robustness.attacks.ddn import DDN
 from featavg.robustness.attacks.deepfool import DeepFool
 from featavg.robustness.attacks.directions import Directions
@@ -22,8 +21,7 @@ from featavg.robustness.attacks.foolbox_bridge import Foolbox
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
 from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.attacks.polish import Polish
-from featavg.robustness.attacks.result import AttackEnd, nearer
-from featavg.robustness.attacks.suite import attack_suite, known_attacks
+from featavg.robustness.attacks.suite import ATTACKS, attack_suite
 from featavg.robustness.curve import pgd_curve
 from featavg.robustness.models.model import network_model
 
@@ -69,27 +67,21 @@ def test_names_and_objects_go_together_and_refiners_go_last() -> None:
     np.testing.assert_allclose(result.radii, np.sqrt(2), rtol=1e-6)
 
 
-def test_a_file_and_a_line_add_an_attack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "toy_attack.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from typing import ClassVar\n"
-        "import numpy as np\n"
-        "from featavg.robustness.attacks.attack import Attack, AttackProblem\n"
-        "from featavg.robustness.attacks.result import AttackEnd\n"
-        "@dataclass(frozen=True)\n"
-        "class Toy(Attack):\n"
-        "    name: ClassVar[str] = 'toy'\n"
-        "    default: ClassVar[bool] = True\n"
-        "    def __call__(self, problem: AttackProblem) -> AttackEnd:\n"
-        "        return AttackEnd(problem.x - 10.0, np.ones(len(problem.x), dtype=bool))\n"
+def test_an_attack_of_ones_own_is_known_by_its_name() -> None:
+    ATTACKS.add(Leftwards)
+    try:
+        model = network_model(LINE, bounds=(-20.0, 20.0))
+        assert attack_suite(model, X, [1, 1], attacks=["leftwards"]).wins == {"leftwards": 2}
+        with pytest.raises(InputError, match="leftwards"):
+            attack_suite(model, X, [1, 1], attacks=["no such attack"])
+    finally:
+        ATTACKS.remove("leftwards")
+
+
+def test_a_name_may_have_options() -> None:
+    assert attack_suite(network_model(LINE), X, [1, 1], attacks="ddn:steps=7").attacks == (
+        "DDN(steps=7)",
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(suite, "MODULES", (*suite.MODULES, "toy_attack"))
-    model = network_model(LINE, bounds=(-20.0, 20.0))
-    assert "toy" in attack_suite(model, X, [1, 1]).attacks
-    assert attack_suite(model, X, [1, 1], attacks=["toy"]).wins == {"toy": 2}
-    with pytest.raises(InputError, match="toy"):
-        attack_suite(model, X, [1, 1], attacks=["no such attack"])
 
 
 def test_an_attack_for_another_norm_is_refused() -> None:
@@ -123,7 +115,7 @@ def test_an_attack_without_steps_is_refused(make) -> None:
         make()
 
 
-@pytest.mark.parametrize("attack", known_attacks().values(), ids=repr)
+@pytest.mark.parametrize("attack", [ATTACKS.build(name) for name in ATTACKS], ids=repr)
 def test_every_registered_attack_has_a_short_repr(attack: Attack) -> None:
     assert repr(attack) == f"{type(attack).__name__}()"
     assert str(attack) == attack.name
@@ -136,7 +128,7 @@ def test_reprs_are_what_one_types() -> None:
 
 
 def test_the_attacks_are_public() -> None:
-    for attack in known_attacks().values():
+    for attack in map(ATTACKS.build, ATTACKS):
         assert getattr(fa.attacks, type(attack).__name__) is type(attack)
 
 

@@ -10,7 +10,7 @@ from tests.robustness.deep_soundness import check_decisions
 from tests.robustness.test_deep_radii import conditions_at, random_network
 
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.max import Max
+from featavg.nets.readouts._readout import Max
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact import budget
 from featavg.robustness.exact.budget import Budget, Clock

@@ -18,7 +18,7 @@ from tests.robustness.deep_twin import as_deep, brute_force
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget

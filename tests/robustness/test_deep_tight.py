@@ -13,8 +13,7 @@ from scipy.special import logsumexp
 from tests.robustness.deep_twin import as_deep
 
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.max import Max
-from featavg.nets.readouts.registry import readout_of
+from featavg.nets.readouts._readout import Max, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.certify import Certificate, Certificates, certify
 from featavg.robustness.exact.budget import Budget, Candidate, Clock, Search

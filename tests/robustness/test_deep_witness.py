@@ -5,7 +5,7 @@ import pytest
 from tests.robustness.deep_twin import brute_force
 
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.max import Max
+from featavg.nets.readouts._readout import Max
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision

@@ -6,10 +6,8 @@ from tests.robustness.soundness import check
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.nets.grouped import grouped
-from featavg.nets.ideal import feature_averaging, feature_decoupling
-from featavg.nets.readouts.registry import score
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.readouts._readout import score
+from featavg.nets.two_layer import TwoLayer, binary, feature_averaging, feature_decoupling, grouped
 from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus

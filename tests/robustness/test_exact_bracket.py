@@ -5,9 +5,8 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.nets.grouped import grouped
-from featavg.nets.readouts.registry import score
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.readouts._readout import score
+from featavg.nets.two_layer import TwoLayer, grouped
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
 from featavg.robustness.exact.probability_terms import RivalTerm

@@ -9,10 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 import featavg as fa
-from featavg.nets.grouped import grouped
-from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import READOUTS
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.readouts._readout import ReadOut, readout_of
+from featavg.nets.two_layer import TwoLayer, grouped
 from featavg.robustness.exact.domination import dominated, solve
 from featavg.robustness.exact.relaxation import Box
 from featavg.robustness.exact.result import Answer, Radii, RadiusStatus
@@ -147,7 +145,7 @@ class Warm(ReadOut):
         return powers / powers.sum(axis=-1, keepdims=True)
 
     def hard(self, count):
-        return READOUTS["max"], np.log(count) / 3.0
+        return readout_of("max"), np.log(count) / 3.0
 
 
 def test_a_curved_read_out_of_ones_own_has_a_bracket():

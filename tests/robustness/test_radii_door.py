@@ -7,9 +7,8 @@ from tests.robustness.deep_twin import as_deep
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.grouped import grouped
-from featavg.nets.readouts.probability import Probability
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.readouts.soft import Probability
+from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.radii import radii
 from featavg.training.train import train

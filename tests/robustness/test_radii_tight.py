@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from featavg.nets.readouts.probability import Probability
-from featavg.nets.readouts.sum import Sum
+from featavg.nets.readouts._readout import Sum
+from featavg.nets.readouts.soft import Probability
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness import linf
 from featavg.robustness.exact import two_layer

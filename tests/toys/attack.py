@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from featavg.robustness.attacks.attack import Attack, AttackProblem
-from featavg.robustness.attacks.result import AttackEnd
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from featavg.figures.kinds import Label, add_panel
+from featavg.figures.marks import Label, add_panel
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,3 @@ class Toy(ReadOut):
     def pieces(self, own):
         """One half-space."""
         return [np.where(own, 1.0 / own.sum(), -1.0 / (~own).sum())[None]]
-
-
-READOUT = Toy()

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import binary
+from featavg.nets.two_layer import binary, grouped
 from featavg.registry import LOSSES
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(2)

@@ -30,19 +30,22 @@ import csv
 import io
 import math
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError
-from featavg.figures.kinds import PARTS, Panel
 from featavg.figures.marks import (
+    PARTS,
     Arrow,
     Axis,
     Bar,
     Circle,
     Contour,
     Note,
+    Panel,
     Points,
     Role,
     Rule,
@@ -195,3 +198,30 @@ def _decode(value: object, in_list: bool = False) -> object:
     if isinstance(value, list):
         return tuple(_decode(item, in_list=True) for item in value)
     return math.nan if value is None and in_list else value
+
+
+class Result(ABC):
+    """A finished experiment; subclasses are frozen dataclasses with `repr=False`.
+
+    A notebook shows the figure above the text; a terminal shows the text.
+    """
+
+    @abstractmethod
+    def figure(self) -> Figure:
+        """The figure that shows the result."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `json.dumps` takes."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """The result in a few lines of text."""
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        # Summaries have long lines, and a notebook has no room beside it.
+        text = f'<pre style="white-space: pre-wrap">{escape(self.summary())}</pre>'
+        return self.figure()._repr_html_() + text

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from featavg.cores import cores
 from featavg.errors import InputError
-from featavg.figures import matplotlib_figure, number_format, palette, typeset
+from featavg.figures import matplotlib_figure, palette, typeset
 from featavg.figures.figure import Figure
 from featavg.figures.plotly_figure import LegendEntry, legend, plotly_panels
 from featavg.figures.typeset import without_tags
@@ -105,7 +105,7 @@ def environment(templates: Path) -> Environment:
     found.filters |= {
         "rich": lambda given: Markup(typeset.html(given)),
         "plain": without_tags,
-        "number": number_format.number,
+        "number": typeset.number,
         "duration": duration,
         "typed": typed,
         "day": lambda when: when[:10],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from featavg.errors import InputError
-from featavg.figures.kinds import Drawable
+from featavg.figures.marks import Drawable
 from featavg.figures.palette import LIGHT
 from featavg.progress import Progress
 from featavg.storage.files import write

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featavg.figures.kinds import MATPLOTLIB, Panel
-from featavg.figures.marks import Axis, Note, Number, Numbers, Rule, Series
-from featavg.figures.number_format import number
+from featavg.figures.marks import MATPLOTLIB, Axis, Note, Number, Numbers, Panel, Rule, Series
 from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
-from featavg.figures.plotly_parts import short
-from featavg.figures.typeset import SUPERSCRIPT, mathtext, without_tags
+from featavg.figures.plotly_figure import short
+from featavg.figures.typeset import SUPERSCRIPT, mathtext, number, without_tags
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,7 @@ from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import coarse_score
+from featavg.nets.readouts._readout import ReadOut, coarse_score
 from featavg.nets.two_layer import TwoLayer
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.boundary.kinds import Count
 from featavg.boundary.public import check_fields, public
+from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.network import check_finite, unchecked
 
@@ -143,3 +145,106 @@ def binary(
         biases = np.zeros((*batch, neurons))
     head = np.broadcast_to(binary_head(neurons // 2), (*batch, 1, neurons)).copy()
     return TwoLayer(weights, biases, head)
+
+
+def grouped_head(k: int, h: int) -> Float[ndarray, "k M"]:
+    """Output j averages the h neurons of group j.
+
+    >>> grouped_head(2, 2)
+    array([[0.5, 0.5, 0. , 0. ],
+           [0. , 0. , 0.5, 0.5]])
+    """
+    return np.kron(np.eye(k), np.full((1, h), 1.0 / h))
+
+
+@public
+def grouped(weights: Float[ndarray, "*s M N"], k: Count) -> TwoLayer:
+    """f_j(x) = 1/h sum_r relu(<w_{j,r}, x>), j = 1..k: no biases, groups one after another.
+
+    Args:
+        weights: one row for each neuron, the h of the first group first; leading axes are
+            independent networks.
+        k: groups, one for each output; h = M/k.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.grouped(np.eye(3), k=3)
+    >>> net(np.array([[0.0, 2.0, 1.0]]))
+    array([[0., 2., 1.]])
+    """
+    *batch, neurons, _ = weights.shape
+    if k < 1 or neurons % k or neurons < k:
+        raise InputError(
+            "weights", f"hold {neurons} neurons", f"give the same number for each of {k} groups"
+        )
+    head = np.broadcast_to(grouped_head(k, neurons // k), (*batch, k, neurons)).copy()
+    return TwoLayer(weights, np.zeros((*batch, neurons)), head)
+
+
+def _features(task: MultiCluster, dimension: int | None) -> Float[ndarray, "k N"]:
+    # The features' own k coordinates are all these networks look at, unless they are turned.
+    shortest = task.k if task.orientation == "axes" else task.d
+    return task.features_in(shortest if dimension is None else dimension)
+
+
+@public
+def feature_averaging(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
+    """f_FA(x) = |J+| relu(<mu_+, x>) - |J-| relu(<mu_-, x>), mu_s the average feature of class s.
+
+    Args:
+        task: the clusters.
+        dimension: how many coordinates the weights have; as few as hold the features unless given.
+
+    >>> import featavg as fa
+    >>> fa.feature_averaging(fa.MultiCluster(k=4, d=100)).weights
+    array([[10., 10.,  0.,  0.],
+           [ 0.,  0., 10., 10.]])
+    """
+    features = _features(task, dimension)
+    sums = [features[task.class_clusters(sign)].sum(axis=0) for sign in (1, -1)]
+    return TwoLayer(np.array(sums), np.zeros(2), np.array([[1.0, -1.0]]))
+
+
+@public
+def feature_decoupling(task: MultiCluster, dimension: int | None = None) -> TwoLayer:
+    """f_FD(x) = sum_{J+} relu(<mu_j, x>) - sum_{J-} relu(<mu_j, x>): one neuron per cluster.
+
+    Args:
+        task: the clusters.
+        dimension: how many coordinates the weights have; as few as hold the features unless given.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> net = fa.feature_decoupling(task)
+    >>> fa.averaging_index(net, task).mean
+    0.0
+    """
+    head = task.cluster_labels[None, :].astype(float)
+    return TwoLayer(_features(task, dimension), np.zeros(task.k), head)
+
+
+@public
+def biased_robust(
+    task: MultiCluster, threshold: float = 0.5, dimension: int | None = None
+) -> TwoLayer:
+    """f_FD with biases that filter noise: relu(<mu_j, x> - threshold * alpha * |mu_j|^2).
+
+    A point of cluster i turns on its own neuron and no other until it has travelled `threshold` of
+    the way towards another feature, whereas without biases any step towards it counts.
+
+    Args:
+        task: the clusters.
+        threshold: share of a centre's own response below which a neuron stays off.
+        dimension: how many coordinates the weights have; as few as hold the features unless given.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> net = fa.biased_robust(task)
+    >>> fa.accuracy(net, task.sample(200, seed=0)).value
+    1.0
+    """
+    if not 0 < threshold < 1:
+        raise InputError("threshold", f"is {threshold}", "give a share of the signal, in (0, 1)")
+    biases = -threshold * task.alpha * np.diag(task.gram_matrix)
+    head = task.cluster_labels[None, :].astype(float)
+    return TwoLayer(_features(task, dimension), biases, head)

@@ -15,8 +15,8 @@ from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import wilson_interval
 from featavg.progress import Progress
+from featavg.robustness.attacks.attack import AttackResult
 from featavg.robustness.attacks.pgd import check_pgd, pgd
-from featavg.robustness.attacks.result import AttackResult
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.torch_model import TorchModel
 
@@ -47,13 +47,7 @@ class Curve:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        arrays = {
-            name: getattr(self, name).tolist() for name in ("radii", "accuracy", "low", "high")
-        }
-        plain = {
-            name: getattr(self, name) for name in ("n", "unit", "label", "confidence", "unresolved")
-        }
-        return arrays | plain
+        return {k: v.tolist() if isinstance(v, ndarray) else v for k, v in vars(self).items()}
 
 
 @public

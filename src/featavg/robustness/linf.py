@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError, one_of
-from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.readouts import NAMES as READOUTS
+from featavg.nets.readouts._readout import readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
@@ -40,7 +41,7 @@ class LinfSolver(Solver):
         self.whole = Everywhere(layered_of(decision.net))
         own = decision.own(1)
         if decision.pieces(1) is None:
-            straight = [name for name in READOUTS if READOUTS[name].pieces(own) is not None]
+            straight = [name for name in READOUTS if readout_of(name).pieces(own) is not None]
             one_of("readout", decision.readout.name, straight)
 
     def hints(

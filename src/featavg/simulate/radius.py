@@ -14,10 +14,9 @@ from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.memory import require
 from featavg.errors import InputError, one_of
-from featavg.figures.figure import Axis, Figure, Histogram, Lines, Series
-from featavg.figures.result import Result
+from featavg.figures.figure import Axis, Figure, Histogram, Lines, Result, Series
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.registry import READOUTS
+from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget

@@ -15,8 +15,7 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import NotNegative
 from featavg.boundary.public import public
-from featavg.figures.figure import Figure
-from featavg.figures.result import Result
+from featavg.figures.figure import Figure, Result
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
@@ -41,7 +40,7 @@ from featavg.storage.folders import locked
 from featavg.storage.provenance import provenance
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
-from featavg.training.objectives.objective import Evaluation, Params
+from featavg.training.parts import Evaluation, Params
 from featavg.training.state import StepView
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory

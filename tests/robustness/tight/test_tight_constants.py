@@ -8,7 +8,7 @@ from tests.robustness.ball_cases import FREE, ball_of, relaxed
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.max import Max
+from featavg.nets.readouts._readout import Max
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Candidate, Search

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from tests.robustness.tight.cases import DOWN, UP
 
-from featavg.nets.grouped import grouped
-from featavg.nets.readouts.max import Max
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.readouts._readout import Max
+from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Budget, Candidate, Clock, checked_witness
 from featavg.robustness.exact.decision import Decision
@@ -220,7 +219,7 @@ def test_only_steps_that_flip_are_witnesses():
     net = binary(np.eye(2))
     space, x = reduce(net), np.array([3.0, 1.0])
     mask = np.ones(1, dtype=bool)
-    from featavg.nets.readouts.sum import Sum
+    from featavg.nets.readouts._readout import Sum
     from featavg.robustness.exact.budget import Search
 
     short = np.array([-0.5, 0.5]) @ space.basis

@@ -14,8 +14,7 @@ from tests.robustness.deep_twin import brute_force
 from tests.robustness.test_deep_radii import conditions_at, random_network
 from tests.robustness.test_linf import brute_force as brute_force_linf
 
-from featavg.nets.readouts.max import Max
-from featavg.nets.readouts.sum import Sum
+from featavg.nets.readouts._readout import Max, Sum
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.decision import Decision

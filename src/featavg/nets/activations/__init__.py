@@ -1,5 +1,5 @@
 """Activations. A file here is an activation, its name the file's."""
 
 from featavg.nets.activations._activation import Activation as Activation
-from featavg.nets.activations.leaky_relu import LeakyReLU as LeakyReLU
-from featavg.nets.activations.relu import ReLU as ReLU
+from featavg.nets.activations._activation import LeakyReLU as LeakyReLU
+from featavg.nets.activations._activation import ReLU as ReLU

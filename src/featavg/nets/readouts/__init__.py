@@ -1,10 +1,7 @@
-"""From the outputs of a network to one decision. A read-out is a file here and a name below.
+"""From the outputs of a network to one decision. Every file but `_readout` is a read-out or two.
 
-The file NAME.py defines `READOUT`, an object of a class derived from `readout.ReadOut`. Flags,
-help texts and error messages follow from these lists, which cost no import of NumPy.
+A read-out is a class derived from `_readout.ReadOut`, known by its `name` as a pooling over neurons.
 """
 
-# How the outputs of clusters become a class.
+# Those that also make the outputs of clusters a class. Read without NumPy, for flags and help texts.
 NAMES = ("probability", "max", "sum")
-# How the outputs of neurons become a class: these have options, such as top:q=3.
-POOLINGS = ("max", "mean", "probability", "soft", "sum", "top")

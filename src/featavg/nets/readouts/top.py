@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.readouts.readout import Minorant, ReadOut
+from featavg.nets.readouts._readout import Minorant, ReadOut
 from featavg.shapes import PerSeed
 
 # Pieces times inequalities a piece: ten neurons a class and any q take about a second a point.
@@ -127,6 +127,3 @@ def _placed(rows: Float[ndarray, "r c"], where: Bool[ndarray, " C"]) -> Float[nd
     placed = np.zeros((len(rows), len(where)))
     placed[:, where] = rows
     return placed
-
-
-READOUT = Top()

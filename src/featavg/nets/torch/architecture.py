@@ -47,7 +47,7 @@ class Architecture:
     def build(self, seed: int = 0) -> nn.Module:
         """The network with the random weights of `seed`."""
         from featavg.nets.torch.image_nets import ConvNet, cifar_resnet, resnet18, two_layer_net
-        from featavg.nets.torch.randomness import own_randomness
+        from featavg.nets.torch.inference import own_randomness
 
         with own_randomness(seed):
             if self.name in ("resnet20", "resnet32"):

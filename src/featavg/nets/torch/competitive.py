@@ -11,12 +11,10 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from featavg.errors import InputError
-from featavg.nets.grouped import grouped_head
-from featavg.nets.readouts.mean import Mean
-from featavg.nets.readouts.registry import readout_of
+from featavg.nets.readouts._readout import Mean, readout_of
 from featavg.nets.readouts.soft import Soft
 from featavg.nets.readouts.top import Top
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.two_layer import TwoLayer, grouped_head
 
 
 class Compete(nn.Module):

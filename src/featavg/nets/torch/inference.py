@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from featavg.errors import InputError
-from featavg.nets.torch.randomness import devices_of, graphics
 
 _PAIRS = (("conv1", "bn1"), ("conv2", "bn2"))
 
@@ -118,3 +117,28 @@ def _bind_again(table: dict[str, Any], before: dict[str, Any]) -> None:
     for name, value in before.items():
         if table.get(name) is not value:
             table[name] = value
+
+
+@contextlib.contextmanager
+def own_randomness(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
+    """Inside, torch draws from `seed` on the CPU and on `device`; afterwards all is as it was.
+
+    `torch.manual_seed` would also seed every GPU, for good.
+    """
+    gpus = graphics([torch.device(device)])
+    with torch.random.fork_rng(devices=gpus):
+        torch.default_generator.manual_seed(seed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+def devices_of(module: nn.Module) -> list[torch.device]:
+    """Where the parameters and buffers of a module are, each device once."""
+    return list(dict.fromkeys(t.device for t in (*module.parameters(), *module.buffers())))
+
+
+def graphics(devices: Iterable[torch.device]) -> list[torch.device]:
+    """Those with a generator of their own. Asked for none, torch warns about every GPU there is."""
+    return [device for device in devices if device.type == "cuda"]

@@ -10,9 +10,9 @@ from scipy.stats import norm
 
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
-from featavg.figures.number_format import number
+from featavg.figures.typeset import number
 from featavg.measures.accuracy import accuracy
-from featavg.nets.ideal import feature_averaging
+from featavg.nets.two_layer import feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 

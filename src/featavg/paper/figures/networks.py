@@ -13,8 +13,7 @@ from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster, Sample
 from featavg.figures.marks import Role
-from featavg.nets.ideal import biased_robust, feature_averaging, feature_decoupling
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.two_layer import TwoLayer, biased_robust, feature_averaging, feature_decoupling
 from featavg.paper.theorems.runs import scaled_recipe
 from featavg.progress import Progress, silent
 from featavg.robustness.exact.result import Radii

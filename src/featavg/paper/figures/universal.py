@@ -12,9 +12,8 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
-from featavg.nets.ideal import feature_averaging
-from featavg.nets.readouts.registry import score
-from featavg.nets.two_layer import TwoLayer
+from featavg.nets.readouts._readout import score
+from featavg.nets.two_layer import TwoLayer, feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.paper.figures.networks import SAMPLES, K, flow_case, fresh, networks

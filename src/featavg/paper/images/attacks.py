@@ -132,7 +132,7 @@ def _of_the_table(run: Context) -> Iterator[Attacked]:
 
 def _of_other_claims(run: Context) -> Iterator[Attacked]:
     """The networks of Figure 3, where they have been trained, and the public ResNet-20."""
-    from featavg.nets.torch.pretrained import public_cifar_resnet
+    from featavg.nets.torch.image_nets import public_cifar_resnet
     from featavg.training.torch.image_network import load_trained
 
     for data in ("mnist", "cifar10"):

@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.errors import one_of
+from featavg.errors import one_of, whole
 from featavg.progress import Progress, part
-from featavg.robustness.attacks.apgd import apgd
-from featavg.robustness.attacks.attack import Attack, positive_whole
+from featavg.robustness.attacks.attack import Attack
 from featavg.robustness.attacks.foolbox_bridge import foolbox_attack
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
+from featavg.robustness.attacks.pgd import apgd
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import NORMS
@@ -113,7 +113,7 @@ def compare_attacks(
         seed: of random starts.
     """
     one_of("norm", norm, NORMS)
-    positive_whole("budget", budget)
+    whole("budget", budget, least=1)
     tasks = 1 + len(OPPONENTS[norm]) + len(SHARES)
     stages = [part(progress, i / tasks, (i + 1) / tasks) for i in range(tasks)]
     result = attack_suite(

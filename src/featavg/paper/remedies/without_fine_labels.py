@@ -29,8 +29,7 @@ from numpy import ndarray
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw
 from featavg.figures.figure import Axis, Bar, Bars, Figure
-from featavg.nets.grouped import grouped
-from featavg.nets.two_layer import TwoLayer, binary
+from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import torch_needed
 from featavg.paper.engine.tables import tabulate

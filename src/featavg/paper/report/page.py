@@ -14,9 +14,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from featavg.figures import number_format
 from featavg.figures.html import Picture, environment, look, picture, render_all
-from featavg.figures.typeset import without_tags
+from featavg.figures.typeset import number, without_tags
 from featavg.paper.engine.check import decision_text, measured_text, tolerance_text
 from featavg.paper.engine.claim import Headline, Verdict
 from featavg.paper.engine.result import ClaimResult
@@ -28,6 +27,13 @@ from featavg.storage.files import strict_json, write
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+# What readers also type: the other spelling, and the words of neighbouring fields.
+SPELLINGS = (("isation", "ization"), ("our", "or"), ("ise", "ize"))
+SYNONYMS = {
+    "radi": "distance", "attack": "adversarial perturbation", "fine": "subclass", "coarse": "superclass",
+    "decoupled": "disentangled", "averag": "mean", "sample": "data points", "certif": "verification verified",
+    "noise": "snr", "start": "initialisation initialization", "robust": "adversarial",
+}  # fmt: skip
 HERE = Path(__file__).parent
 NAME, PLAYGROUND = "report.html", "playground.html"
 
@@ -131,7 +137,12 @@ def _searchable(outcome: ClaimResult) -> str:
     """What the search looks at."""
     texts = (outcome.id, outcome.theme, outcome.verdict.value, outcome.title, outcome.source)
     statements = " ".join(outcome.statements)
-    return without_tags(" ".join((*texts, outcome.statement, statements))).lower()
+    text = without_tags(" ".join((*texts, outcome.statement, statements))).lower()
+    respelled = text
+    for british, american in SPELLINGS:
+        respelled = respelled.replace(british, american)
+    other = sorted(set(respelled.split()) - set(text.split()))
+    return " ".join([text, *other, *(also for word, also in SYNONYMS.items() if word in text)])
 
 
 def _seeds(outcomes: Sequence[ClaimResult]) -> str:
@@ -152,5 +163,5 @@ def _scalars(outcome: ClaimResult) -> dict[str, str]:
         if isinstance(value, (bool, str)):
             shown[name] = str(value)
         elif isinstance(value, (int, float)):
-            shown[name] = number_format.number(value, 4)
+            shown[name] = number(value, 4)
     return shown

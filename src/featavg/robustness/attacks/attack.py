@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, whole
 from featavg.progress import Progress, silent
-from featavg.robustness.attacks.result import AttackEnd, nearer
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model
-from featavg.robustness.models.norms import NORMS
+from featavg.robustness.models.norms import NORMS, length, steepest
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,31 @@ class FeatureDirections:
         """The same features in other coordinates."""
         samples = None if self.nearest_samples is None else change(self.nearest_samples)
         return FeatureDirections(change(self.vectors), self.classes, samples)
+
+    def at(
+        self, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]
+    ) -> dict[str, Float[ndarray, "n D"]]:
+        r"""The theory's directions for each point, each a unit vector.
+
+        - `universal`: -sum of the own class's features + sum of the others', one vector per class;
+        - `own-down-rivals-up`: -mu_own + sum of the rivals', mu_own the own feature x has most of;
+        - `swap`: -mu_own + mu_j for the rival feature x has most of;
+        - `smallest-margin`: against the samples of smallest margin, if they are known.
+        """
+        vectors = self.vectors.astype(x.dtype)
+        same = (self.classes == label[:, None]).astype(x.dtype)
+        most = (x @ vectors.T) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300)
+        own = vectors[np.where(same > 0, most, -np.inf).argmax(axis=1)]
+        rival = vectors[np.where(same > 0, -np.inf, most).argmax(axis=1)]
+        up = (1 - same) @ vectors
+        vectors_of = {
+            "universal": up - same @ vectors,
+            "own-down-rivals-up": up - own,
+            "swap": rival - own,
+        }
+        if self.nearest_samples is not None:
+            vectors_of["smallest-margin"] = -self.nearest_samples.astype(x.dtype)[label]
+        return {name: steepest(vector, "l2") for name, vector in vectors_of.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +123,10 @@ class AttackProblem:
         """The radii of `nearest`, infinite where nothing flipped yet."""
         return self.nearest.radii(self.x, self.norm)
 
-    @property
-    def whole_decision(self) -> Int[ndarray, " n"]:
-        """The rival ALL for every point: aim at the margin itself."""
-        return np.full(len(self.x), ALL)
+    def take(self, rows: Int[ndarray, " m"]) -> AttackProblem:
+        """The same for some of the points, with nothing known about them."""
+        x, label, margin = self.x[rows], self.label[rows], self.margin[rows]
+        return replace(self, x=x, label=label, margin=margin, ends=())
 
 
 class Attack(ABC):
@@ -137,8 +161,14 @@ class Attack(ABC):
         """The nearest flipped points that this attack sees."""
 
     def expected_gradients(self, budget: int) -> float:
-        """Gradients per point that it will take, about: what the time left is estimated from."""
-        return budget
+        """Gradients per point, about, for the time left: its own `steps` if it has any, or the budget."""
+        return getattr(self, "steps", None) or budget
+
+    def at_least_one(self, *names: str) -> None:
+        """Refuse settings that are not 1, 2, ..., or None: no steps would call everything robust."""
+        for name in names:
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), least=1)
 
     def obstacle(
         self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
@@ -171,45 +201,140 @@ class Attack(ABC):
         return repr(self) if self._changed() else self.name
 
 
-def positive_whole(argument: str, value: int) -> int:
-    """Return `value` if it is 1, 2, ...; an attack with no steps would call everything robust.
-
-    >>> positive_whole("steps", 40)
-    40
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(argument, f"is {value!r}", "give a whole number, 1 or more")
-    return int(value)
-
-
-def targets(
-    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], most: int
-) -> Int[ndarray, "n r"]:
+def targets(problem: AttackProblem, most: int = 9) -> Int[ndarray, "n r"]:
     """The rivals of each point: ALL, then the `most` outputs of other classes that are highest."""
-    outputs = model.outputs(x)
-    groups = model.decision.groups
+    groups, every = problem.model.decision.groups, np.full((len(problem.x), 1), ALL)
+    outputs = problem.model.outputs(problem.x)
     if groups is None or len(groups) == 2:
-        return np.full((len(x), 1), ALL)
-    outputs = np.where(groups == label[:, None], -np.inf, outputs)
+        return every
+    outputs = np.where(groups == problem.label[:, None], -np.inf, outputs)
     # Classes may differ in size: a row with fewer rivals repeats ALL.
     order = np.argsort(-outputs, axis=1, kind="stable")[:, : min(most, outputs.shape[1])]
     known = np.isfinite(np.take_along_axis(outputs, order, axis=1))
     rivals = np.where(known, order, ALL)[:, known.any(axis=0)]
-    return np.concatenate([np.full((len(x), 1), ALL), rivals], axis=1)
+    return np.concatenate([every, rivals], axis=1)
 
 
-def gradient_is_dead(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    rivals: Int[ndarray, "n r"],
-) -> Bool[ndarray, " n"]:
+def gradient_is_dead(problem: AttackProblem) -> Bool[ndarray, " n"]:
     """Where the gradient towards every rival is zero, so that no descent can begin."""
+    model, x, label = problem.model, problem.x, problem.label
     dead = np.ones(len(x), dtype=bool)
-    for aims in rivals.T:
+    for aims in targets(problem).T:
         rows = np.flatnonzero(dead)
         if len(rows) == 0:
             break
         gradient = model.descend(x[rows], label[rows], aims[rows])[2]
         dead[rows] = ~np.any(gradient != 0, axis=1)
     return dead
+
+
+@dataclass(frozen=True, eq=False)
+class AttackEnd:
+    """The nearest flipped point that one attack saw for each of n points, and where there is one.
+
+    The point rather than the perturbation, because x + (point - x) need not be the same float.
+
+    Attributes:
+        point: a point that the model decides otherwise; anything where `flipped` is False.
+        flipped: where the attack succeeded.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> end = fa.attacks.AttackEnd(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([True, False]))
+    >>> end.radii(np.zeros((2, 2)), "l2")
+    array([ 5., inf])
+    """
+
+    point: Float[ndarray, "n D"]
+    flipped: Bool[ndarray, " n"]
+
+    @staticmethod
+    def nothing(x: Float[ndarray, "n D"]) -> AttackEnd:
+        """The end of an attack that flipped none of the points x."""
+        return AttackEnd(x.copy(), np.zeros(len(x), dtype=bool))
+
+    @staticmethod
+    def of(point: Float[ndarray, "n D"]) -> AttackEnd:
+        """The end of an attack that claims that all its points are flipped."""
+        return AttackEnd(point, np.ones(len(point), dtype=bool))
+
+    def radii(self, x: Float[ndarray, "n D"], norm: str) -> Float[ndarray, " n"]:
+        """|point - x|, infinite where nothing flipped."""
+        return np.where(self.flipped, length(self.point - x, norm), np.inf)
+
+    def take(self, rows: Int[ndarray, " m"]) -> AttackEnd:
+        """The ends of some of the points."""
+        return AttackEnd(self.point[rows], self.flipped[rows])
+
+    def put(self, rows: Int[ndarray, " m"], other: AttackEnd) -> AttackEnd:
+        """The same with the ends of some of the points replaced where `other` flipped them."""
+        point, flipped = self.point.copy(), self.flipped.copy()
+        point[rows[other.flipped]] = other.point[other.flipped]
+        flipped[rows] |= other.flipped
+        return AttackEnd(point, flipped)
+
+
+def nearer(x: Float[ndarray, "n D"], first: AttackEnd, second: AttackEnd, norm: str) -> AttackEnd:
+    """Row by row, the nearer of two flipped points; the first where both are as near."""
+    closer = second.radii(x, norm) < first.radii(x, norm)
+    point = np.where(closer[:, None], second.point, first.point)
+    return AttackEnd(point, first.flipped | second.flipped)
+
+
+NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AttackResult:
+    """Upper bounds on the radii of n points, each with a point that shows it.
+
+    An infinite radius means that no flip was found. That is not robustness, which no attack shows.
+
+    Attributes:
+        radii: |witness - x|; 0 where x itself is decided wrongly, infinite where nothing flipped.
+        witness: the nearest flipped point known, re-checked by plain evaluation; NaN without one.
+        attack: the name of the attack that found it: "misclassified" or "not found" without one.
+        unit: of the radii.
+        attacks: what was run.
+        gradients, evaluations: asked of the model, per point, on average.
+
+    Returned by `fa.attack_suite`, which has an example.
+    """
+
+    radii: Float[ndarray, " n"]
+    witness: Float[ndarray, "n D"]
+    attack: list[str]
+    norm: str
+    unit: str
+    attacks: tuple[str, ...]
+    gradients: float
+    evaluations: float
+
+    def __len__(self) -> int:
+        return len(self.radii)
+
+    def __repr__(self) -> str:
+        missing = int(self.stuck.sum())
+        lines = [
+            f"AttackResult: {len(self)} points, {self.accuracy:.1%} right without an attack",
+            f"median radius {np.median(self.radii):.4g} ({self.unit})",
+            f"no flip found for {missing}: not answered, which is not robust" if missing else "",
+            "nearest by " + ", ".join(f"{name} {count}" for name, count in self.wins.items()),
+            f"{self.gradients:.0f} gradients and {self.evaluations:.0f} evaluations per point",
+        ]
+        return "\n  ".join(line for line in lines if line)
+
+    @property
+    def stuck(self) -> Bool[ndarray, " n"]:
+        """Where nothing flipped the point: the question is not answered."""
+        return np.isinf(self.radii)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of points decided rightly without any attack."""
+        return float(np.mean(self.radii > 0))
+
+    @property
+    def wins(self) -> dict[str, int]:
+        """How many points each attack was the nearest for."""
+        return {name: self.attack.count(name) for name in dict.fromkeys(self.attack)}

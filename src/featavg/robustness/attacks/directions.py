@@ -1,4 +1,4 @@
-"""The directions that the theory says to attack along."""
+"""Attacks along the directions that the theory names, and along random ones where those before failed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.robustness.attacks.attack import (
     Attack,
+    AttackEnd,
     AttackProblem,
     FeatureDirections,
-    positive_whole,
+    gradient_is_dead,
+    nearer,
 )
 from featavg.robustness.attacks.ddn import ddn
+from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import reach, shorten
-from featavg.robustness.attacks.result import AttackEnd, nearer
+from featavg.robustness.attacks.pgd import minimal_pgd
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import steepest
 
@@ -46,7 +50,7 @@ class Directions(Attack):
     steps: int = 15
 
     def __post_init__(self) -> None:
-        positive_whole("steps", self.steps)
+        self.at_least_one("steps")
 
     def expected_gradients(self, budget: int) -> float:
         """The descent, and as much again for the line searches."""
@@ -64,23 +68,18 @@ class Directions(Attack):
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """The nearest point over all directions, before and after the descent."""
-        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
         features = problem.features
         if features is None:
-            assert isinstance(model, TwoLayerModel), "refused by `obstacle`"
-            features = weight_features(model)
-        line, _ = along_directions(model, x, label, problem.margin, features, norm)
+            assert isinstance(problem.model, TwoLayerModel), "refused by `obstacle`"
+            features = weight_features(problem.model)
+        line = along_directions(problem, features)
         rows = np.flatnonzero(line.flipped)
         if len(rows) == 0:
             return line
-        start = line.point[rows] - x[rows]
-        aims = problem.whole_decision[rows]
-        descended = ddn(model, x[rows], label[rows], aims, norm, self.steps, start)
-        point, flipped = shorten(
-            model, x[rows], label[rows], descended.point, problem.margin[rows], insist=True
-        )
-        closer = AttackEnd(point, flipped & descended.flipped)
-        return nearer(x, line, line.put(rows, closer), norm)
+        some = problem.take(rows)
+        descended = ddn(some, None, self.steps, line.point[rows] - some.x)
+        closer = shorten(some, descended, insist=True)
+        return nearer(problem.x, line, line.put(rows, closer), problem.norm)
 
 
 def weight_features(model: TwoLayerModel) -> FeatureDirections:
@@ -107,71 +106,112 @@ def smallest_margin_direction(
     return np.asarray(signs @ x[chosen])
 
 
-def directions(
-    features: FeatureDirections, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]
-) -> dict[str, Float[ndarray, "n D"]]:
-    r"""The theory's directions for each point, each a unit vector.
-
-    - `universal`: -sum of the own class's features + sum of the others', one vector per class;
-    - `own-down-rivals-up`: -mu_own + sum of the rivals', mu_own the own feature x has most of;
-    - `swap`: -mu_own + mu_j for the rival feature x has most of;
-    - `smallest-margin`: against the samples of smallest margin, if they are known.
-    """
-    vectors = features.vectors.astype(x.dtype)
-    same = (features.classes == label[:, None]).astype(x.dtype)
-    most = (x @ vectors.T) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300)
-    own = vectors[np.where(same > 0, most, -np.inf).argmax(axis=1)]
-    rival = vectors[np.where(same > 0, -np.inf, most).argmax(axis=1)]
-    up = (1 - same) @ vectors
-    vectors_of = {
-        "universal": up - same @ vectors,
-        "own-down-rivals-up": up - own,
-        "swap": rival - own,
-    }
-    if features.nearest_samples is not None:
-        vectors_of["smallest-margin"] = -features.nearest_samples.astype(x.dtype)[label]
-    return {name: steepest(vector, "l2") for name, vector in vectors_of.items()}
-
-
-def along_directions(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    margin: Float[ndarray, " n"],
-    features: FeatureDirections,
-    norm: str = "l2",
-) -> tuple[AttackEnd, list[str]]:
-    """A line search along each direction: the nearest flipped point, and whose it was.
+def along_directions(problem: AttackProblem, features: FeatureDirections) -> AttackEnd:
+    """The nearest flipped point of a line search along each direction.
 
     In l_inf the sign of each direction is tried as well, which is its steepest form there.
     """
-    best = AttackEnd.nothing(x)
-    names = [""] * len(x)
-    scale = _scale(model, x, margin, label)
-    for name, direction in directions(features, x, label).items():
+    x, norm = problem.x, problem.norm
+    best, scale = AttackEnd.nothing(x), _scale(problem)
+    for direction in features.at(x, problem.label).values():
         for way in (direction, steepest(direction, norm)) if norm == "linf" else (direction,):
-            point = reach(model, x, label, way, scale / _size(way))
-            hit = np.any(point != x, axis=1)
-            point, _ = shorten(model, x, label, point, margin)
-            new = nearer(x, best, AttackEnd(point, hit), norm)
-            changed = np.any(new.point != best.point, axis=1)
-            names = [name if c else old for c, old in zip(changed, names, strict=True)]
-            best = new
-    return best, names
+            far = reach(problem, way, scale / _size(way))
+            point = shorten(problem, far).point
+            best = nearer(x, best, AttackEnd(point, far.flipped), norm)
+    return best
 
 
-def _scale(
-    model: Model, x: Float[ndarray, "n D"], margin: Float[ndarray, " n"], label: Int[ndarray, " n"]
-) -> Float[ndarray, " n"]:
+def _scale(problem: AttackProblem) -> Float[ndarray, " n"]:
     """The linearised l2 distance: the length to start a search from, whatever the units are."""
-    _, value, gradient = model.descend(x, label)
+    _, value, gradient = problem.model.descend(problem.x, problem.label)
     size = np.linalg.norm(gradient.astype(float), axis=1)
-    distance = np.where(size > 0, value / np.where(size > 0, size, 1.0), np.nan)
+    distance = value / np.where(size > 0, size, np.nan)
     known = distance[np.isfinite(distance) & (distance > 0)]
-    typical = float(np.median(known)) if len(known) else float(np.abs(x).max(initial=1.0))
+    typical = float(np.median(known)) if len(known) else float(np.abs(problem.x).max(initial=1.0))
     return np.where(np.isfinite(distance) & (distance > 0), distance, typical)
 
 
 def _size(direction: Float[ndarray, "n D"]) -> Float[ndarray, " n"]:
     size = np.linalg.norm(direction.astype(float), axis=1)
     return np.where(size > 0, size, 1.0)
+
+
+@dataclass(frozen=True, repr=False)
+class RandomStarts(Attack):
+    """From random directions: a search along the line, then a descent; PGD; the nearest slides.
+
+    Only for points that no attack before it has flipped, or whose gradient is zero: where every
+    ReLU in reach is off, a descent that begins at the point itself never moves, and one whose
+    gradient misleads never arrives. Elsewhere it costs nothing.
+
+    Attributes:
+        starts: random directions tried.
+        steps: gradients per point and start.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> attacks = [fa.attacks.DDN(), fa.attacks.RandomStarts()]
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
+    array([1.414])
+    """
+
+    name: ClassVar[str] = "random-starts"
+    default: ClassVar[bool] = True
+    starts: int = 6
+    steps: int = 20
+
+    def __post_init__(self) -> None:
+        self.at_least_one("starts", "steps")
+
+    def expected_gradients(self, budget: int) -> float:
+        """One look at each gradient; points in need are the exception."""
+        return 1
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """The nearest flipped points over all starts; only of the points in need."""
+        rows = _in_need(problem)
+        nothing = AttackEnd.nothing(problem.x)
+        if len(rows) == 0:
+            return nothing
+        some, scale = problem.take(rows), _typical_length(problem)
+        best, draw = nothing.take(rows), stream(problem.seed, "random starts")
+        for number in range(self.starts):
+            direction = draw.standard_normal(problem.x.shape)[rows]
+            # In l_inf a corner of the cube is the farthest one gets for the price.
+            direction = np.sign(direction) if problem.norm == "linf" else direction
+            direction = direction.astype(some.x.dtype)
+            unit = (direction / _size(direction)[:, None]).astype(some.x.dtype)
+            # Lengths from an eighth of what is typical to four times it, where no line flips.
+            end = self._along(some, unit, scale * 2.0 ** (number % 6 - 3))
+            best = nearer(some.x, best, end, some.norm)
+        by_pgd = minimal_pgd(some, np.full(len(rows), scale), restarts=self.starts)
+        return nothing.put(rows, slide(some, nearer(some.x, best, by_pgd, some.norm)))
+
+    def _along(
+        self, problem: AttackProblem, unit: Float[ndarray, "m D"], length: float
+    ) -> AttackEnd:
+        """Along one direction for each point, and down from where the line flips or ends."""
+        x = problem.x
+        far = reach(problem, unit, np.full(len(x), length))
+        line = shorten(problem, AttackEnd.of(far.point))
+        start = np.where(line.flipped[:, None], line.point - x, unit * x.dtype.type(length))
+        return nearer(x, line, ddn(problem, None, self.steps, start), problem.norm)
+
+
+def _in_need(problem: AttackProblem) -> Int[ndarray, " m"]:
+    """Points that nothing has flipped yet, and those whose gradient is zero towards every rival."""
+    need = ~problem.nearest.flipped
+    rest = np.flatnonzero(~need)
+    if len(rest):
+        need[rest] = gradient_is_dead(problem.take(rest))
+    return np.flatnonzero(need)
+
+
+def _typical_length(problem: AttackProblem) -> float:
+    """A length to begin with, whatever the units are: what flipped other points, else that of x."""
+    reached = problem.reached
+    finite = reached[np.isfinite(reached)]
+    if len(finite):
+        return float(np.median(finite))
+    return float(np.median(np.linalg.norm(problem.x.astype(float), axis=1))) or 1.0

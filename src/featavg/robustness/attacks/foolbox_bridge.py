@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.robustness.attacks.attack import Attack, AttackProblem, FeatureDirections
-from featavg.robustness.attacks.result import AttackEnd
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, FeatureDirections
 from featavg.robustness.models.model import Model
 
 PREFIX = "foolbox:"

@@ -18,15 +18,13 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.readouts.readout import Minorant, ReadOut
-from featavg.nets.readouts.sum import Sum
+from featavg.nets.readouts._readout import Minorant, ReadOut, Sum
 from featavg.robustness.attacks.attack import (
     Attack,
+    AttackEnd,
     AttackProblem,
     FeatureDirections,
-    positive_whole,
 )
-from featavg.robustness.attacks.result import AttackEnd
 from featavg.robustness.geometry.qp import shortest_step
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_box
@@ -53,7 +51,7 @@ class Polish(Attack):
     rounds: int = 6
 
     def __post_init__(self) -> None:
-        positive_whole("rounds", self.rounds)
+        self.at_least_one("rounds")
 
     def obstacle(
         self, model: Model, norm: str = "l2", features: FeatureDirections | None = None

@@ -1,17 +1,13 @@
 """One call: the worst case over a set of attacks, a radius and a witness for every point.
 
-To add an attack, write a file with a subclass of `Attack` and add its module to `MODULES`: its name is
-then known to `attack_suite`, to error messages, and, if `default` says so, part of every suite. The
-order of `MODULES` is the order in which attacks run.
+To add an attack, write a file with a subclass of `Attack` and a line in `ATTACKS`: its name is
+then known to `attack_suite`, to error messages, and, if `default` says so, part of every suite.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import get_origin
 
 import numpy as np
 from jaxtyping import Int
@@ -19,35 +15,43 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, one_of, whole
 from featavg.progress import Progress, part
+from featavg.registry import Registry
 from featavg.robustness.attacks.attack import (
+    NOT_FOUND,
     Attack,
+    AttackEnd,
     AttackProblem,
+    AttackResult,
     FeatureDirections,
     gradient_is_dead,
-    positive_whole,
-    targets,
+    nearer,
 )
 from featavg.robustness.attacks.directions import weight_features
 from featavg.robustness.attacks.foolbox_bridge import PREFIX, Foolbox
 from featavg.robustness.attacks.line_search import confirmed, shorten
-from featavg.robustness.attacks.result import NOT_FOUND, AttackEnd, AttackResult, nearer
 from featavg.robustness.geometry.subspace import Span, span_of
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
 
-MODULES = (
-    "featavg.robustness.attacks.multi_start_ddn",
-    "featavg.robustness.attacks.ddn",
-    "featavg.robustness.attacks.deepfool",
-    "featavg.robustness.attacks.directions",
-    "featavg.robustness.attacks.fmn",
-    "featavg.robustness.attacks.pgd",
-    "featavg.robustness.attacks.apgd",
-    "featavg.robustness.attacks.random_starts",
-    "featavg.robustness.attacks.polish",
+# In the order in which they run.
+ATTACKS: Registry[Attack] = Registry(
+    "attacks",
+    "robustness/attacks",
+    {
+        "multi-start-ddn": "multi_start_ddn",
+        "ddn": "ddn",
+        "deepfool": "deepfool",
+        "directions": "directions",
+        "fmn": "ddn",
+        "pgd": "pgd",
+        "apgd": "pgd",
+        "random-starts": "directions",
+        "polish": "polish",
+    },
+    scanned=False,
 )
 
 
@@ -87,7 +91,7 @@ def attack_suite(
     (array([1.414214]), 'l2, raw')
     """
     one_of("norm", norm, NORMS)
-    positive_whole("budget", budget)
+    whole("budget", budget, least=1)
     if isinstance(model, TorchModel):
         model = model.shaped(x)
     points, label = model.rows(x), model.decision.labels(y)
@@ -99,10 +103,9 @@ def attack_suite(
     radii, witness = np.zeros(len(points)), points.astype(float)
     winners = ["misclassified"] * len(points)
     if len(right):
-        margin = model.margins(points[right], label[right])
-        problem = AttackProblem(
-            model, points[right], label[right], margin, norm, features, budget, seed
-        )
+        some = points[right], label[right]
+        margin = model.margins(*some)
+        problem = AttackProblem(model, *some, margin, norm, features, budget, seed)
         end, names = _run(problem, chosen, progress)
         if not end.flipped.any():
             _refuse_if_nothing_moves(problem)
@@ -134,14 +137,14 @@ def _run(
     for attack, start, stop in zip(attacks, [0.0, *ends_at], ends_at, strict=False):
         step = _named_progress(part(progress, float(start), float(stop)), str(attack))
         step(0.0, "")
-        end = _shortened(inner, attack(replace(inner, progress=step)))
+        end = shorten(inner, attack(replace(inner, progress=step)), insist=True)
         closer = end.radii(inner.x, inner.norm) < best.radii(inner.x, inner.norm)
         best = nearer(inner.x, best, end, inner.norm)
         names = [str(attack) if c else name for c, name in zip(closer, names, strict=True)]
         inner = replace(inner, ends=(*inner.ends, end))
     if span is not None:
         best = AttackEnd(span.back(problem.x, inner.x, best.point), best.flipped)
-    return confirmed(problem.model, problem.x, problem.label, best), names
+    return confirmed(problem, best), names
 
 
 def _named_progress(progress: Progress, name: str) -> Progress:
@@ -166,41 +169,14 @@ def _in_span(problem: AttackProblem) -> tuple[AttackProblem, Span | None]:
     return replace(problem, model=span.model, x=inside, margin=margin, features=features), span
 
 
-def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
-    """What an attack ended at, pulled back along its line to the boundary; checked by evaluation."""
-    point, flipped = shorten(
-        problem.model, problem.x, problem.label, end.point, problem.margin, insist=True
-    )
-    return AttackEnd(point, flipped & end.flipped)
-
-
 def _refuse_if_nothing_moves(problem: AttackProblem) -> None:
     """An error where nothing flipped and every gradient is zero: no attack could have moved."""
-    model, x, label = problem.model, problem.x, problem.label
-    if gradient_is_dead(model, x, label, targets(model, x, label, most=9)).all():
+    if gradient_is_dead(problem).all():
         raise InputError(
             "model",
             "has a zero gradient at every point",
             "its outputs do not depend on the input: check that it is differentiable and trained",
         )
-
-
-def known_attacks() -> dict[str, Attack]:
-    """Every registered attack with its usual settings, by name.
-
-    >>> ", ".join(known_attacks())
-    'multi-start-ddn, ddn, deepfool, directions, fmn, pgd, apgd, random-starts, polish'
-    """
-    return {attack.name: attack for module in MODULES for attack in _attacks_of(module)}
-
-
-def _attacks_of(module: str) -> Iterator[Attack]:
-    for thing in vars(import_module(module)).values():
-        # Python 3.10 calls Callable[[int], int] a type too, of which nothing is a subclass.
-        is_class = isinstance(thing, type) and get_origin(thing) is None
-        is_attack = is_class and issubclass(thing, Attack)
-        if is_attack and thing.__module__ == module and not inspect.isabstract(thing):
-            yield thing()
 
 
 def chosen_attacks(
@@ -214,36 +190,31 @@ def chosen_attacks(
     Args:
         attacks: names, objects, or both; None for all that are usual and apply.
     """
-    known = known_attacks()
     if attacks is None:
-        usual = [attack for attack in known.values() if attack.default and attack.usual_for(model)]
+        known = [ATTACKS.build(name) for name in ATTACKS]
+        usual = [attack for attack in known if attack.default and attack.usual_for(model)]
         return tuple(attack for attack in usual if attack.applies_to(model, norm, features))
     if isinstance(attacks, str | Attack):
         attacks = [attacks]
     if len(attacks) == 0:
-        raise InputError("attacks", "are empty", f"choose from {', '.join(known)}")
-    chosen = [_named(item, known) if isinstance(item, str) else item for item in attacks]
+        raise InputError("attacks", "are empty", f"choose from {', '.join(ATTACKS)}")
+    chosen = [_named(item) if isinstance(item, str) else item for item in attacks]
     for attack in chosen:
-        _refuse_what_is_no_attack(attack)
+        if not isinstance(attack, Attack):
+            raise InputError(
+                "attacks",
+                f"hold a {type(attack).__name__}",
+                "give names, or objects of a class derived from featavg.attacks.Attack",
+            )
         obstacle = attack.obstacle(model, norm, features)
         if obstacle is not None:
             raise obstacle
     return tuple(sorted(chosen, key=lambda attack: attack.refines))
 
 
-def _refuse_what_is_no_attack(thing: object) -> None:
-    if not isinstance(thing, Attack):
-        raise InputError(
-            "attacks",
-            f"hold a {type(thing).__name__}",
-            "give names, or objects of a class derived from featavg.Attack",
-        )
-
-
-def _named(name: str, known: dict[str, Attack]) -> Attack:
+def _named(name: str) -> Attack:
     if name.startswith(PREFIX):
         return Foolbox(name.removeprefix(PREFIX))
-    if name not in known:
-        options = ", ".join((*known, f"{PREFIX}<class name>"))
-        raise InputError("attacks", f"is {name!r}", f"choose one of {options}")
-    return known[name]
+    if name.partition(":")[0] not in ATTACKS:
+        one_of("attacks", name, (*ATTACKS, f"{PREFIX}<class name>"))
+    return ATTACKS.build(name)

@@ -9,13 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.data.clusters import Sample
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import Sample, positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
-from featavg.nets.readouts.max import Max
-from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import READOUTS, readout_of
+from featavg.nets.readouts import NAMES as READOUTS
+from featavg.nets.readouts._readout import Max, ReadOut, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import POOLINGS
 from featavg.training.trajectory import Trajectory

@@ -40,7 +40,7 @@ def dominated(net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
     A linear program in the span of the weights names the neurons of each mixture; their exact
     coefficients solve its equations in fractions, and every inequality is checked in fractions.
 
-    >>> from featavg.nets.grouped import grouped
+    >>> from featavg.nets.two_layer import grouped
     >>> from featavg.robustness.geometry.subspace import reduce
     >>> net = grouped(np.array([[1.0], [1.0], [0.5]]), 3)
     >>> dominated(net, reduce(net), np.array([True, True, False]))

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.readouts.probability import Probability
+from featavg.nets.readouts.soft import Probability
 from featavg.robustness.exact.probability_terms import ProbabilityTerms
 from featavg.robustness.exact.relaxation import Affine, Box, Price, Terms, chord
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.geometry.subspace import Subspace

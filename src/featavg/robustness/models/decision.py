@@ -14,10 +14,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
-from featavg.nets.readouts.readout import ReadOut
-from featavg.nets.readouts.registry import readout_of
+from featavg.nets.readouts._readout import ReadOut, readout_of
 
 ALL = -1  # the rival "everything that is not my class": the margin itself
 

@@ -12,9 +12,10 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.network import one_network
+from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import ALL, Decision
 from featavg.robustness.models.norms import Bounds
@@ -207,7 +208,7 @@ def network_model(
     Args:
         net: one network, not a batch.
         positive: which outputs belong to the class +1, as a mask or as indices.
-        readout: a name from READOUTS, or a read-out of your own.
+        readout: a name from `fa.readouts.NAMES`, or a read-out of your own.
         bounds: the box its inputs live in, or None.
 
     >>> import numpy as np
@@ -216,11 +217,7 @@ def network_model(
     >>> model.outputs(np.array([[3.0, 1.0]])), model.unit("l2")
     (array([[2.]]), 'l2, raw')
     """
-    if net.batch:
-        raise InputError("net", "is a batch of networks", "pick one of them by index")
-    for name, value in (("weights", net.weights), ("biases", net.biases), ("head", net.head)):
-        if not np.all(np.isfinite(value)):
-            raise InputError(name, "hold a NaN or an infinity", "give finite numbers")
+    one_network(net)
     if net.outputs > 1 and positive is None:
         raise InputError("positive", "is missing", f"say which of {net.outputs} outputs are +1")
     mask = None

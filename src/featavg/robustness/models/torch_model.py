@@ -14,7 +14,7 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.errors import InputError, torch_needed
-from featavg.nets.readouts.readout import ReadOut
+from featavg.nets.readouts._readout import ReadOut
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import (
     Covector,
@@ -135,7 +135,7 @@ def torch_model(
             gradients. A module in half precision (bfloat16, float16) is evaluated in float32, on a copy.
         bounds: of the input, or None for raw inputs.
         mean, std: numbers, or one for each channel.
-        readout: a name from READOUTS, or a read-out of your own.
+        readout: a name from `fa.readouts.NAMES`, or a read-out of your own.
         positive: which outputs belong to the class +1.
         groups: the coarse class of each output.
         batch: how many points go through the module at a time; on a CPU more is slower, because

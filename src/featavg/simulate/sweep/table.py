@@ -14,9 +14,8 @@ from numpy import ndarray
 
 import featavg
 from featavg.errors import InputError, one_of
-from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Series
-from featavg.figures.number_format import number
-from featavg.figures.result import Result
+from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Result, Series
+from featavg.figures.typeset import number
 from featavg.simulate.sweep.plan import Plan, SweepAxis
 from featavg.simulate.sweep.store import Row, load_arrays
 from featavg.storage.files import dumps, write

@@ -18,13 +18,14 @@ from featavg.boundary.public import check_fields, public
 from featavg.data.images import ImageTask
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.torch.randomness import own_randomness
+from featavg.nets.torch.inference import own_randomness
 from featavg.progress import Progress, silent
 from featavg.storage.cache import kept_arrays
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
 from featavg.training.torch.module import arrays_of, load_arrays, save_folder
 from featavg.training.torch.objectives import Adversarial, CrossEntropy, Objective
+from featavg.training.torch.recipe import more_than_zero
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ class DenseRecipe:
         check_fields(self)
         if not self.hidden or min(self.hidden) < 1:
             raise InputError("hidden", f"is {self.hidden}", "give at least one layer of neurons")
-        for name in ("epochs", "batch", "rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
+        more_than_zero(self, "epochs", "batch", "rate")
         if not self.attack >= 0:
             raise InputError("attack", f"is {self.attack}", "give a radius, or 0 for none")
         if not 0 <= self.decay < math.inf:

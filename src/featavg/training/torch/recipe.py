@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from featavg.boundary.public import check_fields
 from featavg.data.image_sets.registry import image_sets
@@ -12,6 +13,13 @@ from featavg.errors import InputError, one_of
 PRECISIONS = ("float32", "bfloat16")
 # For the user's own images, of unknown size and number.
 FALLBACK = "digits"
+
+
+def more_than_zero(record: Any, *names: str) -> None:
+    """Refuse fields that are zero or less."""
+    for name in names:
+        if not getattr(record, name) > 0:
+            raise InputError(name, f"is {getattr(record, name)}", "give more than zero")
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,7 @@ class ImageRecipe:
     def __post_init__(self) -> None:
         check_fields(self)
         one_of("precision", self.precision, PRECISIONS)
-        for name in ("epochs", "batch", "rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
+        more_than_zero(self, "epochs", "batch", "rate")
         for name in ("crop", "small", "seed", "decay"):
             if not getattr(self, name) >= 0:
                 raise InputError(name, f"is {getattr(self, name)}", "give zero or more")
