@@ -20,7 +20,7 @@ def _audit(
         str,
         typer.Argument(
             help="MODULE:FACTORY (importing MODULE runs your own code), a folder of `images train`, an "
-            "ONNX file, or a file with the weights of a public CIFAR ResNet."
+            "ONNX file, or a file with the weights of linear layers or of a public CIFAR ResNet."
         ),
     ],
     data: Annotated[
