@@ -73,6 +73,7 @@ MODULES: tuple[str, ...] = (
     "remedies.labels_images",
     "remedies.competition",
     "remedies.competition_images",
+    "remedies.competition_deep",
     "remedies.without_fine_labels",
 )
 
