@@ -2,7 +2,7 @@
 
 import pytest
 
-from featavg.playground import bundle
+from featavg.playground import page as bundle
 
 
 def write(folder, **files):
