@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from featavg.playground import bundle
-from featavg.playground.page import page
+from featavg.playground import page as bundle
 
 
 def write(folder, **files):
@@ -50,7 +49,9 @@ def test_mistakes_are_named(folder, files, problem):
 
 
 def test_buttons_that_save_say_what_and_as_what():
-    buttons = re.findall(r'<button[^>]*data-save="(svg|png)"[^>]*>', page())
-    names = re.findall(r'<button[^>]*data-save="\w+" aria-label="Save [^"]+ as (SVG|PNG)"', page())
+    buttons = re.findall(r'<button[^>]*data-save="(svg|png)"[^>]*>', bundle.page())
+    names = re.findall(
+        r'<button[^>]*data-save="\w+" aria-label="Save [^"]+ as (SVG|PNG)"', bundle.page()
+    )
     assert [name.lower() for name in names] == buttons
     assert len(buttons) >= 6

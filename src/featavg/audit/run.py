@@ -48,7 +48,7 @@ from featavg.measures.collapse import subclass_collapse
 from featavg.progress import Progress, part
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
-from featavg.storage.locks import locked
+from featavg.storage.folders import locked
 from featavg.training.checkpoint import fingerprint
 
 _log = logging.getLogger(__name__)

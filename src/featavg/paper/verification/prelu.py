@@ -53,7 +53,7 @@ def _plain(paths: Any) -> Deep:
     tier="full", minutes=10, needs=("torch", "mnist"), seeds=0, runs=0,
 )  # fmt: skip
 def prelu(
-    run: Context, images: int = 200, few: int = 20, budget: int = 100, seconds: float = 60.0
+    run: Context, images: int = 200, few: int = 10, budget: int = 100, seconds: float = 60.0
 ) -> Evidence:
     """At l2 radius 1.0 attacks leave about the published 30.1% (p = 1) and 77.5% (p = 4); for p = 1 nothing
     that is certified is flipped by an attack.
