@@ -272,7 +272,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Label(NamedTuple):
-    """An entry of the legend; `look` is a line style, "markers" or "block"."""
+    """An entry of the legend; `look` is a line style (perhaps with a marker), "markers" or "block"."""
 
     text: str
     role: str
