@@ -34,7 +34,7 @@ from featavg.paper.remedies import (
 )
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
-from featavg.simulate.sweep import grid
+from featavg.simulate.sweep import work
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
 from featavg.training.recipe import Recipe
@@ -332,13 +332,13 @@ ROWS = (
     Sabotage(
         "question-angle-equal",
         "class labels decouple and cluster labels average",
-        setting(grid, trained=lambda given: labels_swapped(trained(given))),
+        setting(work, trained=lambda given: labels_swapped(trained(given))),
         given={"cosines": (0.0, 0.3), "n": 200, "group": 4},
     ),
     Sabotage(
         "question-angle-geometry",
         "with class labels every neuron learns one feature",
-        setting(grid, trained=neurons_look_for_one_feature),
+        setting(work, trained=neurons_look_for_one_feature),
         few_of(geometry, "GEOMETRIES", *HOLDING),
     ),
     Sabotage(

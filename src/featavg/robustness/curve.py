@@ -111,11 +111,18 @@ def curve_of(
     if radii is None:
         finite = smallest[np.isfinite(smallest)]
         radii = np.linspace(0.0, float(np.max(finite, initial=0.0)) or 1.0, 51)
-    at = np.asarray(radii, dtype=float)
+    at = _lengths(radii)
     count = np.sum(smallest[None, :] > at[:, None], axis=1)
     low, high = wilson_interval(count, len(smallest), confidence)
     share = count / len(smallest)
     return Curve(at, share, low, high, len(smallest), unit, label, confidence, unresolved)
+
+
+def _lengths(radii: Sequence[float] | Float[ndarray, " q"]) -> Float[ndarray, " q"]:
+    at = np.asarray(radii, dtype=float)
+    if at.ndim != 1 or len(at) == 0 or np.any(~(np.isfinite(at) & (at >= 0))):
+        raise InputError("radii", "are not lengths", "give a list of finite numbers, zero or more")
+    return at
 
 
 @public
@@ -164,9 +171,7 @@ def pgd_curve(
         model = model.shaped(x)
     points, label = model.rows(x), model.decision.labels(y)
     target = None if own is None else np.asarray(own)
-    at = np.asarray(radii, dtype=float)
-    if at.ndim != 1 or len(at) == 0 or np.any(~(np.isfinite(at) & (at >= 0))):
-        raise InputError("radii", "are not lengths", "give a list of finite numbers, zero or more")
+    at = _lengths(radii)
     check_pgd(steps, step_size, restarts)
     right = np.flatnonzero(model.margins(points, label) > 0)
     count = np.zeros(len(at), dtype=int)
