@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 import featavg as fa  # noqa: E402
 from featavg.audit.gradients import LayerGradient, layers_figure  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
-from featavg.storage.locks import locked  # noqa: E402
+from featavg.storage.folders import locked  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("without_gains")

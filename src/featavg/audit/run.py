@@ -51,7 +51,7 @@ from featavg.progress import Progress, part
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
 from featavg.storage.files import strict_json
-from featavg.storage.locks import locked
+from featavg.storage.folders import locked
 from featavg.training.checkpoint import fingerprint
 
 # Held-out points a share of labels is measured on, for each of two trainings.
