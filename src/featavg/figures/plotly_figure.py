@@ -15,11 +15,11 @@ from itertools import groupby
 
 import numpy as np
 
-from featavg.figures.figure import Figure
 from featavg.figures.marks import (
     PLOTLY,
     Axis,
     Bar,
+    Drawable,
     Json,
     Note,
     Number,
@@ -35,10 +35,12 @@ from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import number, without_tags
 
 DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "line+markers": "solid"}
+# Side by side below a panel as many signs have room.
+MOST_SIGNS = 42
 MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": "star"}
 
 
-def plotly_panels(figure: Figure) -> list[Json]:
+def plotly_panels(figure: Drawable) -> list[Json]:
     """One `{data, layout, aspect}` per panel; `aspect` is the height to ask for by width."""
     return [plotly_panel(panel) for panel in figure.panels]
 
@@ -52,14 +54,15 @@ def _lines(panel: Lines) -> Json:
     data: list[Json] = []
     for one in panel.series:
         data += _band(one)
-    data += [_curve(one) for one in panel.series]
+    pairs = zip(panel.series, panel.markers, strict=True)
+    data += [_curve(one, marker) for one, marker in pairs]
     xs = [v for one in panel.series for v in one.x]
     ys = [v for one in panel.series for part in (one.y, one.lo, one.hi) for v in part or ()]
     layout = axes(panel.x, panel.y, xs, ys) | overlays(panel.x, panel.y, panel.rules, panel.notes)
     return {"data": data, "layout": layout, "aspect": 0.68}
 
 
-def _curve(one: Series) -> Json:
+def _curve(one: Series, marker: str) -> Json:
     colour = colour_of(one.role, one.shade)
     trace: Json = {
         "type": "scatter",
@@ -69,7 +72,12 @@ def _curve(one: Series) -> Json:
         "y": rounded(one.y),
         "mode": {"markers": "markers", "line+markers": "lines+markers"}.get(one.style, "lines"),
         "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
-        "marker": {"color": colour, "size": 8, "line": {"color": "@paper", "width": 1}},
+        "marker": {
+            "color": colour,
+            "size": 8,
+            "symbol": marker,
+            "line": {"color": "@paper", "width": 1},
+        },
     }
     if one.style != "markers":
         trace["line"] = {"color": colour, "width": 2.25, "dash": DASHES[one.style]}
@@ -125,7 +133,8 @@ def _heatmap(panel: Heatmap) -> Json:
     breaks += [("y", b - 0.5) for b in panel.row_breaks]
     layout: Json = {
         "xaxis": ticks(panel.columns) | {"title": {"text": panel.column_label}},
-        "yaxis": ticks(panel.rows) | {"title": {"text": panel.row_label}, "autorange": "reversed"},
+        "yaxis": ticks(panel.rows, upright=True)
+        | {"title": {"text": panel.row_label}, "autorange": "reversed"},
         "shapes": [across(axis, at, {"color": "@ink", "width": 1.5}) for axis, at in breaks],
     }
     return {"data": [trace], "layout": layout, "aspect": min(max(rows / columns, 0.3), 1.3) * 0.92}
@@ -264,7 +273,7 @@ class LegendEntry:
     look: str
 
 
-def legend(figure: Figure) -> list[LegendEntry]:
+def legend(figure: Drawable) -> list[LegendEntry]:
     """The legend that all panels share, which the page draws as HTML.
 
     Entries are in order of appearance; the first panel that has a label decides its look.
@@ -358,7 +367,9 @@ def _axis(axis: Axis, values: Numbers) -> Json:
         if decades > 1.5:
             described["dtick"] = math.ceil(decades / 7)
         elif decades > 0.7:
-            described["dtick"] = "D2"  # 1, 2 and 5 of a decade
+            # 1, 2 and 5 of a decade, in full: without a format of ours 200 reads "2".
+            plain = min(known) >= -3 and max(known) < 6
+            described |= {"dtick": "D2", "tickformat": "~g" if plain else "~e"}
     if axis.range is not None:
         described["range"] = [_place(axis, end) for end in axis.range]
     if axis.ticks is not None:
@@ -367,12 +378,14 @@ def _axis(axis: Axis, values: Numbers) -> Json:
     return described
 
 
-def ticks(labels: Sequence[str]) -> Json:
-    """An axis of categories at 0, 1, 2, ..."""
+def ticks(labels: Sequence[str], upright: bool = False) -> Json:
+    """An axis of categories at 0, 1, 2, ..., as many of them named as fit."""
     look: Json = {"tickmode": "array", "showgrid": False, "zeroline": False, "ticks": ""}
-    step = -(-len(labels) // 16)  # more names than that do not fit
-    if max(len(without_tags(label)) for label in labels) <= 4:
+    longest = max(len(without_tags(label)) for label in labels)
+    step = -(-len(labels) // 16)
+    if longest <= 4:
         look["tickangle"] = 0
+        step = step if upright else max(step, -(-len(labels) * (longest + 1) // MOST_SIGNS))
     shown = range(0, len(labels), step)
     return look | {"tickvals": list(shown), "ticktext": [labels[i] for i in shown]}
 
