@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.gradients import (  # noqa: E402
     FEATURES,
@@ -29,6 +28,7 @@ from featavg.audit.torch_classifier import (  # noqa: E402
     next_activations,
 )
 from featavg.audit.verdict import AuditVerdict, judge  # noqa: E402
+from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
