@@ -14,8 +14,9 @@ from row import Row, program_seconds
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from featavg.data.clusters import MultiCluster
-from featavg.nets.deep import Deep, random_deep
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
+from featavg.paper.margins.homogeneous import random_deep
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii

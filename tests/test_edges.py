@@ -19,8 +19,8 @@ from featavg.data.image_sets.registry import ImageSet, image_sets
 from featavg.errors import InputError
 from featavg.figures.html import _policy
 from featavg.simulate.setting import Setting
-from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.run import sweep
+from featavg.simulate.sweep.table import write_sweep
 from featavg.training.controllers import Cosine
 
 SMALL = ("--k", "4", "--d", "50", "--n", "20", "--steps", "3")

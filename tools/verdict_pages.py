@@ -1,8 +1,9 @@
 """Pages about verdicts, from what `tools/record_verdicts.py` kept, and the marks on other pages.
 
 In a page, `[[theorem-1-averaging]]` becomes the verdict of that claim with a link to its row, and
-`{findings: a b}` a table of what these claims found. `docs/explained.toml` says in plain words what
-a verdict other than "holds" means.
+`{findings: a b}` a table of what these claims found, and `{networks: a b}` one of the public networks
+that they recorded, a row each; `{audited}` is the table of `docs/audited.json`. `docs/explained.toml`
+says in plain words what a verdict other than "holds" means.
 """
 
 from __future__ import annotations
@@ -68,8 +69,48 @@ def marked(text: str, claims: dict[str, dict[str, Any]], up: str = "") -> str:
             rows.append(f"| {cell(claim['title'])} {code(name)} | {chip(claim, up)} | {found} |")
         return "\n".join(rows)
 
+    text = re.sub(r"^\{networks: ([^}]+)\}$", _networks, text, flags=re.M)
+    if "{audited}" in text:
+        text = re.sub(r"^\{audited\}$", lambda _: _audited(), text, flags=re.M)
     text = re.sub(r"\[\[([a-z0-9.-]+)\]\]", lambda match: chip(claims[match[1]], up), text)
     return re.sub(r"^\{findings: ([^}]+)\}$", findings, text, flags=re.M)
+
+
+def _networks(match: re.Match[str]) -> str:
+    """The rows that claims of the theme verification recorded."""
+    from featavg.paper.engine.store import recorded_result
+
+    columns = "network, images, threat model, published, certified, flipped, misclassified, open, CPU seconds"
+    lines = [f"| {columns.replace(', ', ' | ')} |", "|---" * 9 + "|"]
+    for name in match[1].split():
+        result = recorded_result(name)
+        if result is None or result.evidence is None:
+            lines.append(f"| not recorded yet: {code(name)} {'| ' * 9}")
+            continue
+        for row in result.evidence.numbers["rows"]:
+            spent = f"{row['cpu_seconds_mean']:.2f}, {row['cpu_seconds_most']:.1f} at most"
+            threat = f"{row['threat']}, {row['radius']:.3g}"
+            told = [row["network"], row["images"], threat, row["published"]]
+            told += [row[status] for status in ("certified", "flipped", "misclassified", "open")]
+            lines.append(f"| {' | '.join(cell(str(one)) for one in [*told, spent])} |")
+    return "\n".join(lines)
+
+
+def _audited() -> str:
+    """The public networks that were audited, from `tools/record_audits.py`."""
+    heads = "network | verdict | A [95%], its null | at | predicted gain | median radius | accuracy | CPU seconds"
+    lines = [f"| {heads} |", "|---" * 8 + "|"]
+    for name, row in json.loads((DOCS / "audited.json").read_text(encoding="utf-8")).items():
+        shared = gain = "–"
+        if row["shared"]:
+            value, low, high, null = row["shared"]
+            shared = f"{value:.2f} [{low:.2f}, {high:.2f}], {null:.2f}"
+        if row["gain"] and row["gain"][0]:
+            gain = "{:.2f} [{:.2f}, {:.2f}]".format(*row["gain"])
+        told = [name, f"**{row['verdict']}**", shared, row["layer"], gain, f"{row['radius']:.3g}"]
+        told += [f"{row['accuracy']:.1%}", f"{row['seconds']:.0f}"]
+        lines.append(f"| {' | '.join(told)} |")
+    return "\n".join(lines)
 
 
 def chip(claim: dict[str, Any], up: str = "", place: str = "", words: str = "") -> str:

@@ -19,8 +19,6 @@ from featavg.errors import InputError, one_of
 
 if TYPE_CHECKING:
     from featavg.nets.activations._activation import Activation
-    from featavg.nets.readouts._readout import ReadOut
-    from featavg.robustness.attacks.attack import Attack
     from featavg.training.parts import Controller, Loss, Stepper
 
 P = TypeVar("P")
@@ -191,25 +189,8 @@ LOSSES: Registry[Loss] = Registry(
 ACTIVATIONS: Registry[Activation] = Registry(
     "activation", "nets/activations", {"relu": "_activation", "leaky-relu": "_activation"}
 )
-POOLINGS: Registry[ReadOut] = Registry(
+POOLINGS: Registry[Any] = Registry(
     "pooling",
     "nets/readouts",
     {"max": "_readout", "mean": "_readout", "sum": "_readout", "probability": "soft"},
-)
-# In the order in which they run.
-ATTACKS: Registry[Attack] = Registry(
-    "attacks",
-    "robustness/attacks",
-    {
-        "multi-start-ddn": "multi_start_ddn",
-        "ddn": "ddn",
-        "deepfool": "deepfool",
-        "directions": "directions",
-        "fmn": "ddn",
-        "pgd": "pgd",
-        "apgd": "pgd",
-        "random-starts": "directions",
-        "polish": "polish",
-    },
-    scanned=False,
 )

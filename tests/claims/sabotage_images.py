@@ -85,7 +85,7 @@ def superclasses_are(change):
     def patch(monkeypatch):
         made = change(cluster_features(np.repeat(np.arange(4), 5), d=100))
         monkeypatch.setattr(superclasses, "efficientnet_lite0", lambda size: None)
-        monkeypatch.setattr(superclasses, "features_of", lambda *_, **__: made)
+        monkeypatch.setattr(superclasses, "embed", lambda *_, **__: made)
         monkeypatch.setattr(superclasses, "data_needed", lambda *_: None)
 
     return patch

@@ -11,9 +11,9 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.margin import kkt, margins, parameter_norm, sample_gradients, sample_margins
 from featavg.measures.svm import checked_max_margin
-from featavg.nets.deep import Deep, random_deep, two_sided
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
-from featavg.paper.margins.homogeneous import homogeneous_flow, turning
+from featavg.paper.margins.homogeneous import homogeneous_flow, random_deep, turning, two_sided
 from featavg.paper.margins.kkt import LISTED, lipschitz_bound, lipschitz_radii
 from featavg.paper.margins.kkt_flow import SLIDING, SlidingFlow
 from featavg.robustness.radii import radii

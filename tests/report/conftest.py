@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
 
-from featavg.paper.engine.claim import Context
+from featavg.paper.engine.claim import Context, Evidence
 from featavg.paper.engine.result import judge
 from featavg.paper.report.page import write_report
 from featavg.storage.provenance import provenance
@@ -32,7 +32,8 @@ def browser(launch):
 
 
 def _everything(settings):
-    return replace(_fails(settings), figures=(everything(),))
+    failed = _fails(settings)
+    return Evidence(*failed.checks, figures=(everything(),), finding=failed.finding)
 
 
 @pytest.fixture(scope="session")

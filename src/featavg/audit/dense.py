@@ -105,7 +105,7 @@ def pulled_back(
     """The gradient of <covector, F> at what each layer was fed, h_0 = x to h_{L-1}.
 
     The effective one weighs each unit of the next activation by how strongly it fires; see
-    `featavg.audit.effective`, which does the same for any torch module.
+    `effective_gradient`, which does the same for any torch module.
     """
     slope = covector
     found = [slope @ net.weights[-1]]

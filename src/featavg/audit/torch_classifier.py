@@ -1,9 +1,9 @@
-"""A torch module, asked as it is (torch)."""
+"""A torch module, asked as it is, and its effective gradients (torch)."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
 from featavg.audit.dense import exact_twin
-from featavg.audit.effective import effective_gradient
 from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
@@ -109,7 +108,9 @@ def torch_classifier(
         kind = kind_of(outputs.detach(), seen.last)
     exact = _two_layer(module, wrapped, x.shape[1:]) if kind == "logits" else None
     if exact is not None:
-        exact = _same(exact, module, wrapped, x)
+        groups = None if outputs.shape[1] == 1 else np.arange(outputs.shape[1])
+        decided = torch_model(module, bounds, mean, std, groups=groups).shaped(x)
+        exact = _same(exact, decided, x)
     return TorchClassifier(
         name,
         bounds,
@@ -159,13 +160,9 @@ def _pulled(
     logits: Tensor, covector: ndarray, named: dict[str, Tensor], seen: Seen, effective: bool
 ) -> dict[str, ndarray]:
     v = torch.as_tensor(covector).to(logits)
-    pulled: Sequence[Tensor | None]
-    if effective:
-        pulled = [effective_gradient(logits, v, t, seen.activations) for t in named.values()]
-    else:
-        pulled = torch.autograd.grad(logits, list(named.values()), v, allow_unused=True)
-    pairs = zip(named, pulled, strict=True)
-    return {name: _flat(gradient) for name, gradient in pairs if gradient is not None}
+    activations = seen.activations if effective else ()  # without any it is the gradient itself
+    pulled = {n: effective_gradient(logits, v, t, activations) for n, t in named.items()}
+    return {name: _flat(gradient) for name, gradient in pulled.items() if gradient is not None}
 
 
 def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:
@@ -180,9 +177,7 @@ def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:
         raise InputError("model", problem, "take dropout and other randomness out of its forward")
     (gradient,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True, allow_unused=True)
     if gradient is None:
-        raise InputError(
-            "model", "has no gradient in its input", "let its outputs depend on the images"
-        )
+        raise InputError("model", "ignores its input", "let its outputs depend on the images")
     if not bool(torch.isfinite(gradient).all()):
         raise InputError("model", "has a gradient that is not finite", "check its weights")
 
@@ -211,21 +206,13 @@ def _two_layer(module: nn.Module, wrapped: TorchModel, shape: tuple[int, ...]) -
     return exact_twin(behind_normalisation(net, mean, std, shape))
 
 
-def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> TwoLayer | None:
-    """`net` if its outputs on the audited images are those of `module` up to rounding, or None."""
-    whole = torch.from_numpy(np.ascontiguousarray(x)).to(wrapped.mean)
-    rounding = ROUNDING * torch.finfo(whole.dtype).eps
-    with unchanged(module), torch.no_grad():
-        for part in torch.split(whole, 500):
-            with answering(part):
-                returned = module((part - wrapped.mean) / wrapped.std)
-            expected = _numpy(unwrapped(returned, len(part)))
-            flat = _numpy(part).reshape(len(part), -1)
-            # Terms of a sum may cancel, but each is rounded.
-            hidden = np.abs(flat) @ np.abs(net.weights).T + np.abs(net.biases)
-            if np.any(np.abs(net(flat) - expected) > rounding * (hidden @ np.abs(net.head).T)):
-                return None
-    return net
+def _same(net: TwoLayer, wrapped: TorchModel, x: ndarray) -> TwoLayer | None:
+    """`net` if its outputs on the audited images are those of the module up to rounding, or None."""
+    flat = wrapped.rows(x)
+    # Terms of a sum may cancel, but each is rounded.
+    terms = (np.abs(flat) @ np.abs(net.weights).T + np.abs(net.biases)) @ np.abs(net.head).T
+    apart = np.abs(net(flat.astype(float)) - wrapped.outputs(flat))
+    return None if np.any(apart > ROUNDING * np.finfo(flat.dtype).eps * terms) else net
 
 
 def _numpy(tensor: Tensor) -> ndarray:
@@ -234,3 +221,78 @@ def _numpy(tensor: Tensor) -> ndarray:
 
 def _flat(tensor: Tensor) -> ndarray:
     return np.asarray(tensor.detach().reshape(len(tensor), -1).cpu().numpy())
+
+
+def effective_gradient(
+    output: Tensor, covector: Tensor, layer: Tensor, activations: Sequence[Tensor]
+) -> Tensor | None:
+    r"""The gradient of <covector, output> at `layer`, weighed by the activations a behind it.
+
+        sum over units m of  |a_m| * d<covector, output>/da_m * grad a_m.
+
+    The gradient itself counts a unit that barely fires on noise as much as one that carries the
+    decision: a network with one neuron per feature and no biases has most of its mean gradient from
+    neurons of foreign features, half of which fire at any point.
+
+    Where a path leads around the next activations, as in a residual network, or none is left, this is
+    the gradient itself; None if nothing depends on `layer`.
+    """
+    behind = next_activations(output, layer, activations)
+    if not behind:
+        return torch.autograd.grad(output, layer, covector, retain_graph=True, allow_unused=True)[0]
+    slopes = torch.autograd.grad(output, behind, covector, retain_graph=True)
+    strengths = [slope * unit.detach().abs() for slope, unit in zip(slopes, behind, strict=True)]
+    return torch.autograd.grad(behind, layer, strengths, retain_graph=True)[0]
+
+
+def next_activations(output: Tensor, layer: Tensor, activations: Sequence[Tensor]) -> list[Tensor]:
+    """The activations that `layer` reaches directly, if everything behind it passes them once."""
+    later = {a.grad_fn: a for a in activations if a is not layer and a.grad_fn is not None}
+    met = {node: _met(_before(node), layer, later) for node in later}
+    around = _met([output.grad_fn], layer, later)
+    if None in around:
+        return []
+    used, left = set[Any](), list(around)
+    while left:
+        node = left.pop()
+        if node not in used:
+            used.add(node)
+            left += met[node] - {None}
+    first = [node for node in later if node in used and None in met[node]]
+    # Of one that follows another the gradient would be counted twice.
+    if any(_follows(other, met) for node in first for other in met[node] - {None}):
+        return []
+    return [later[node] for node in first]
+
+
+def _follows(node: Any, met: dict[Any, set[Any]]) -> bool:
+    """Whether the layer is somewhere before `node`."""
+    left, seen = [node], set[Any]()
+    while left:
+        one = left.pop()
+        if None in met[one]:
+            return True
+        seen.add(one)
+        left += met[one] - seen
+    return False
+
+
+def _met(start: Iterable[Any], layer: Tensor, stops: dict[Any, Tensor]) -> set[Any]:
+    """What one meets first on all ways back through the graph: nodes of `stops`, None for `layer`."""
+    met, seen, open_nodes = set[Any](), set[Any](), list(start)
+    while open_nodes:
+        node = open_nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node is layer.grad_fn or getattr(node, "variable", None) is layer:
+            met.add(None)
+        elif node in stops:
+            met.add(node)
+        else:
+            open_nodes += _before(node)
+    return met
+
+
+def _before(node: Any) -> list[Any]:
+    return [given for given, _ in node.next_functions if given is not None]

@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 from featavg.boundary.coerce import converted
 from featavg.errors import InputError
-from featavg.storage.filenames import check_file_name
+from featavg.storage.files import check_file_name
 
 # Seconds after which a call shows how far it is.
 _PATIENCE = 5.0

@@ -21,7 +21,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from featavg import __version__
-from featavg.cli.checked import checked, refuse_empty
+from featavg.cli.flags import checked, refuse_empty
 from featavg.cli.output import Interrupted
 from featavg.errors import InputError
 
@@ -30,10 +30,7 @@ from featavg.errors import InputError
 GROUPS: tuple[str, ...] = (
     "featavg.paper.commands",
     "featavg.cli.simulate",
-    "featavg.cli.radius",
     "featavg.cli.sweep",
-    "featavg.cli.playground",
-    "featavg.cli.data",
     "featavg.cli.images",
     "featavg.cli.audit",
     "featavg.cli.doctor",

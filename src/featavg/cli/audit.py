@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from featavg.cli.flags import Threads, use_torch
+from featavg.cli.flags import DataDir, Groups, Threads, use_torch
 from featavg.cli.output import Json, write_json
 from featavg.data.image_sets.registry import named
 
@@ -20,7 +20,7 @@ def _audit(
         str,
         typer.Argument(
             help="MODULE:FACTORY (importing MODULE runs your own code), a folder of `images train`, an "
-            "ONNX file, or a file with the weights of a public CIFAR ResNet."
+            "ONNX file, or a file with the weights of linear layers or of a public CIFAR ResNet."
         ),
     ],
     data: Annotated[
@@ -38,12 +38,7 @@ def _audit(
     fine: Annotated[
         bool, typer.Option("--fine/--no-fine", help="Use the data's fine labels, or discover some.")
     ] = True,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            help="Coarse classes: parity, halves, or as 0,1,2/3,4,5 (of two the first is class 1)."
-        ),
-    ] = None,
+    groups: Groups = None,
     twin: Annotated[
         str | None, typer.Option(help="A network with fine labels, named like MODEL.")
     ] = None,
@@ -66,9 +61,7 @@ def _audit(
     gradients: Annotated[int, typer.Option(min=1, help="Per image, for the attack.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample of images.")] = 0,
     threads: Threads = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
-    ] = None,
+    data_dir: DataDir = None,
     json: Json = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""

@@ -11,6 +11,7 @@ import typer
 
 import featavg
 from featavg.boundary.public import public
+from featavg.cli.flags import DataDir
 from featavg.cores import cores
 from featavg.storage.places import install_command
 
@@ -162,9 +163,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _doctor(
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Folder that results would go to.")] = Path("."),
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

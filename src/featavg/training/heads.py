@@ -14,15 +14,13 @@ from featavg.boundary.public import check_fields, public
 from featavg.data.clusters import MultiCluster
 from featavg.data.labels import Labels
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, finite, one_of
 from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
-from featavg.training.losses import PartialCrossEntropy
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.parts import Loss
-from featavg.training.torch.recipe import more_than_zero
 from featavg.training.trajectory import Outcome
 
 STARTS = ("awake", "gaussian")
@@ -60,7 +58,8 @@ class HeadRecipe:
     def __post_init__(self) -> None:
         check_fields(self)
         one_of("start", self.start, STARTS)
-        more_than_zero(self, "m", "h", "scale", "rate", "steps")
+        for name in ("m", "h", "scale", "rate", "steps"):
+            finite(name, getattr(self, name), above=0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -119,7 +118,8 @@ def train_head(
         if labels.groups is not None or groups.max() > 1:
             problem = "merge classes" if groups.max() == 1 else "are about more than two classes"
             raise InputError("labels", problem, "give a share of fine labels of two classes")
-        loss: Loss = PartialCrossEntropy("".join("+" if group else "-" for group in groups))
+        signs = "".join("+" if group else "-" for group in groups)
+        loss: Loss = LOSSES.build("partial-cross-entropy", positive=signs)
         targets = labels.targets(task, classes, seed)
     elif kind == "coarse":
         if groups.max() > 1:

@@ -173,7 +173,8 @@ def readout_of(readout: str | ReadOut) -> ReadOut:
         return readout
     if readout.partition(":")[0] not in POOLINGS:
         one_of("readout", readout, dict.fromkeys((*NAMES, *POOLINGS)))
-    return POOLINGS.build(readout)
+    rule: ReadOut = POOLINGS.build(readout)
+    return rule
 
 
 @public

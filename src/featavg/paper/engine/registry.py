@@ -63,12 +63,18 @@ MODULES: tuple[str, ...] = (
     "questions.depth",
     "questions.depth_inner",
     "questions.depth_margin",
+    "verification.sdp_crown",
+    "verification.dense_networks",
+    "verification.convolutional",
+    "verification.prelu",
     "remedies.labels_share",
     "remedies.labels_phase",
     "remedies.labels_clusters",
     "remedies.labels_images",
+    "remedies.labels_budget",
     "remedies.competition",
     "remedies.competition_images",
+    "remedies.competition_deep",
     "remedies.without_fine_labels",
 )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featavg.data.streams import stream
-from featavg.errors import InputError
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
 from featavg.measures.alignment import cosine_matrix, equivalent_weights
 from featavg.measures.averaging import averaging_index_of
@@ -50,17 +49,13 @@ def trained_heads(
     recipe: HeadRecipe | None = None,
     progress: Progress = silent,
 ) -> tuple[list[TwoLayer], xr.Dataset]:
-    """Trains a binary ("coarse") or grouped ("fine") head with each seed.
+    """Trains a binary ("coarse") or grouped ("fine") head with each seed, and measures them.
 
-    Returns:
-        the heads, and by seed: `cosine` of each class mean with each equivalent weight, the averaging
-        `index` and its `null`, `accuracy` of the coarse decision (fine heads are read out by `max`) and
-        `fine_accuracy`, `dead` neurons and `lost` classes.
+    By seed: `cosine` of each class mean with each equivalent weight, the averaging `index` and its `null`,
+    `accuracy` of the coarse decision (fine heads by `max`), `dead` neurons and `lost` classes.
     """
     import xarray as xr
 
-    if len(seeds) == 0:
-        raise InputError("seeds", "are none", "give at least one")
     groups, truth = features.groups, features.groups[features.test_classes]
     signs = np.where(groups == 1, 1, -1)
     mu = class_features(features.train, features.train_classes, len(groups))

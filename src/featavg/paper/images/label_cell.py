@@ -161,10 +161,8 @@ def measured_cell(
 ) -> dict[str, Any]:
     """Trains, attacks and examines one cell, or takes it from `folder` if it is there.
 
-    Returns:
-        the fields of the cell and its numbers (see `MEASURED`), the `median` radius of the attacked
-        images (0 where one is decided wrongly anyway), the `layer` of the shared gradient, the `key` of
-        all that the cell depends on, and the `commit` that measured it.
+    Beside the fields of the cell and the numbers `MEASURED` it has the `median` radius (0 where an image
+    is decided wrongly anyway), the `layer` of the shared gradient, its `key`, and the `commit`.
     """
     key = cell_key(cell, task)
 
@@ -189,13 +187,9 @@ def cell_key(cell: LabelCell, task: ImageTask) -> str:
 def restore_cells(numbers: Mapping[str, Any], commit: str, folder: Path) -> int:
     """Writes the cells of a recorded table into `folder`; how many were written.
 
-    A cell counts as done only if the key in the record is the one that a table asks for: the same data,
-    protocol, network, attack and seed. Whatever lies in `folder` already is left alone. A restored cell
-    names the commit that measured it; of its radii a record has the median alone.
-
-    Args:
-        numbers: of the record of `finer-labels-border`.
-        commit: of the record, for cells that do not name one.
+    A cell counts as done only if the key in the record is the one that a table asks for. Whatever lies
+    in `folder` already is left alone. A restored cell names the commit that measured it, that of the
+    record if it has none of its own; of its radii a record has the median alone.
     """
     written = 0
     for cell, found in _recorded(numbers):
@@ -244,12 +238,7 @@ def trained_cell(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[nn.Module, float]:
-    """The trained network of a cell, and the seconds that its training took.
-
-    Args:
-        task: the whole of it.
-        folder: where a network that a preset trains is kept, or found done.
-    """
+    """The trained network of a cell (in `folder` if a preset trains it), and the seconds it took."""
     from featavg.nets.torch.architecture import architecture
     from featavg.paper.images.lipschitz import lipschitz, settle
     from featavg.training.torch.image_network import train_images
@@ -310,8 +299,8 @@ def _measured(
 
 def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     """The shared gradient where it means something, the noise of gradients, and collapse."""
-    from featavg.audit.gradients import INPUT, by_layer, passes, reported
-    from featavg.audit.wrapping import classifier
+    from featavg.audit.classifier import classifier
+    from featavg.audit.gradients import INPUT, passes, sharing
 
     some = task.test[slice(0, LOOKED_INTO)]
     coarse, fine = task.targets(some, "coarse"), some.fine
@@ -319,7 +308,7 @@ def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     decision = Decision.of(groups=groups, readout="probability")
     seen = passes(classifier(net, some.unit), decision, some.unit, coarse)
     right = np.flatnonzero(decision.margins(seen.outputs, coarse) > 0)
-    layer = reported(by_layer(seen.gradients, right, fine, task.groups))
+    layer = sharing(seen.gradients, right, fine, task.groups).reported
     assert seen.features is not None
     collapse = subclass_collapse(seen.features, fine, task.groups)
     nan = float("nan")

@@ -37,8 +37,8 @@ from featavg.paper.engine.tables import power_law_exponent
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.points import SimulationPoints
-from featavg.simulate.sweep.grid import measure_each
 from featavg.simulate.sweep.measures import Run
+from featavg.simulate.sweep.work import measure_each
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -91,21 +91,6 @@ def weight_features(model: TwoLayerModel) -> FeatureDirections:
     return FeatureDirections(net.weights, pulls.argmax(axis=0))
 
 
-def smallest_margin_direction(
-    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], count: int = 100
-) -> Float[ndarray, "C D"]:
-    """For each class, the sum of its own samples minus that of others, over the smallest margins.
-
-    With two classes and labels y this is y * sum_i y_i x_i. In a network at a stationary point of
-    margin maximisation these samples carry the multipliers, so their sum is close to its weights.
-    """
-    margin = model.margins(x, label)
-    right = np.flatnonzero(margin > 0)
-    chosen = right[np.argsort(margin[right], kind="stable")[:count]]
-    signs = np.where(label[chosen] == np.arange(model.decision.classes)[:, None], 1.0, -1.0)
-    return np.asarray(signs @ x[chosen])
-
-
 def along_directions(problem: AttackProblem, features: FeatureDirections) -> AttackEnd:
     """The nearest flipped point of a line search along each direction.
 

@@ -37,25 +37,19 @@ FEWEST = 4
 class MultiStartDDN(Attack):
     r"""The nearest end of several descents from different starts, refined.
 
-    The boundary of a deep network has many points that are nearest in their neighbourhood, and which
-    of them a descent ends at is a matter of chance: on a digits network foolbox's DDN with 120 steps
-    ended more than 1% beyond the best known for 37% of the images, and 100 steps of ours for 19%. Seven
-    descents of 15 steps do better: what a descent loses by being short, it loses by less than a
-    percent, and the last steps win it back. A larger budget buys more descents, not longer ones: of four
-    digits networks, with 240 gradients, 15 descents leave 0.2% of the images over 1% longer than
-    foolbox's best with 120, seven 0.7% (in l_inf nine 0.4%, four 1.1%). The first begins at x. Later
-    ones begin at
+    The boundary of a deep network has many points that are nearest in their neighbourhood, and chance
+    decides at which of them a descent ends: on a digits network one of 100 steps ended more than 1%
+    beyond the best known for 19% of the images. Several short ones do better, and a larger budget buys
+    more of them (with 240 gradients, 15 descents leave 0.2% of the images over 1% longer than foolbox's
+    best with 120, seven leave 0.7%). The first begins at x, later ones at
 
-        delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one,
+        delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one.
 
-    near what is best so far and away from it. In l_inf descents converge later: there are four longer
-    ones, FMN takes turns with DDN, and FMN refines. Where the margin
-    has kinks between rivals (the read-out `max`, or more than two classes), every other descent is
-    aimed at one of them alone, the nearest first by the linearised distance. What is left of the
-    budget refines the shortest by small steps, aimed as the descent that found it.
-
-    Where no descent has flipped a point (training against attacks leaves flat places, without a
-    gradient to follow), the last steps begin on the way to the nearest point that is decided otherwise.
+    In l_inf descents converge later: there are four longer ones, FMN takes turns with DDN, and FMN
+    refines. Where the margin has kinks between rivals (the read-out `max`, or more than two classes),
+    every other descent is aimed at one of them, the nearest first. What is left of the budget refines
+    the shortest by small steps. Where no descent has flipped a point, for lack of a gradient, the last
+    steps begin on the way to the nearest point that is decided otherwise.
 
     Attributes:
         steps: gradients per point in total; the budget of the suite unless given.

@@ -1,6 +1,6 @@
 """One call: the worst case over a set of attacks, a radius and a witness for every point.
 
-To add an attack, write a file with a subclass of `Attack` and a line in `registry.ATTACKS`: its name is
+To add an attack, write a file with a subclass of `Attack` and a line in `ATTACKS`: its name is
 then known to `attack_suite`, to error messages, and, if `default` says so, part of every suite.
 """
 
@@ -17,7 +17,7 @@ from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError, one_of, whole
 from featavg.progress import Progress, part
-from featavg.registry import ATTACKS
+from featavg.registry import Registry
 from featavg.robustness.attacks.attack import (
     NOT_FOUND,
     Attack,
@@ -35,6 +35,24 @@ from featavg.robustness.geometry.subspace import Span, span_of
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
+
+# In the order in which they run.
+ATTACKS: Registry[Attack] = Registry(
+    "attacks",
+    "robustness/attacks",
+    {
+        "multi-start-ddn": "multi_start_ddn",
+        "ddn": "ddn",
+        "deepfool": "deepfool",
+        "directions": "directions",
+        "fmn": "ddn",
+        "pgd": "pgd",
+        "apgd": "pgd",
+        "random-starts": "directions",
+        "polish": "polish",
+    },
+    scanned=False,
+)
 
 
 @public

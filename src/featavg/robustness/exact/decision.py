@@ -86,6 +86,8 @@ def decision_of(
     """
     one_of("norm", norm, ("l2", "linf"))
     network = net.net if isinstance(net, Trajectory) else net
+    if isinstance(net, Trajectory) and readout is None and positive is None:
+        readout, positive = _pooling_of(net)
     if not isinstance(network, TwoLayer | Deep):
         remedy = "give a TwoLayer or a Deep; attack_suite takes any network"
         raise InputError("net", f"is a {type(network).__name__}", remedy)
@@ -102,6 +104,13 @@ def decision_of(
     decision = _decision(network, readout, positive)
     x, labels = _points(network, points, y, decision)
     return decision, x, labels
+
+
+def _pooling_of(run: Trajectory) -> tuple[str | None, Positive | None]:
+    """How the neurons of a class were pooled in training, and which of them are of the class +1."""
+    recipe = run.settings.get("recipe", {})
+    pooling = recipe.get("pooling")
+    return pooling, None if pooling is None else np.arange(2 * recipe["m"]) < recipe["m"]
 
 
 def _check_linf(net: Net, network: TwoLayer | Deep, points: Sample | ndarray) -> None:

@@ -13,13 +13,7 @@ from featavg.training.parts import Controller, Evaluation, Judgement, Proposal, 
 
 @dataclass(frozen=True)
 class Constant(Controller):
-    """The same learning rate at every step; every step counts.
-
-    >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=fa.controllers.Constant(rate=0.01), steps=20)
-    >>> bool(run.log_loss[-1] < run.log_loss[0])
-    True
-    """
+    """The same learning rate at every step; every step counts."""
 
     rate: float
     name: ClassVar[str] = "constant"
@@ -33,13 +27,7 @@ class Constant(Controller):
 
 @dataclass(frozen=True)
 class WarmUp(Schedule):
-    """rate_t = rate * min(1, (t + 1) / warmup).
-
-    >>> import featavg as fa
-    >>> rise = fa.controllers.WarmUp(0.01, warmup=5)
-    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=rise, steps=20).log_loss[-1] < 0)
-    True
-    """
+    """rate_t = rate * min(1, (t + 1) / warmup)."""
 
     rate: float
     warmup: int = 10
@@ -62,11 +50,6 @@ class StepDecay(Schedule):
         every: so many steps have the same rate.
         factor: by which it then falls.
         warmup: over so many steps it rises linearly to where it would be.
-
-    >>> import featavg as fa
-    >>> decay = fa.controllers.StepDecay(0.01, every=10, factor=0.5)
-    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=decay, steps=20).log_loss[-1] < 0)
-    True
     """
 
     rate: float
@@ -94,12 +77,6 @@ class Cosine(Schedule):
         rate: the first one.
         steps: where it would be zero; a run of so many steps ends just before.
         warmup: over so many steps it rises linearly to where it would be.
-
-    >>> import featavg as fa
-    >>> rule = fa.controllers.Cosine(0.01, steps=20)
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, controller=rule, steps=20)
-    >>> bool(run.log_loss[-1] < 0)
-    True
     """
 
     rate: float

@@ -17,13 +17,7 @@ from featavg.training.parts import Evaluation, Objective, Params, Proposal, Star
 
 @dataclass(frozen=True)
 class GradientDescent(Stepper):
-    """theta <- theta - rate * dL/dtheta.
-
-    >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.GradientDescent(), steps=20)
-    >>> bool(run.log_loss[-1] < 0)
-    True
-    """
+    """theta <- theta - rate * dL/dtheta."""
 
     name: ClassVar[str] = "gd"
 
@@ -74,11 +68,6 @@ class StochasticGradientDescent(Stepper):
         batch: points in each mini-batch.
         beta: momentum, in [0, 1).
         order: seed of the orders.
-
-    >>> import featavg as fa
-    >>> sgd = fa.steppers.StochasticGradientDescent(batch=8)
-    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=sgd, steps=20).log_loss[-1] < 0)
-    True
     """
 
     batch: int = 32
@@ -126,11 +115,6 @@ class SignDescent(Stepper):
     """theta <- theta - rate * sign(dL/dtheta): what Adam does without a memory.
 
     It looks at single coordinates, so its runs cannot be compressed.
-
-    >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.SignDescent(), lr=1e-3, steps=20)
-    >>> bool(run.log_loss[-1] < 0)
-    True
     """
 
     name: ClassVar[str] = "sign"
@@ -150,10 +134,6 @@ class Adam(Stepper):
         theta <- theta - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 
     It looks at single coordinates, so its runs cannot be compressed.
-
-    >>> import featavg as fa
-    >>> bool(fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.Adam(), steps=20).log_loss[-1] < 0)
-    True
     """
 
     beta1: float = 0.9
@@ -200,11 +180,6 @@ class WeightDecay(Stepper):
     Args:
         decay: zero or more.
         stepper: the name of the other one.
-
-    >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.WeightDecay(decay=0.1), steps=20)
-    >>> bool(run.log_loss[-1] < 0)
-    True
     """
 
     decay: float = 1e-2

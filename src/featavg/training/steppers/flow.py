@@ -94,11 +94,6 @@ class GradientFlow(Stepper):
         tolerance: local error allowed, relative to the size of each parameter array (of its move,
             while it is zero). Where a ReLU hangs on its kink the flow is not smooth and a tighter
             tolerance only takes more steps.
-
-    >>> import featavg as fa
-    >>> run = fa.train(fa.MultiCluster(k=4, d=100), n=40, stepper=fa.steppers.GradientFlow(), time=1.0, steps=500)
-    >>> run.outcome
-    <Outcome.TIME_REACHED: 'the end of the time span was reached'>
     """
 
     tolerance: float = 1e-3

@@ -16,7 +16,7 @@ from torch import nn
 
 from featavg.boundary.public import check_fields, public
 from featavg.data.images import ImageTask
-from featavg.errors import InputError
+from featavg.errors import InputError, finite
 from featavg.nets.deep import Deep
 from featavg.nets.torch.inference import own_randomness
 from featavg.progress import Progress, silent
@@ -25,7 +25,6 @@ from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
 from featavg.training.torch.module import arrays_of, load_arrays, save_folder
 from featavg.training.torch.objectives import Adversarial, CrossEntropy, Objective
-from featavg.training.torch.recipe import more_than_zero
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,8 @@ class DenseRecipe:
         check_fields(self)
         if not self.hidden or min(self.hidden) < 1:
             raise InputError("hidden", f"is {self.hidden}", "give at least one layer of neurons")
-        more_than_zero(self, "epochs", "batch", "rate")
+        for name in ("epochs", "batch", "rate"):
+            finite(name, getattr(self, name), above=0)
         if not self.attack >= 0:
             raise InputError("attack", f"is {self.attack}", "give a radius, or 0 for none")
         if not 0 <= self.decay < math.inf:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from featavg.boundary.public import check_fields
 from featavg.data.image_sets.registry import image_sets
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, finite, one_of
 
 PRECISIONS = ("float32", "bfloat16")
 # For the user's own images, of unknown size and number.
 FALLBACK = "digits"
-
-
-def more_than_zero(record: Any, *names: str) -> None:
-    """Refuse fields that are zero or less."""
-    for name in names:
-        if not getattr(record, name) > 0:
-            raise InputError(name, f"is {getattr(record, name)}", "give more than zero")
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,8 @@ class ImageRecipe:
     def __post_init__(self) -> None:
         check_fields(self)
         one_of("precision", self.precision, PRECISIONS)
-        more_than_zero(self, "epochs", "batch", "rate")
+        for name in ("epochs", "batch", "rate"):
+            finite(name, getattr(self, name), above=0)
         for name in ("crop", "small", "seed", "decay"):
             if not getattr(self, name) >= 0:
                 raise InputError(name, f"is {getattr(self, name)}", "give zero or more")
