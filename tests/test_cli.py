@@ -366,7 +366,7 @@ NOTHING_TO_COMPUTE = {
 
 
 def test_every_command_that_computes_writes_where_one_says_and_for_machines() -> None:
-    from tests.bad_inputs.command_table import commands
+    from tests.bad_inputs.flags import commands
 
     computing = [each for each in commands() if each.name not in NOTHING_TO_COMPUTE]
     assert len(computing) >= 6
