@@ -15,11 +15,11 @@ from itertools import groupby
 
 import numpy as np
 
-from featavg.figures.figure import Figure
 from featavg.figures.marks import (
     PLOTLY,
     Axis,
     Bar,
+    Drawable,
     Json,
     Note,
     Number,
@@ -40,7 +40,7 @@ MOST_SIGNS = 42
 MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": "star"}
 
 
-def plotly_panels(figure: Figure) -> list[Json]:
+def plotly_panels(figure: Drawable) -> list[Json]:
     """One `{data, layout, aspect}` per panel; `aspect` is the height to ask for by width."""
     return [plotly_panel(panel) for panel in figure.panels]
 
@@ -273,7 +273,7 @@ class LegendEntry:
     look: str
 
 
-def legend(figure: Figure) -> list[LegendEntry]:
+def legend(figure: Drawable) -> list[LegendEntry]:
     """The legend that all panels share, which the page draws as HTML.
 
     Entries are in order of appearance; the first panel that has a label decides its look.

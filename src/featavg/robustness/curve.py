@@ -13,6 +13,7 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count, NotNegative, Seed, Size
 from featavg.boundary.public import public
 from featavg.errors import InputError
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.accuracy import wilson_interval
 from featavg.progress import Progress
 from featavg.robustness.attacks.attack import AttackResult
@@ -44,6 +45,13 @@ class Curve:
     label: str
     confidence: float = 0.95
     unresolved: int = 0
+
+    def figure(self) -> Figure:
+        """The curve with its interval."""
+        line = Series(self.label, self.radii, self.accuracy, "neutral", lo=self.low, hi=self.high)
+        panel = Lines(Axis("radius", self.unit), Axis("share of points that stay right"), (line,))
+        caption = f"{self.n} points; the band is a {self.confidence:.0%} interval."
+        return Figure("curve", "Robust accuracy", caption, (panel,))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
