@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.paper.engine.check import CheckStatus
 from featavg.paper.engine.claim import Context, Verdict
@@ -145,11 +144,6 @@ def test_three_layers_average_and_a_killed_run_goes_on(tmp_path, monkeypatch):
     networks.cache_clear()
     monkeypatch.setattr("featavg.paper.questions.depth_networks.train", None)  # not done again
     assert learned([shape], "coarse", (0,), **given).identical(first)
-
-
-def test_neurons_that_make_no_groups_are_refused():
-    with pytest.raises(InputError, match="neurons"):
-        Architecture(3, neurons=7).recipe("coarse", MultiCluster(k=4, d=100))
 
 
 def test_a_small_margin_run_and_a_small_probe(tmp_path, monkeypatch):
