@@ -42,7 +42,7 @@ QUICK = {"images": 300, "radii": 6, "gradients": 10}
 
 
 def judged(model, x, coarse, fine, readout="probability"):
-    data = audit_data(x, coarse, fine, None).sample(600, 0)
+    data, _ = audit_data(x, coarse, fine, None, 600)
     subject = classifier(model, data.x, None)
     groups = np.arange(data.classes) if subject.outputs == data.classes else data.groups
     decision = Decision.of(groups=None if subject.outputs == 1 else groups, readout=readout)

@@ -106,9 +106,9 @@ class Sharing(Part):
         )
         value = (
             f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.reported.layer}; 1 is one direction for "
-            f"a class, 0 one for each sub-class, which is harder to attack"
+            f"a class, 0 one for each sub-class: lower is better, because harder to attack"
         )
-        null = f"{a.null:.2f}; near 1 the shared gradient means something"
+        null = f"{a.null:.2f}, of sub-classes drawn at random; near 1 the shared gradient means something"
         return [
             Row("shared gradient", value),
             Row("class by class", classes),
@@ -180,7 +180,6 @@ def passes(
     decision: Decision,
     x: ndarray,
     label: Int[ndarray, " n"],
-    batch: int = 100,
     progress: Progress | None = None,
     effective: bool = False,
 ) -> Passes:
@@ -190,7 +189,7 @@ def passes(
         effective: take the effective gradient of the own class's score above the mean output, without
             the direction that all images share, instead of the gradient of the margin.
     """
-    batches, means = list[Batch](), dict[str, _Mean]()
+    batches, means, batch = list[Batch](), dict[str, _Mean](), classifier.batch
     gradients: dict[str, list[ndarray]] = {}
     with classifier.unchanged():
         for start in range(0, len(x), batch):

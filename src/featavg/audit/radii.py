@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.audit.labels import balanced
+from featavg.audit.inputs import balanced
 from featavg.audit.result import Audit, Part, Row, number
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
@@ -88,7 +88,9 @@ class DecisionRadii(Part):
         if self.certified_median is not None:
             text += f"; certified {self.certified_median:.4g}"
         worst, radius = audit.worst_radius
-        smallest = f"{number(radius)} ({worst}), the smallest median"
+        smallest = (
+            f"{number(radius)} ({worst}), the smallest median of a sub-class: it flips most easily"
+        )
         return [Row("median radius", text), Row("worst radius", smallest)]
 
     def figures(self, audit: Audit) -> list[Figure]:

@@ -20,6 +20,7 @@ from featavg.storage.files import strict_json
 if TYPE_CHECKING:
     from featavg.audit.gain import FeatureGain
     from featavg.audit.gradients import LayerGradient, Sharing
+    from featavg.audit.label_budget import LabelBudget
     from featavg.audit.radii import DecisionRadii
     from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
     from featavg.audit.verdict import AuditVerdict, Judgement
@@ -72,6 +73,8 @@ class Audit(Result):
         sharing: the shared gradient at each layer, and the layer that is reported.
         probes: whether the sub-classes of each class can be told apart at all.
         predicted, measured: the gain of finer labels in feature space; None without features.
+        competition: the gain of neurons that compete, with class labels alone; None without features.
+        budget: how many fine labels are enough in feature space; None without features.
         radii: of the decision as it is.
         discovery: how sub-classes were found, if they were not given.
         collapse: of the features before the last layer; None if there is no such layer.
@@ -95,6 +98,8 @@ class Audit(Result):
     probes: Probes
     predicted: FeatureGain | None
     measured: FeatureGain | None
+    competition: FeatureGain | None
+    budget: LabelBudget | None
     radii: DecisionRadii
     discovery: Discovery | None
     collapse: FeatureCollapse | None
@@ -148,7 +153,7 @@ class Audit(Result):
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         parts = dict(self._parts())
-        names = {"predicted": "predicted_gain", "measured": "measured_gain"}
+        names = {name: f"{name}_gain" for name in ("predicted", "measured", "competition")}
         rest = [item.name for item in fields(self) if item.name not in (*parts, "twin")]
         plain = {names.get(name, name): strict_json(getattr(self, name)) for name in rest}
         for name, part in parts.items():
@@ -160,8 +165,11 @@ class Audit(Result):
         name, accuracy = self.worst_subclass
         found = [row for name, part in self._parts() for row in part.rows(name, self)]
         found[2:2] = [
-            Row("accuracy", f"{self.accuracy}: images whose class is decided rightly"),
-            Row("worst sub-class", f"{name}: {accuracy}"),
+            Row(
+                "accuracy",
+                f"{self.accuracy}: images whose class is decided rightly, with a 95% interval; higher is better",
+            ),
+            Row("worst sub-class", f"{name}: {accuracy}, the lowest accuracy of a sub-class"),
         ]
         return [(row.name, row.text) for row in found if row.is_detail == details]
 

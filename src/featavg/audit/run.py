@@ -16,7 +16,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Classifier, classifier
+from featavg.audit.classifier import Classifier, classifier, named_input, on_device
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
     FEATURES,
@@ -29,6 +29,8 @@ from featavg.audit.gradients import (
     passes,
     sharing,
 )
+from featavg.audit.inputs import gathered, is_array, normalisation_of, order_of, size_of
+from featavg.audit.label_budget import LEAST_GAIN, LabelBudget, label_budget
 from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
@@ -48,8 +50,12 @@ from featavg.measures.collapse import subclass_collapse
 from featavg.progress import Progress, part
 from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
+from featavg.storage.files import strict_json
 from featavg.storage.folders import locked
 from featavg.training.checkpoint import fingerprint
+
+# Held-out points a share of labels is measured on, for each of two trainings.
+BUDGET_POINTS = 20
 
 _log = logging.getLogger(__name__)
 
@@ -57,12 +63,12 @@ _log = logging.getLogger(__name__)
 @public
 def audit(
     model: Any,
-    x: ndarray,
-    coarse: ndarray,
-    fine: ndarray | None = None,
+    x: Any,
+    coarse: Any = None,
+    fine: Any = None,
     bounds: tuple[float, float] | None = (0.0, 1.0),
-    mean: float | Sequence[float] | ndarray = 0.0,
-    std: float | Sequence[float] | ndarray = 1.0,
+    mean: float | Sequence[float] | ndarray | None = None,
+    std: float | Sequence[float] | ndarray | None = None,
     readout: str = "probability",
     clusters: Count | None = None,
     layer: str = "auto",
@@ -77,6 +83,10 @@ def audit(
     progress: Progress | None = None,
     embedding: ndarray | None = None,
     groups: Int[ndarray, " c"] | None = None,
+    processor: Any = None,
+    size: int | tuple[int, int] | None = None,
+    device: str | None = None,
+    input_name: str | None = None,
 ) -> Audit:
     """Does this classifier average its features, what does that cost, and what would help?
 
@@ -87,11 +97,14 @@ def audit(
         model: a torch module, a fitted MLP or linear model of scikit-learn, a `TwoLayer` or a `Deep`. It
             has one output per class, one per sub-class, or one logit.
         x: images that it was not trained on, as it takes them before its normalisation; bytes become
-            [0, 1].
-        coarse: the class of each image, 0..C-1, or -1 and +1.
-        fine: the sub-class of each image, 0..k-1; without it sub-classes are discovered.
+            [0, 1]. An array, a list of pictures, a `Dataset`, or batches (images, labels) or tables of
+            them, such as a `DataLoader`, of which at most about `images` are held in memory.
+        coarse: the class of each image, 0..C-1, -1 and +1, or words; left out if x brings labels. A
+            table from sub-class to class, {"cat": "animal", ...}, if they are sub-classes.
+        fine: the sub-class of each image, 0..k-1 or words; without it sub-classes are discovered.
         bounds: of the pixels, or None where any point is allowed.
-        mean, std: what the model expects subtracted and divided, by channel.
+        mean, std: what the model expects subtracted and divided, by channel; unless given, those of
+            `processor`, those that a timm model states in `pretrained_cfg`, or 0 and 1.
         readout: how outputs of a class become its score, where there is one per sub-class.
         clusters: per class, for discovery.
         layer: where the shared gradient is read; "auto" takes the first layer where it means something.
@@ -105,6 +118,10 @@ def audit(
             the model; those of another network often tell them apart better.
         groups: the class of each output, of a network with more outputs than classes; known from
             `fine` if its outputs are those sub-classes.
+        processor: a HuggingFace image processor: its mean, std and, for pictures, size.
+        size: height and width to which pictures of other sizes are cut and resized.
+        device: where torch runs the model meanwhile, such as "cuda"; by default where it is.
+        input_name: of the images in the model's forward, if they are not its first argument.
         name: of the model, for titles.
         seed: of samples, permutations and attacks.
         progress: called with the share done and a note.
@@ -121,23 +138,32 @@ def audit(
     for known, value in (("clusters", clusters), ("embedding", embedding)):
         if fine is not None and value is not None:
             raise InputError(known, "is for discovery, and fine labels are given", "leave one out")
-    data = audit_data(x, coarse, fine, bounds).sample(images, seed)
-    taken = classifier(model, data.x, bounds, mean, std, name)
-    kept = None if folder is None else Path(folder)
-    rows = data.rows_of(embedding, len(x))
-    subject = Subject(
-        taken, data, readout, groups, layer, radii, gradients, seed, kept, clusters, rows, names
-    )
-    other = None if twin is None else _twin(subject, twin, mean, std)
-    _log.info("audits %s on %d images of shape %s", taken.name, len(data.x), data.x.shape[1:])
-    share = 1.0 if other is None else 0.6
-    # Two audits would write the same files.
-    with contextlib.nullcontext() if kept is None else locked(kept, "folder"):
+    shift, scale = normalisation_of(model, mean, std, processor)
+    wanted = size if size is not None or is_array(x) else size_of(processor)
+    x, coarse, fine = gathered(x, coarse, fine, images, wanted, seed, part(progress, 0.0, 0.0))
+    data, words = audit_data(x, coarse, fine, bounds, images, seed, order_of(model))
+    title = name or type(model).__name__
+    kept, rows = None if folder is None else Path(folder), data.rows_of(embedding, len(x))
+    with contextlib.ExitStack() as open_ones:
+        for each in (model, twin):
+            open_ones.enter_context(on_device(each, device))
+        taken = classifier(named_input(model, input_name), data.x, bounds, shift, scale, title)
+        subject = Subject(
+            taken, data, readout, groups, layer, radii, gradients, seed, kept, clusters, rows,
+            words if names is None else names,
+        )  # fmt: skip
+        other = None
+        if twin is not None:
+            other = _twin(subject, named_input(twin, input_name), shift, scale)
+        _log.info("audits %s on %d images of shape %s", title, len(data.x), data.x.shape[1:])
+        share = 1.0 if other is None else 0.6
+        if kept is not None:  # two audits would write the same files
+            open_ones.enter_context(locked(kept, "folder"))
         result, data = subject.audited(part(progress, 0.0, share))
         if other is not None:
             beside, _ = replace(other, data=data).audited(part(progress, share, 1.0))
             result = replace(result, twin=beside, seconds=result.seconds + beside.seconds)
-    _log.info("audited %s in %.1f s", taken.name, result.seconds)
+    _log.info("audited %s in %.1f s", title, result.seconds)
     return replace(result, remedies=remedies(result))
 
 
@@ -224,23 +250,28 @@ class Subject:
         fine, groups = data.divided
         right = decision.margins(seen.outputs, data.coarse) > 0
         shared = self._sharing(seen, right)
+        finer = self.network.outputs > data.classes
         spaces = {INPUT: hashed(data.x.reshape(len(fine), -1), HASHED).astype(float)}
-        collapse = predicted = measured = None
+        collapse = predicted = measured = competition = budget = None
         if seen.features is not None:
             spaces[FEATURES] = seen.features
             decided = decision.scores(seen.outputs).argmax(axis=1)
             found = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
             collapse = FeatureCollapse(**vars(found))
+            if not finer:
+                competition = self._gain("competition", seen.features, part(progress, 0.0, 0.05))
             if data.is_divided:
-                predicted = self._gain("predicted", seen.features, part(progress, 0.05, 0.2))
-                measured = self._gain("measured", seen.features, part(progress, 0.2, 0.3))
+                predicted = self._gain("predicted", seen.features, part(progress, 0.05, 0.1))
+                measured = self._gain("measured", seen.features, part(progress, 0.1, 0.15))
+            if data.is_divided and not finer:
+                budget = self._budget(seen.features, measured, part(progress, 0.15, 0.3))
         probes = subclass_probes(spaces, fine, groups, seed)
         accuracy = wilson(int(right.sum()), len(right))
         chance = float(np.bincount(data.coarse).max() / len(data.coarse))
         return Audit(
             about=self._about(),
             groups=groups,
-            finer=self.network.outputs > data.classes,
+            finer=finer,
             names=self._names(discovery),
             accuracy=accuracy,
             by_class=_each(right, data.coarse),
@@ -252,6 +283,8 @@ class Subject:
             probes=probes,
             predicted=predicted,
             measured=measured,
+            competition=competition,
+            budget=budget,
             radii=decision_radii(self, part(progress, 0.3, 1.0)),
             discovery=discovery,
             collapse=collapse,
@@ -277,13 +310,36 @@ class Subject:
     def _gain(self, name: str, features: ndarray, progress: Progress) -> FeatureGain:
         """The gain, from `folder` if an earlier audit of the same features left it there."""
         fine, groups = self.data.divided
-        compute = predicted_gain if name == "predicted" else measured_gain
         key = fingerprint([features, fine, groups], name, self.seed, ERROR)
 
         def gain() -> dict[str, Any]:
-            return asdict(compute(features, fine, groups, self.seed, progress=progress))
+            given = features, fine, groups, self.seed, progress
+            if name == "predicted":
+                return asdict(predicted_gain(*given))
+            return asdict(measured_gain(*given, "competing" if name == "competition" else "fine"))
 
         return FeatureGain(**kept_values(self.kept(f"{name}-gain-{key}"), key, gain))
+
+    def _budget(
+        self, features: ndarray, measured: FeatureGain | None, progress: Progress
+    ) -> LabelBudget:
+        """The share of fine labels that is enough, kept like the gains; refused where all gain nothing."""
+        fine, groups = self.data.divided
+        if measured is not None and (measured.value is None or measured.value < LEAST_GAIN):
+            reason = (
+                f"with all fine labels the gain is {measured.value or 0:.2f}, below {LEAST_GAIN}"
+            )
+            return LabelBudget.none(measured.refused or reason)
+        key = fingerprint([features, fine, groups], "budget", self.seed)
+
+        def budget() -> dict[str, Any]:
+            seeds = (self.seed, self.seed + 1)
+            found = label_budget(
+                features, fine, groups, seeds=seeds, points=BUDGET_POINTS, progress=progress
+            )
+            return dict(strict_json(vars(found)))  # type: ignore[call-overload]
+
+        return LabelBudget.of(kept_values(self.kept(f"budget-{key}"), key, budget))
 
     def _about(self) -> dict[str, Any]:
         network, data = self.network, self.data
@@ -295,6 +351,7 @@ class Subject:
             "sub-classes": len(data.divided[1]),
             "outputs": f"{network.outputs} {network.kind}",
             "read-out": self.decision.readout.name,
+            **({} if data.words is None else {"class names": ", ".join(data.words)}),
             "bounds": "none" if network.bounds is None else list(network.bounds),
             "seed": self.seed,
             "featavg": featavg.__version__,

@@ -107,7 +107,9 @@ class FeatureCollapse(SubclassCollapse, Part):
             ("nc3", "distance of weights from means"),
             ("nc4", "share decided otherwise by the nearest mean"),
         ):
-            values = (getattr(level, sign) for level in (self.classes, self.subclasses))
+            values = [getattr(level, sign) for level in (self.classes, self.subclasses)]
+            if all(value is None for value in values):
+                continue
             classes, subclasses = (_plain(value) for value in values)
             text = (
                 f"{classes} of classes, {subclasses} of sub-classes: {meaning}; 0 is full collapse"

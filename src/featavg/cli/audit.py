@@ -43,10 +43,12 @@ def _audit(
         str | None, typer.Option(help="A network with fine labels, named like MODEL.")
     ] = None,
     twin_weights: Annotated[Path | None, typer.Option(help="For the twin's FACTORY.")] = None,
-    mean: Annotated[str, typer.Option(help="Per-channel mean, comma-separated.")] = "0",
+    mean: Annotated[
+        str | None, typer.Option(help="Per-channel mean, comma-separated.  [0, or timm's]")
+    ] = None,
     std: Annotated[
-        str, typer.Option(help="Per-channel standard deviation, comma-separated.")
-    ] = "1",
+        str | None, typer.Option(help="Per-channel deviation, comma-separated.  [1, or timm's]")
+    ] = None,
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
     clusters: Annotated[int | None, typer.Option(min=2, help="Per class, with --no-fine.")] = None,
     embedding: Annotated[
@@ -60,6 +62,9 @@ def _audit(
     radii: Annotated[int, typer.Option(min=1, help="Images whose radius is looked for.")] = 200,
     gradients: Annotated[int, typer.Option(min=1, help="Per image, for the attack.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample of images.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="Where torch runs the network, such as cuda.")
+    ] = None,
     threads: Threads = 0,
     data_dir: DataDir = None,
     json: Json = None,
@@ -109,6 +114,7 @@ def _audit(
             progress=progress,
             embedding=vectors,
             groups=None if fine else looked_at.groups,
+            device=device,
         )
     write(out / "audit.json", dumps(result.to_json()))
     page = write_audit(result, out, pictures_of(result, looked_at.x))
@@ -117,8 +123,10 @@ def _audit(
     write_json(json, result.to_json())
 
 
-def _one_or_list(argument: str, text: str) -> float | list[float]:
+def _one_or_list(argument: str, text: str | None) -> float | list[float] | None:
     """Numbers with commas between them; one number as a number."""
+    if text is None:
+        return None
     from math import isfinite
 
     from featavg.errors import InputError
