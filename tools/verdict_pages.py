@@ -138,6 +138,7 @@ def _verdicts(recorded: dict[str, Any]) -> str:
     for verdict in ORDER[:-1]:
         lines += _in_words(verdict, [one for one in claims if one["verdict"] == verdict])
     lines += _rule()
+    lines += _other_seeds(claims)
     themes: dict[str, list[dict[str, str]]] = {}
     for claim in claims:
         themes.setdefault(claim["theme"], []).append(claim)
@@ -191,6 +192,38 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _other_seeds(claims: list[dict[str, Any]]) -> list[str]:
+    """How often other blocks of five seeds gave the same verdict, from `featavg stability --record`."""
+    from featavg.paper.engine.stability import agreement, others_text, recorded
+
+    kept = recorded().get("claims", {})
+    counted = [
+        (claim, kept[claim["id"]]["verdicts"])
+        for claim in claims
+        if len(kept.get(claim["id"], {}).get("verdicts", ())) > 1
+    ]
+    if not counted:
+        return []
+    rows, all_alike = [], 0
+    for claim, verdicts in counted:
+        same, count = agreement(verdicts, claim["verdict"])
+        all_alike += same == count
+        others = others_text(verdicts, claim["verdict"]) or "none"
+        title = f"{cell(claim['title'])} {code(claim['id'])}"
+        rows.append(f"| {title} | {chip(claim)} | {same} of {count} | {others} |")
+    return [
+        "## By other seeds",
+        "",
+        f"{len(counted)} claims were judged again by other blocks of five seeds (`featavg stability`); "
+        f"{all_alike} of them came out the same every time.",
+        "",
+        "| claim | verdict | the same | others |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
 def _rule() -> list[str]:
     """How a verdict is reached, from the ledger itself."""
     from featavg.paper.engine.claim import Verdict
@@ -202,7 +235,8 @@ def _rule() -> list[str]:
         "ones. What else was measured is a **note** and changes no verdict. Tolerances are in the "
         "code and were fixed before the first run. A check over seeds is about their mean, give or take "
         "one standard deviation of the seeds: all of that interval within the tolerance passes, all of "
-        "it outside fails, a part on each side is undecided.",
+        "it outside fails, a part on each side is undecided. Where an average varies by as much as its "
+        "tolerance from seed to seed, the check is about the mean of twenty seeds and its 95% interval.",
         "",
         "| verdict | when |",
         "|---|---|",

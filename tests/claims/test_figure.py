@@ -181,14 +181,6 @@ def test_the_share_that_survives_falls_at_each_value():
 
 
 def test_a_run_that_diverged_is_drawn_as_far_as_it_went():
-    run = fa.train(
-        fa.MultiCluster(k=4, d=60),
-        n=40,
-        steps=10,
-        lr=1e6,
-        stepper="adam",
-        coordinates="ambient",
-        seed=0,
-    )
+    run = fa.train(fa.MultiCluster(k=4, d=60), n=40, steps=10, seed=0)
     lost = replace(run, log_loss=np.append(run.log_loss, np.inf))
     assert math.isnan(lost.figure().panels[0].series[0].y[-1])

@@ -25,7 +25,6 @@ from featavg.figures.marks import (
     Number,
     Numbers,
     Pair,
-    Panel,
     Points,
     Rule,
     Series,
@@ -35,6 +34,7 @@ from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import number, without_tags
 
 DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "line+markers": "solid"}
+EDGE = {"color": "@paper", "width": 1}
 # Side by side below a panel as many signs have room.
 MOST_SIGNS = 42
 MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": "star"}
@@ -42,12 +42,7 @@ MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": 
 
 def plotly_panels(figure: Drawable) -> list[Json]:
     """One `{data, layout, aspect}` per panel; `aspect` is the height to ask for by width."""
-    return [plotly_panel(panel) for panel in figure.panels]
-
-
-def plotly_panel(panel: Panel) -> Json:
-    """The traces and the layout of one panel."""
-    return PLOTLY[type(panel)](panel)
+    return [PLOTLY[type(panel)](panel) for panel in figure.panels]
 
 
 def _lines(panel: Lines) -> Json:
@@ -62,23 +57,17 @@ def _lines(panel: Lines) -> Json:
     return {"data": data, "layout": layout, "aspect": 0.68}
 
 
+def _scatter(label: str, x: Numbers, y: Numbers, mode: str) -> Json:
+    hover = "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>"
+    named = {"type": "scatter", "name": label, "legendgroup": label, "hovertemplate": hover}
+    return named | {"x": rounded(x), "y": rounded(y), "mode": mode}
+
+
 def _curve(one: Series, marker: str) -> Json:
     colour = colour_of(one.role, one.shade)
-    trace: Json = {
-        "type": "scatter",
-        "name": one.label,
-        "legendgroup": one.label,
-        "x": rounded(one.x),
-        "y": rounded(one.y),
-        "mode": {"markers": "markers", "line+markers": "lines+markers"}.get(one.style, "lines"),
-        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
-        "marker": {
-            "color": colour,
-            "size": 8,
-            "symbol": marker,
-            "line": {"color": "@paper", "width": 1},
-        },
-    }
+    mode = {"markers": "markers", "line+markers": "lines+markers"}.get(one.style, "lines")
+    trace = _scatter(one.label, one.x, one.y, mode)
+    trace["marker"] = {"color": colour, "size": 8, "symbol": marker, "line": EDGE}
     if one.style != "markers":
         trace["line"] = {"color": colour, "width": 2.25, "dash": DASHES[one.style]}
     return trace
@@ -175,20 +164,11 @@ def _histogram(panel: Histogram) -> Json:
         x = [float(e) for edge in panel.edges for e in (edge, edge)]
         y = [0.0, *(float(v) for value in bar.values for v in (value, value)), 0.0]
         colour = colour_of(bar.role, bar.shade)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": bar.label,
-                "legendgroup": bar.label,
-                "x": rounded(x),
-                "y": rounded(y),
-                "line": {"color": colour, "width": 1.75},
-                "fill": "tozeroy",
-                "fillcolor": f"{colour}/0.25",
-                "hovertemplate": "%{x:.4~g}: %{y:.3~g}<extra>%{fullData.name}</extra>",
-            }
-        )
+        step = _scatter(bar.label, x, y, "lines") | {
+            "fill": "tozeroy",
+            "fillcolor": f"{colour}/0.25",
+        }
+        data.append(step | {"line": {"color": colour, "width": 1.75}})
     tops = [v for bar in panel.bars for v in bar.values]
     layout = axes(panel.x, panel.y, panel.edges, tops)
     if not panel.y.log:
@@ -246,18 +226,9 @@ def _cloud(cloud: Points) -> Json:
     colour = colour_of(cloud.role, cloud.shade)
     thin = cloud.marker in "x+"
     edge = {"color": colour if thin else "@paper", "width": 1.75 if thin else 0.75}
-    symbol = MARKERS[cloud.marker]
-    marker = {"color": colour, "size": float(cloud.size) + 1, "symbol": symbol, "line": edge}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": cloud.label,
-        "legendgroup": cloud.label,
-        "x": rounded(cloud.x),
-        "y": rounded(cloud.y),
-        "marker": marker,
-        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
-    }
+    marker = {"color": colour, "size": float(cloud.size) + 1, "symbol": MARKERS[cloud.marker]}
+    trace = _scatter(cloud.label, cloud.x, cloud.y, "markers")
+    return trace | {"marker": marker | {"line": edge}}
 
 
 PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})

@@ -200,8 +200,8 @@ def missing_figure(table: xr.Dataset) -> Figure:
     "question-labels-chosen", "A few labels of each cluster beat as many at random or near the boundary",
     theme="Open questions", source="Summary of arXiv 2410.10322, design tradeoffs: finer labels cost",
     measured="median exact l2 radius (by `max`) with 10, 20 and 50 fine labels that are chosen in four ways, "
-    "k = 10, d = 3072, n = 500",
-    minutes=0.2, statements=("summary-tradeoffs",),
+    "k = 10, d = 3072, n = 500; the mean of twenty seeds",
+    minutes=0.8, statements=("summary-tradeoffs",), times=4,
 )  # fmt: skip
 def labels_chosen(
     run: Context, k: int = 10, d: int = 3072, n: int = 500, test_points: int = 40
@@ -235,10 +235,12 @@ def labels_chosen(
         for way in WAYS
     )
     return Evidence(
-        Check("two labels of each cluster over as many at random", gain["of each cluster"], ">=", 1.1),
-        Check("labels nearest the boundary over as many at random", gain["nearest the boundary"], "<=", 1.1),
+        Check("two labels of each cluster over as many at random", gain["of each cluster"], ">=", 1.1,
+              of="mean"),
+        Check("labels nearest the boundary over as many at random", gain["nearest the boundary"], "<=", 1.1,
+              of="mean"),
         Check("labels farthest from it over as many at random", gain["farthest from it"], "<=", 1.1,
-              role="note"),
+              role="note", of="mean"),
         figure=chosen_figure(table, k),
         numbers=table,
         finding=f"Median radius with {', '.join(str(k * e) for e in PER_CLUSTER)} labels: {said}.",
