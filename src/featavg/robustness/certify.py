@@ -135,8 +135,7 @@ def certify(
 
     Easier than the radius itself, and therefore possible for wide networks: most neurons keep their
     sign in a small ball, and the others cannot all be at their worst at once (see
-    `exact/deep/shallow_sdp_bound`, and `deep_sdp_form` for several layers). An answer "certified" is a
-    proof, "flipped" has a witness that was evaluated; "open" means that the budget was spent.
+    `exact/deep/sdp_form`). An answer "certified" is a proof, "flipped" has a witness that was evaluated; "open" means that the budget was spent.
 
     Args:
         net: one hidden layer of any width, or a deep network; see `fa.radii`.

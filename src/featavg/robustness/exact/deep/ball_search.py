@@ -15,7 +15,6 @@ from featavg.robustness.exact.budget import Clock, Search
 from featavg.robustness.exact.deep.box import Box, unturned
 from featavg.robustness.exact.deep.box_attack import BoxAttack
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
 from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
@@ -25,12 +24,12 @@ from featavg.robustness.exact.deep.linear_bounds import (
     trace,
 )
 from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.deep.sdp import Ball, SdpBound, SdpValue, ascend
-from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
+from featavg.robustness.exact.deep.sdp_bound import SdpBound, SdpValue, ascend
+from featavg.robustness.exact.deep.sdp_chain import Ball
 from featavg.robustness.exact.flip_conditions import Condition
 
-# Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
-FIRST, LATER = (150, 150), (40, 60)
+# Steps of ascent behind each barrier, for a condition in the whole ball, and for a part of it.
+FIRST, LATER = 150, 60
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
 # Of the time left: what a step may take, so that an ascent ends with it, and what its start may take.
 STEP, BEGIN = 0.05, 0.5
@@ -72,10 +71,10 @@ _Local = _InBall | BoxAttack
 class BallSearch:
     """Whether one of the conditions is reached within a radius of a point.
 
-    Goals that lines already exclude are done at once. For the others there are `ShallowBound` (one hidden
-    layer, any width) and `DeepBound` (several); what is left open is split at the neuron whose
-    relaxation loses most. A local search starts from the solutions of the parts. Where few signs are
-    undecided, nothing of this is done, and the result is unfinished.
+    Conditions that lines already exclude are done at once. For the others there is `SdpBound`; what it
+    leaves open is split at the neuron whose relaxation loses most. A local search starts from the
+    solutions of the parts. Where few signs are undecided, nothing of this is done, and the result is
+    unfinished.
 
     Only conditions that are linear in the outputs are searched for.
     """
@@ -84,7 +83,6 @@ class BallSearch:
         if any(condition.curved for condition in conditions):
             raise ValueError("a condition is not linear in the outputs: use DeepSearch")
         self.net, self.conditions = net, conditions
-        self.gram = net.rows @ net.rows.T
         self.box: Box | None = None
         self.lines_net = net
 
@@ -145,13 +143,14 @@ class BallSearch:
         sizes = (magnitudes, slopes, reach)
         bounds = tightened(net, z, (lo, hi), (radius, None, 0.0), sizes, False, self.box)
         assert bounds is not None, "the centre is in the ball"
+        short = _shortened(self.net, *bounds)
         # W x itself is rounded: an error of its size enters every slope.
         errors = [
-            net.error * (size + (radius + reach) * slope)
+            short.error * (size + (radius + reach) * slope)
             for size, slope in zip(magnitudes, slopes, strict=True)
         ]
-        box = None if self.box is None else replace(self.box, basis=self.net.basis)
-        return Ball(self.net, self.gram, z, radius, *bounds, errors, box)
+        box = None if self.box is None else replace(self.box, basis=short.basis)
+        return Ball(short, z, radius, *bounds, errors, box)
 
     def _by_lines(self, ball: Ball, outputs: list[ndarray], condition: Condition) -> bool:
         """Whether one inequality of the condition is above zero in the whole ball, by lines alone."""
@@ -176,8 +175,7 @@ class BallSearch:
             if clock.spent(self.result.nodes):
                 return False
             rows, shifts = condition.functionals(None, None, np.zeros(len(ball.lo[-1])))
-            kind = ShallowBound if self.net.hidden == 1 and self.box is None else DeepBound
-            relaxation: SdpBound = kind(ball, rows, shifts)
+            relaxation = SdpBound(ball, rows, shifts)
             heap += self._bounded(condition, relaxation, relaxation.start(), FIRST)
         heapq.heapify(heap)
         while heap and not self._flipped:
@@ -191,9 +189,7 @@ class BallSearch:
     def _operations(self, ball: Ball) -> float:
         """Of one step of an ascent, roughly: forms of all open neurons, a factor and an inverse."""
         opened = [int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo, ball.hi, strict=True)]
-        every, r = float(sum(opened[:-1])), self.net.rows.shape[1]
-        if self.net.hidden == 1 and self.box is None:
-            return every**3
+        every, r = float(sum(opened[:-1])), ball.net.rows.shape[1]
         size = r + float(sum(opened[:-2]))
         sides = 0.0 if self.box is None else 4.0 * len(self.box.low) * r**2 + 2.0 * r**3
         return 2.0 * every * size**2 + 4.0 * size**3 + sides
@@ -203,14 +199,13 @@ class BallSearch:
         condition: Condition,
         relaxation: SdpBound,
         theta: Float[ndarray, " n"],
-        steps: tuple[int, int],
+        steps: int,
     ) -> list[_Part]:
         """The part with its bound, or nothing if it holds no flipped point."""
-        most = steps[self.net.hidden > 1]
-        theta, value = self._climbed(relaxation, theta, most)
+        theta, value = self._climbed(relaxation, theta, steps)
         self.result.nodes += 1
         if value is None:  # the parent's lambda is too small for one parabola less: start anew
-            theta, value = self._climbed(relaxation, relaxation.start(), most)
+            theta, value = self._climbed(relaxation, relaxation.start(), steps)
         if value is None:
             self.given_up = True
             return []
@@ -218,6 +213,8 @@ class BallSearch:
             return []
         if self.result.nodes <= OFTEN or self.result.nodes % OFTEN == 0:
             u = relaxation.step(value, theta)
+            if self.box is None:
+                u = relaxation.ball.net.basis @ u @ self.net.basis
             self.local.descend(condition, u)
         return [_Part(value.bound, next(self.number), condition, relaxation, theta, value)]
 
@@ -244,3 +241,20 @@ class BallSearch:
             split = Split(layer, neuron, side, 0.0)
             relaxation, theta = part.relaxation.child(part.theta, part.value, split)
             yield from self._bounded(part.condition, relaxation, theta, LATER)
+
+
+def _shortened(net: Layered, lo: list[ndarray], hi: list[ndarray]) -> Layered:
+    """The network in as few coordinates as its open neurons and outputs need, for one hidden layer.
+
+    Neurons of known sign add a linear function to every output, and no other direction.
+    """
+    opened = (lo[0] < 0) & (hi[0] > 0)
+    slopes = np.where(opened, 0.0, np.where(lo[0] >= 0, 1.0, net.leak))
+    asked = np.concatenate([net.rows[opened], (net.weights[0] * slopes) @ net.rows])
+    (q, r), many = asked.shape, net.hidden > 1
+    if many or q >= r:
+        return net
+    basis = np.linalg.qr(asked.T)[0]
+    # The rounding of the rotation is charged like that of the rows themselves.
+    error = net.error + (r + q) * 2.0**-52
+    return replace(net, rows=net.rows @ basis, basis=net.basis @ basis, error=error)

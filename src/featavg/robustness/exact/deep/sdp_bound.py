@@ -1,9 +1,9 @@
-"""The bound of a deep network over a ball as an ascent sees it: start, value, gradient, halves."""
+"""A lower bound over a part of a ball, the least value of L, and how an ascent raises it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,37 +12,65 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
+from featavg.robustness.exact.budget import Clock
 from featavg.robustness.exact.deep.box import unturned
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.deep_sdp_chain import Tops
-from featavg.robustness.exact.deep.deep_sdp_form import SOFT, DeepForm, Terms, proven
-from featavg.robustness.exact.deep.sdp import SdpBound, SdpValue
+from featavg.robustness.exact.deep.sdp_chain import Ball, Tops
+from featavg.robustness.exact.deep.sdp_form import SOFT, Form, Terms, proven
 
 SLACK = 0.5  # of a neuron's price over its range: curvature that no layer above asks for
-BARRIERS = (1e-2, 1e-3, 1e-4)  # of a neuron's price times its range, on average
+BARRIERS = (1e-3, 1e-4)  # of a neuron's price times its range, on average
 SIDES = 0.3  # root of a side's multiplier over lambda at the start
 ABOVE = 1.3  # times the least lambda for which L is convex at the start
+TOUCHES = 0.15  # of a neuron's range: at the start parabolas touch |t| no nearer to zero
+MEMORY = 12
+LONGEST = 2.0  # of any coordinate in a step
+SHORTEST = 1e-5  # of a step, as a share of the first try
+ENOUGH = 1e-4  # of the rise that the slope promises
 
 
 @dataclass(frozen=True, eq=False)
-class DeepValue(SdpValue):
-    """The bound at some parameters, with maxima rounded off; `u` is where L is least."""
+class SdpValue:
+    """A lower bound at some parameters.
 
+    Attributes:
+        bound: the least value of L, with maxima rounded off, up to rounding.
+        height: what an ascent raises: the bound, or the bound behind a barrier.
+        gradient: of the height in the parameters.
+        gaps: for every hidden layer, what the relaxation of each neuron loses there.
+        u: where L is least.
+    """
+
+    bound: float
+    height: float
+    gradient: Float[ndarray, " n"]
+    gaps: list[Float[ndarray, " _"]]
     u: Float[ndarray, " r"]
 
 
-class DeepBound(SdpBound):
-    """The bound for a network of any depth: the least value of L."""
+class SdpBound:
+    """A lower bound of a mixture of inequalities on a part of a ball, for any parameters theta.
 
-    def _prepare(self) -> None:
-        self.form = DeepForm(self.ball, self.rows, self.shifts, self.splits)
+    Args:
+        ball, rows, shifts, splits: see `Form`.
+    """
+
+    def __init__(
+        self,
+        ball: Ball,
+        rows: Float[ndarray, "p c"],
+        shifts: Float[ndarray, " p"],
+        splits: Sequence[Split] = (),
+    ) -> None:
+        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
+        self.form = Form(ball, rows, shifts, splits)
         self.unit = float(np.mean(self.form.soft)) / SOFT if len(self.form.soft) else 0.0
 
-    def levels(self) -> list[Callable[[Float[ndarray, " n"]], DeepValue | None]]:
+    def levels(self) -> list[Callable[[Float[ndarray, " n"]], SdpValue | None]]:
         """What an ascent raises, one after the other: the bound behind lower and lower barriers."""
         return [partial(self.value, barrier=share * self.unit) for share in BARRIERS]
 
-    def value(self, theta: Float[ndarray, " n"], barrier: float = 0.0) -> DeepValue | None:
+    def value(self, theta: Float[ndarray, " n"], barrier: float = 0.0) -> SdpValue | None:
         """The bound and its gradient; None where L is not convex.
 
         The best parameters are on the edge of convexity, along which an ascent creeps. The barrier
@@ -63,7 +91,7 @@ class DeepBound(SdpBound):
         if barrier:
             height += 2.0 * barrier * float(np.log(np.diag(factor)).sum())
             gradient += barrier * self._away(terms, factor)
-        return DeepValue(bound, height, gradient, gaps, v[: form.chain.step])
+        return SdpValue(bound, height, gradient, gaps, v[: form.chain.step])
 
     def _away(self, terms: Terms, factor: Float[ndarray, "v v"]) -> Float[ndarray, " n"]:
         """The derivative of log det of the second-order part of L."""
@@ -87,9 +115,9 @@ class DeepBound(SdpBound):
         if ball.box is None:
             return proven(self.form, theta)
         whole = replace(ball, net=unturned(ball.net), box=ball.box.whole)
-        return proven(DeepForm(whole, self.rows, self.shifts, self.splits), theta)
+        return proven(Form(whole, self.rows, self.shifts, self.splits), theta)
 
-    def step(self, value: DeepValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
+    def step(self, value: SdpValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
         """Where L is least: in the coordinates of the ball, or of the box."""
         box = self.form.terms(theta).box
         return value.u if box is None else box.step(value.u)
@@ -144,11 +172,18 @@ class DeepBound(SdpBound):
         theta[0] = -300.0
         parts, units = np.split(theta, form.ends), np.split(form.units, form.ends)  # views
         on_h = form.terms(theta).on_last[outer.number]
-        parts[6][:] = np.minimum(on_h, 0.0) / (outer.hi - outer.lo) / units[6]
-        parts[7][:] = 0.5 * on_h / units[7]
-        # A neuron that is worth something is bounded from below by a line of slope one half.
+        # Parabolas touch |t| where a neuron is in the centre; lines have the slope that fits there.
+        layers = self.ball.net.forward(self.ball.z)
+        centre = np.array([layers[a][b] for a, b in zip(form.layer, form.number, strict=True)])
+        below, last = np.split(self._slopes(centre[: len(inner) + len(outer)]), [len(inner)])
+        there = np.abs(centre[len(inner) : len(inner) + len(outer)])
+        width, half = outer.hi - outer.lo, 0.5 * (1.0 + self.ball.net.leak)
+        bent = 4.0 * np.maximum(there, TOUCHES * width)
+        parts[6][:] = (1.0 - self.ball.net.leak) * np.minimum(on_h, 0.0) / bent / units[6]
+        parts[7][:] = on_h * np.where(on_h < 0, half, last) / units[7]
+        # A neuron that is worth something is bounded from below by a line.
         worth = np.maximum(form.linear(form.terms(theta))[r:], 0.0)
-        parts[4][:], parts[5][:] = 0.5 * worth / units[4], -worth / units[5]
+        parts[4][:], parts[5][:] = below * worth / units[4], -worth / units[5]
         for layer in range(self.ball.net.hidden - 2, -1, -1):
             here, above = (
                 np.flatnonzero(some) for some in (inner.layer == layer, inner.layer > layer)
@@ -163,6 +198,14 @@ class DeepBound(SdpBound):
         parts[-1][:] = SIDES
         return theta
 
+    def _slopes(self, centre: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+        """Slopes of lines below the activations of the open neurons, steeper where these are on."""
+        form, leak = self.form, self.ball.net.leak
+        width = np.concatenate([form.inner.hi - form.inner.lo, form.outer.hi - form.outer.lo])
+        return np.asarray(
+            leak + (1.0 - leak) / (1.0 + np.exp(-np.clip(4.0 * centre / width, -4, 4)))
+        )
+
     def _remaining(self, theta: Float[ndarray, " n"], gone: ndarray) -> Float[ndarray, "v v"]:
         """The second-order part of L where it is least in the variables that are gone."""
         matrix = self.form.matrix(self.form.terms(theta))
@@ -170,8 +213,8 @@ class DeepBound(SdpBound):
         return np.asarray(matrix - side @ np.linalg.solve(matrix[np.ix_(gone, gone)], side.T))
 
     def child(
-        self, theta: Float[ndarray, " n"], value: DeepValue, split: Split
-    ) -> tuple[DeepBound, Float[ndarray, " n"]]:
+        self, theta: Float[ndarray, " n"], value: SdpValue, split: Split
+    ) -> tuple[SdpBound, Float[ndarray, " n"]]:
         """The part with one more sign imposed, and parameters whose bound there is not lower.
 
         On its piece the neuron's form is one of t alone: L is what it was, and C a maximum over less.
@@ -189,10 +232,81 @@ class DeepBound(SdpBound):
         else:
             e = e - slope * terms.on_last[split.neuron]
             parts[6:8] = [np.delete(part, i - len(form.inner)) for part in parts[6:8]]
-        bound = DeepBound(self.ball, self.rows, self.shifts, (*self.splits, split))
+        bound = SdpBound(self.ball, self.rows, self.shifts, (*self.splits, split))
         units = np.split(bound.form.units, bound.form.ends)
         parts[8], parts[9] = (
             np.append(parts[8], k / units[8][-1]),
             np.append(parts[9], e / units[9][-1]),
         )
         return bound, np.concatenate(parts)
+
+
+def ascend(
+    function: Callable[[Float[ndarray, " n"]], SdpValue | None],
+    theta: Float[ndarray, " n"],
+    steps: int,
+    target: float,
+    clock: Clock,
+) -> tuple[Float[ndarray, " n"], SdpValue | None]:
+    """Parameters with a larger bound, and that bound; None if there was none at the start.
+
+    Args:
+        function: the bound; None outside of its domain.
+        theta: where to start.
+        steps: at most so many.
+        target: a bound above it is good enough.
+        clock: a step in a wide network is long: when the time is over, the bound of the last one.
+    """
+    value = function(theta)
+    pairs: list[tuple[ndarray, ndarray]] = []
+    for number in range(steps):
+        if value is None or value.bound > target:
+            break
+        direction = _direction(value.gradient, pairs)
+        rise = float(direction @ value.gradient)
+        if not rise > 0.0:
+            pairs, direction = [], _first(value.gradient)
+            rise = float(direction @ value.gradient)
+        share, better = 1.0, None
+        while share > SHORTEST and not clock.late:
+            better = function(theta + share * direction)
+            if better is not None and better.height >= value.height + ENOUGH * share * rise:
+                break
+            share, better = 0.4 * share, None
+        if better is None:
+            if not pairs:
+                break
+            pairs = []
+            continue
+        moved, bent = share * direction, value.gradient - better.gradient
+        if moved @ bent > 1e-12 * np.sqrt((moved @ moved) * (bent @ bent)):
+            pairs = [*pairs[-MEMORY + 1 :], (moved, bent)]
+        stalled = better.height - value.height < 1e-6 * abs(better.bound)
+        theta, value = theta + moved, better
+        if stalled and number > MEMORY:
+            break
+    return theta, value
+
+
+def _first(gradient: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
+    """Before anything is known of the curvature: a tenth in the steepest coordinate."""
+    return np.asarray(gradient * (0.1 / max(float(np.abs(gradient).max()), 1e-300)))
+
+
+def _direction(
+    gradient: Float[ndarray, " n"], pairs: list[tuple[ndarray, ndarray]]
+) -> Float[ndarray, " n"]:
+    """The two loops of L-BFGS (Nocedal and Wright, Algorithm 7.4)."""
+    if not pairs:
+        return _first(gradient)
+    direction = gradient.copy()
+    shares = []
+    for moved, bent in reversed(pairs):
+        share = float(moved @ direction) / float(moved @ bent)
+        direction -= share * bent
+        shares.append(share)
+    moved, bent = pairs[-1]
+    direction *= float(moved @ bent) / float(bent @ bent)
+    for (moved, bent), share in zip(pairs, reversed(shares), strict=True):
+        direction += (share - float(bent @ direction) / float(moved @ bent)) * moved
+    return np.asarray(direction * min(1.0, LONGEST / max(float(np.abs(direction).max()), 1e-300)))

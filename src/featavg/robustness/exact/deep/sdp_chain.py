@@ -1,4 +1,4 @@
-r"""Every pre-activation of a deep network in few variables, and forms of its open activations.
+r"""A part of a ball, every pre-activation in it in few variables, and forms of open activations.
 
 Between its bounds, a neuron's pre-activation t and activation a are on one of two straight pieces:
 a = leak t for lo <= t <= 0, and a = t for 0 <= t <= hi. On a piece that ends in t = end, a form
@@ -15,8 +15,43 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.sdp import Ball, imposed
+from featavg.robustness.exact.deep.layered_network import Layered
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The ball around a point, and what holds in it.
+
+    Attributes:
+        net: the network, perhaps in fewer coordinates.
+        z: pre-activations of the first layer in the centre.
+        radius: of the ball.
+        lo, hi: bounds of the pre-activations of every layer in the ball.
+        errors: for every layer, the rounding errors of a bound of each pre-activation.
+        box: that cuts the ball; None if none does.
+    """
+
+    net: Layered
+    z: Float[ndarray, " m"]
+    radius: float
+    lo: list[Float[ndarray, " _"]]
+    hi: list[Float[ndarray, " _"]]
+    errors: list[Float[ndarray, " _"]]
+    box: Box | None = None
+
+
+def imposed(
+    ball: Ball, layer: int, splits: Sequence[Split]
+) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
+    """The bounds of the layers below `layer` on the part of the ball where the signs are these."""
+    lo, hi = list(ball.lo[:layer]), list(ball.hi[:layer])
+    for split in splits:
+        ends = hi if split.side > 0 else lo
+        ends[split.layer] = ends[split.layer].copy()
+        ends[split.layer][split.neuron] = 0.0
+    return lo, hi
 
 
 @dataclass(frozen=True, eq=False)

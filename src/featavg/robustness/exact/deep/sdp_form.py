@@ -1,7 +1,7 @@
 r"""A joint bound of a deep network's outputs over an l2 ball, as a quadratic form of few variables.
 
 With the variables v of `Chain`, an open neuron below the last hidden layer adds a form that is nowhere
-above zero on the graph of its activation (`deep_sdp_chain`), an open neuron of the last one is
+above zero on the graph of its activation (`sdp_chain`), an open neuron of the last one is
 bounded from below by a parabola, and an imposed sign adds a form of its own, so that in the ball
 
     functional >= L(v) = constant + linear . v
@@ -17,6 +17,7 @@ gradient is what the least point and the means over pieces disagree on, moment b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +26,8 @@ from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from featavg.robustness.exact.deep.box import BoxTerms
-from featavg.robustness.exact.deep.deep_sdp_chain import Tops, chain, tops
-from featavg.robustness.exact.deep.sdp import Ball, OnPart
+from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.sdp_chain import Ball, Tops, chain, tops
 
 SOFT = 1e-3  # of a neuron's price times its range: see `Tops`
 CONVEX = 1e-8  # of the sizes in the matrix: far above the rounding of its sums and of its factor
@@ -48,15 +49,24 @@ class Terms:
     box: BoxTerms | None = None
 
 
-class DeepForm(OnPart):
-    """L, for a mixture of rows . outputs + shifts on a part of the ball.
+class Form:
+    """L, for inequalities rows . outputs + shifts <= 0 on the part of a ball with these signs imposed.
+
+    If all of them held somewhere, so would every mixture: a positive bound of one excludes it.
 
     Parameters are one vector: log lambda; p, q, m, d, f of inner neurons; k, e of outer ones; k, e of
     held ones; weights of the mixture before a softmax; roots of the box's multipliers over lambda. Those
     of neurons are in units of a neuron's price (what a unit of its activation is worth) and its range.
     """
 
-    def _prepare(self) -> None:
+    def __init__(
+        self,
+        ball: Ball,
+        rows: Float[ndarray, "p c"],
+        shifts: Float[ndarray, " p"],
+        splits: Sequence[Split] = (),
+    ) -> None:
+        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
         self.chain = chain(self.ball, self.ball.net.hidden, self.splits)
         inner, outer, held = self.chain.inner, self.chain.outer, self.chain.held
         self.inner, self.outer, self.held = inner, outer, held
@@ -166,7 +176,7 @@ def _prices(
     return prices, widths[: net.hidden]
 
 
-def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
+def proven(form: Form, theta: Float[ndarray, " n"]) -> float:
     """The bound with all rounding errors charged; -inf where L is not safely convex.
 
     L plus a share CONVEX of the sizes of its second-order terms is convex, if a Cholesky factor says
@@ -199,7 +209,7 @@ def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
     return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))
 
 
-def _sizes(form: DeepForm, terms: Terms) -> Float[ndarray, " v"]:
+def _sizes(form: Form, terms: Terms) -> Float[ndarray, " v"]:
     """Sums of absolute values on the diagonal: |matrix_ij| has none above sqrt(sizes_i sizes_j)."""
     inner, r = form.inner, form.chain.step
     sizes = np.abs(terms.square) @ form.all_rows**2 + 0.5 * np.abs(terms.cross) @ inner.rows**2
@@ -208,14 +218,14 @@ def _sizes(form: DeepForm, terms: Terms) -> Float[ndarray, " v"]:
     return np.asarray(sizes)
 
 
-def _largest(form: DeepForm) -> Float[ndarray, " v"]:
+def _largest(form: Form) -> Float[ndarray, " v"]:
     """How large every variable can be in the ball."""
     inner = form.inner
     activation = np.maximum(inner.hi, -form.ball.net.leak * inner.lo)
     return np.concatenate([np.full(form.chain.step, form.ball.radius), activation])
 
 
-def _rounding(form: DeepForm, terms: Terms, reach: Float[ndarray, " v"]) -> float:
+def _rounding(form: Form, terms: Terms, reach: Float[ndarray, " v"]) -> float:
     """How far the numbers of `proven` may be off, for variables up to `reach`.
 
     Every pre-activation may be off by its own error, and moves L by that times the slope in it; every
