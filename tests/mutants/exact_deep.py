@@ -238,8 +238,8 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/ball_search.py",
         (
-            "net.error * (size + (radius + reach) * slope)",
-            "net.error * (size + radius * slope)",
+            "short.error * (size + (radius + reach) * slope)",
+            "short.error * (size + radius * slope)",
             "the rounding of W x is not charged",
             SDP_BOUND("test_every_rounding_error_of_a_chain_is_charged"),
         ),
@@ -338,7 +338,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/everywhere.py",
+        "robustness/exact/everywhere.py",
         (
             "return empty([(list(row), c) for row, c in zip(rows, constants, strict=True)])",
             "return True",
@@ -361,7 +361,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/layered_network.py",
+        "robustness/exact/layered_network.py",
         (
             "h, s = magnitudes[-1] + sizes[number], slopes[-1]",
             "h, s = sizes[number], slopes[-1]",

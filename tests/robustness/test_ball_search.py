@@ -17,12 +17,11 @@ from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import ball_search
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts
-from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.solver import layered_of
 from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.layered_network import layered, layered_of
 from featavg.robustness.exact.probability import ProbabilityCondition
 
 

@@ -22,9 +22,9 @@ from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import sdp_form
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.sdp_bound import SdpBound, SdpValue, ascend
 from featavg.robustness.exact.deep.sdp_chain import tops
+from featavg.robustness.exact.layered_network import layered
 
 
 def variables(bound, steps):

@@ -1,6 +1,7 @@
 """Single constants, signs and charges of bounds: each by a case in which it decides."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,19 +15,20 @@ from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Candidate, Search
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import sdp_form
-from featavg.robustness.exact.deep.box import Box as StepBox
-from featavg.robustness.exact.deep.certifier import Certifier
 from featavg.robustness.exact.deep.cuts import Cuts
-from featavg.robustness.exact.deep.everywhere import anywhere
-from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, extent, fallen
 from featavg.robustness.exact.deep.sdp_bound import SdpBound
+from featavg.robustness.exact.deep.sdp_form import BoxTerms
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.domination import _holds, dominated
+from featavg.robustness.exact.deep.solver import Certifier
+from featavg.robustness.exact.everywhere import anywhere
+from featavg.robustness.exact.farkas import _holds, dominated
 from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.flipped_set import ReluRelaxation, flipped
-from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.layered_network import layered
+from featavg.robustness.exact.probability import ProbabilityRelaxation
 from featavg.robustness.exact.relaxation import Box, Price
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.geometry.subspace import reduce
 
 POSITIVE = LinearCondition(np.eye(1), np.zeros(1))
@@ -48,11 +50,14 @@ def test_activations_that_are_not_the_least_prove_less(monkeypatch):
 
 def test_the_short_form_of_a_box_is_the_least_over_all_steps():
     rng = np.random.default_rng(1)
-    box = StepBox(-rng.random(5), rng.random(5), 1.0, np.linalg.qr(rng.normal(size=(5, 2)))[0])
-    terms = box.terms(0.7, rng.random(5))
+    box, basis = (
+        StepBox(-rng.random(5), rng.random(5), 1.0),
+        np.linalg.qr(rng.normal(size=(5, 2)))[0],
+    )
+    terms = BoxTerms.of(box, basis, 0.7, rng.random(5))
     for u in rng.normal(size=(4, 2)):
         s = terms.step(u)
-        np.testing.assert_allclose(box.basis.T @ s, u, atol=1e-12)
+        np.testing.assert_allclose(basis.T @ s, u, atol=1e-12)
         mu = terms.weights - 0.7
         plain = 0.7 * (s @ s - 1.0) + mu @ ((s - box.low) * (s - box.high))
         assert u @ terms.matrix @ u + terms.linear @ u + terms.constant == pytest.approx(plain)
@@ -61,9 +66,10 @@ def test_the_short_form_of_a_box_is_the_least_over_all_steps():
 def test_the_rounding_of_a_box_is_charged():
     bound, _, _ = relaxed("two-hidden", 2, splits=False)
     ball = bound.ball
-    step = np.full(ball.net.rows.shape[1], ball.radius)
+    step = np.full(ball.net.first.shape[1], ball.radius)
     box = StepBox(-0.5 * step, 0.5 * step, ball.radius)
-    whole = SdpBound(type(ball)(**{**vars(ball), "box": box}), bound.rows, bound.shifts)
+    boxed = replace(ball, net=ball.net.unturned(), box=box)
+    whole = SdpBound(boxed, bound.rows, bound.shifts)
     theta, reach = whole.start(), sdp_form._largest(whole.form)
     terms = whole.form.terms(theta)
     theta[-len(step) :] = 0.0

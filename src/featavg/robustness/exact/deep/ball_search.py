@@ -12,10 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
-from featavg.robustness.exact.deep.box import Box, unturned
-from featavg.robustness.exact.deep.box_attack import BoxAttack
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
     fallen,
@@ -23,10 +20,12 @@ from featavg.robustness.exact.deep.linear_bounds import (
     tightened,
     trace,
 )
-from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
 from featavg.robustness.exact.deep.sdp_bound import SdpBound, SdpValue, ascend
 from featavg.robustness.exact.deep.sdp_chain import Ball
 from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 
 # Steps of ascent behind each barrier, for a condition in the whole ball, and for a part of it.
 FIRST, LATER = 150, 60
@@ -83,7 +82,7 @@ class BallSearch:
         if any(condition.curved for condition in conditions):
             raise ValueError("a condition is not linear in the outputs: use DeepSearch")
         self.net, self.conditions = net, conditions
-        self.box: Box | None = None
+        self.box: StepBox | None = None
         self.lines_net = net
 
     def at(
@@ -92,7 +91,7 @@ class BallSearch:
         reach: float,
         radius: float,
         clock: Clock,
-        box: Box | None = None,
+        box: StepBox | None = None,
         shown: Callable[[ndarray], float | None] | None = None,
     ) -> Search:
         """Search from the first layer's pre-activations `z`; `reach` is at least |x| + |offsets|.
@@ -101,7 +100,7 @@ class BallSearch:
         box, candidates are steps in all coordinates of the input, and `shown` evaluates them.
         """
         self.result, self.radius, self.clock, self.box = Search(), radius, clock, box
-        self.lines_net = self.net if box is None else unturned(self.net)
+        self.lines_net = self.net if box is None else self.net.unturned()
         self.local: _Local = _InBall(self.net, z, reach, self.result, radius)
         if box is not None:
             assert shown is not None, "a flip in a box is evaluated"
@@ -149,8 +148,7 @@ class BallSearch:
             short.error * (size + (radius + reach) * slope)
             for size, slope in zip(magnitudes, slopes, strict=True)
         ]
-        box = None if self.box is None else replace(self.box, basis=short.basis)
-        return Ball(short, z, radius, *bounds, errors, box)
+        return Ball(short, z, radius, *bounds, errors, self.box)
 
     def _by_lines(self, ball: Ball, outputs: list[ndarray], condition: Condition) -> bool:
         """Whether one inequality of the condition is above zero in the whole ball, by lines alone."""
@@ -230,11 +228,11 @@ class BallSearch:
         return theta, value
 
     def _halves(self, part: _Part) -> Iterator[_Part]:
-        """The part on both sides of the neuron that loses most; given up if none loses anything."""
+        """The part on both sides of the neuron that loses most; given up if no sign is open."""
         gaps = part.value.gaps
         layer = int(np.argmax([gap.max() for gap in gaps]))
         neuron = int(gaps[layer].argmax())
-        if not gaps[layer][neuron] > self.clear:
+        if not gaps[layer][neuron] > 0.0:
             self.given_up = True
             return
         for side in (1.0, -1.0):

@@ -13,7 +13,6 @@ from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from featavg.robustness.exact.budget import Clock
-from featavg.robustness.exact.deep.box import unturned
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.sdp_chain import Ball, Tops
 from featavg.robustness.exact.deep.sdp_form import SOFT, Form, Terms, proven
@@ -23,6 +22,7 @@ BARRIERS = (1e-3, 1e-4)  # of a neuron's price times its range, on average
 SIDES = 0.3  # root of a side's multiplier over lambda at the start
 ABOVE = 1.3  # times the least lambda for which L is convex at the start
 TOUCHES = 0.15  # of a neuron's range: at the start parabolas touch |t| no nearer to zero
+LEAST = 1e-3  # of what is rounded off: what an open neuron loses, for the choice of a split
 MEMORY = 12
 LONGEST = 2.0  # of any coordinate in a step
 SHORTEST = 1e-5  # of a step, as a share of the first try
@@ -114,7 +114,7 @@ class SdpBound:
         ball = self.ball
         if ball.box is None:
             return proven(self.form, theta)
-        whole = replace(ball, net=unturned(ball.net), box=ball.box.whole)
+        whole = replace(ball, net=ball.net.unturned())
         return proven(Form(whole, self.rows, self.shifts, self.splits), theta)
 
     def step(self, value: SdpValue, theta: Float[ndarray, " n"]) -> Float[ndarray, " r"]:
@@ -153,15 +153,16 @@ class SdpBound:
         return np.concatenate(parts) * form.units
 
     def _gaps(self, terms: Terms, highest: tuple[Tops, Tops, Tops]) -> list[ndarray]:
-        """By how much mean activations are off, times what they are worth."""
+        """By how much mean activations are off, times what they are worth; zero for known signs only."""
         form, net = self.form, self.ball.net
         gaps = [np.zeros(len(low)) for low in self.ball.lo[: net.hidden]]
         a, b = len(form.inner), len(form.inner) + len(form.outer)
         lost = np.concatenate([highest[0].lost(), highest[1].lost()])
+        lost = np.maximum(lost, LEAST * (form.soft / form.price)[:b])
         worth = np.append(form.price[:a], np.abs(terms.on_last[form.outer.number]))
         for layer, gap in enumerate(gaps):
             here = np.flatnonzero(form.layer[:b] == layer)
-            gap[form.number[here]] = (1.0 - net.leak) * worth[here] * np.maximum(lost[here], 0.0)
+            gap[form.number[here]] = (1.0 - net.leak) * worth[here] * lost[here]
         return gaps
 
     def start(self) -> Float[ndarray, " n"]:

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.layered_network import Layered
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Ball:
     lo: list[Float[ndarray, " _"]]
     hi: list[Float[ndarray, " _"]]
     errors: list[Float[ndarray, " _"]]
-    box: Box | None = None
+    box: StepBox | None = None
 
 
 def imposed(

@@ -25,13 +25,80 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from featavg.robustness.exact.deep.box import BoxTerms
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.sdp_chain import Ball, Tops, chain, tops
+from featavg.robustness.exact.step_box import StepBox
 
 SOFT = 1e-3  # of a neuron's price times its range: see `Tops`
 CONVEX = 1e-8  # of the sizes in the matrix: far above the rounding of its sums and of its factor
 CHARGED = 8.0  # times the relative error of a chain of products: squares, sums and slopes
+
+
+@dataclass(frozen=True, eq=False)
+class BoxTerms:
+    """The form u^T matrix u + linear . u + constant that stands for the ball and the box.
+
+    Attributes:
+        box: where the steps are.
+        basis: columns of an orthonormal basis in which u is written; none for all coordinates.
+        shares: roots of mu over lambda.
+        weights, slopes: the terms weights . s^2 + slopes . s in all coordinates.
+        matrix, linear, constant: the form.
+    """
+
+    box: StepBox
+    basis: Float[ndarray, "N r"]
+    shares: Float[ndarray, " N"]
+    weights: Float[ndarray, " N"]
+    slopes: Float[ndarray, " N"]
+    matrix: Float[ndarray, "r r"]
+    linear: Float[ndarray, " r"]
+    constant: float
+
+    @classmethod
+    def of(
+        cls,
+        box: StepBox,
+        basis: Float[ndarray, "N r"],
+        multiplier: float,
+        shares: Float[ndarray, " N"],
+    ) -> BoxTerms:
+        """lambda (|s|^2 - radius^2) + sum_i mu_i (s_i - low_i) (s_i - high_i), mu = lambda shares^2."""
+        mu = multiplier * shares**2
+        weights, slopes = multiplier + mu, -mu * (box.low + box.high)
+        constant = float(mu @ (box.low * box.high)) - multiplier * box.radius**2
+        if not basis.size:
+            return cls(box, basis, shares, weights, slopes, np.diag(weights), slopes, constant)
+        # The least value over all steps with the same u = basis^T s: (u - v)^T K^-1 (u - v) + rest.
+        scaled = basis / np.sqrt(weights)[:, None]
+        inverse = np.linalg.inv(scaled.T @ scaled)
+        v = -0.5 * (slopes / weights) @ basis
+        constant += float(v @ inverse @ v) - 0.25 * float(slopes @ (slopes / weights))
+        return cls(box, basis, shares, weights, slopes, inverse, -2.0 * inverse @ v, constant)
+
+    def step(self, u: Float[ndarray, " r"]) -> Float[ndarray, " N"]:
+        """The step in all coordinates at which the terms are least, given u."""
+        if not self.basis.size:
+            return u
+        push = self.basis @ (2.0 * self.matrix @ u + self.linear)
+        return np.asarray(0.5 * (push - self.slopes) / self.weights)
+
+    def gradient(
+        self, u: Float[ndarray, " r"], multiplier: float
+    ) -> tuple[float, Float[ndarray, " N"]]:
+        """The derivatives of the form at u, in log lambda and in the shares."""
+        s, box = self.step(u), self.box
+        terms = (s - box.low) * (s - box.high)
+        first = float(s @ s) - box.radius**2 + float(self.shares**2 @ terms)
+        return multiplier * first, 2.0 * multiplier * self.shares * terms
+
+    def curving(
+        self, inverse: Float[ndarray, "r r"], multiplier: float
+    ) -> tuple[float, Float[ndarray, " N"]]:
+        """The derivatives of trace(inverse matrix), the inverse being held."""
+        around = self.matrix @ inverse @ self.matrix
+        each = np.einsum("nr,nr->n", self.basis @ around, self.basis) / self.weights**2
+        return float(each @ self.weights), 2.0 * multiplier * self.shares * each
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +174,7 @@ class Form:
             f,
             mixture,
             mixture @ self.rows @ self.ball.net.weights[-1],
-            None if box is None else box.terms(multiplier, shares),
+            None if box is None else BoxTerms.of(box, self.ball.net.basis, multiplier, shares),
         )
 
     def matrix(self, terms: Terms) -> Float[ndarray, "v v"]:
