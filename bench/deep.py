@@ -14,16 +14,17 @@ from row import Row, program_seconds
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from featavg.data.clusters import MultiCluster
-from featavg.nets.deep import Deep, random_deep
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
+from featavg.paper.margins.homogeneous import random_deep
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii
-from featavg.training.controllers.constant import Constant
+from featavg.training.controllers import Constant
 from featavg.training.driver import Stop, run
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
-from featavg.training.steppers.gd import GradientDescent
+from featavg.training.losses import Logistic
+from featavg.training.objectives import DeepObjective
+from featavg.training.steppers import GradientDescent
 from featavg.training.train import train
 
 # seconds a point, median and largest, for M hidden neurons; None where nothing came within 250 s.

@@ -63,8 +63,7 @@ def _our_step() -> Callable[[], None]:
 
     from featavg.paper.margins.network.epoch import scaled_loss
     from featavg.paper.margins.network.passes import descend, forward, rows_of, that_matter
-    from featavg.paper.margins.network.run import tensors
-    from featavg.paper.margins.network.settings import MarginCNN
+    from featavg.paper.margins.network.run import MarginCNN, tensors
 
     params = tensors(MarginCNN().initial(0))
     x = torch.rand(100, 28, 28, 1).permute(0, 3, 1, 2)
@@ -137,7 +136,7 @@ def deep_loss() -> Row:
 def theory_loss() -> Row:
     """The paper's network on the paper's data with the loss-based rate."""
     from featavg.data.clusters import MultiCluster
-    from featavg.training.controllers.loss_based import LossBased
+    from featavg.training.controllers import LossBased
     from featavg.training.recipe import Recipe
     from featavg.training.train import train
 

@@ -56,7 +56,7 @@ def _train_images() -> int:
 def _train_margins() -> int:
     from featavg import load_images
     from featavg.paper.margins.network.fit import fit
-    from featavg.paper.margins.network.settings import MarginCNN, MarginSettings
+    from featavg.paper.margins.network.run import MarginCNN, MarginSettings
 
     settings = MarginSettings(network=MarginCNN(8, (4, 8), 16))
     fit(OUT, settings, load_images("digits").train, epochs=2)

@@ -81,6 +81,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
     "binary": lambda: {"weights": np.eye(4, 5)},
     "grouped": lambda: {"weights": np.eye(4, 5), "k": 4},
     "Deep": lambda: {"weights": (np.eye(3, 5), np.eye(2, 3))},
+    "load_network": lambda: {"source": module(), "shape": (1, 8, 8)},
     "score": lambda: {"outputs": np.eye(4), "positive": [0, 1]},
     "biased_robust": lambda: {"task": task()},
     "feature_averaging": lambda: {"task": task()},

@@ -40,7 +40,7 @@ ADDITIONS = {
     ),
     "attack": Addition(
         "robustness/attacks/toy.py",
-        "registry.py",
+        "robustness/attacks/suite.py",
         '        "apgd": "pgd",',
         '        "toy": "toy",',
     ),

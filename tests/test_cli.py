@@ -16,7 +16,7 @@ import featavg
 from featavg.cli import app as cli
 from featavg.cli.app import GROUPS, main, make_app
 from featavg.cli.doctor import doctor
-from featavg.paper.commands.claims import last_verdict
+from featavg.paper.commands import last_verdict
 from featavg.simulate import run as simulate_run
 from featavg.simulate.presets import PRESETS, compose
 from featavg.simulate.setting import FIELDS, Setting

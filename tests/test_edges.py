@@ -15,14 +15,13 @@ import pytest
 
 from featavg.cli.app import main
 from featavg.data.image_sets.archives import state
-from featavg.data.image_sets.image_set import ImageSet
-from featavg.data.image_sets.registry import image_sets
+from featavg.data.image_sets.registry import ImageSet, image_sets
 from featavg.errors import InputError
 from featavg.figures.html import _policy
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.run import sweep
-from featavg.training.controllers.cosine import Cosine
+from featavg.training.controllers import Cosine
 
 SMALL = ("--k", "4", "--d", "50", "--n", "20", "--steps", "3")
 SWEEPS = (

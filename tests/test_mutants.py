@@ -58,11 +58,11 @@ sys.path[:0] = ["tools", "src", "."]
 import mutants
 from tests.mutants import Mutant, tests_in
 partition = tests_in("data/test_tight.py")("test_an_index_is_named_once")
-same = ("data/partition.py", "given.max() >= k", "given.max() > k - 1", "the same", partition)
+same = ("data/clusters.py", "given.max() >= k", "given.max() > k - 1", "the same", partition)
 elsewhere = ("robustness/linf.py", "FURTHER = 3", "FURTHER = 4", "another", partition)
-missing = ("data/partition.py", "given.max() >= k", "given.max() > k - 1", "no test",
+missing = ("data/clusters.py", "given.max() >= k", "given.max() > k - 1", "no test",
            ("tests/data/test_tight.py::test_of_nothing",))
-wrong = ("data/partition.py", "len(np.unique(given)) < len(given)", "False", "twice", partition)
+wrong = ("data/clusters.py", "len(np.unique(given)) < len(given)", "False", "twice", partition)
 for mutant, report in mutants._run([Mutant(*m) for m in (same, elsewhere, missing, wrong)], 1):
     print(report["verdict"])
 """

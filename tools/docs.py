@@ -111,6 +111,7 @@ def write_pages(source: Path, shown: dict[Path, Future[object]]) -> None:
 
     fa.playground(source / "playground.html")
     verdict_pages.write(source)
+    shutil.copy(ROOT / "CHANGELOG.md", source / "changelog.md")
     with api_pages.without_torch():
         api_pages.write(source / "api")
     gallery.write(source / "gallery", shown)

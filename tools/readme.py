@@ -1,4 +1,6 @@
-"""Fill the marked place of the README from what was recorded; `--check` only says whether it fits.
+"""Fill the marked place of the README from what was recorded, and draw the figures it leads with.
+
+`--check` only says whether the text fits.
 
 python tools/readme.py [--check]
 """
@@ -11,6 +13,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from featavg.paper.engine.store import recorded_result
+
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 # Whose findings the README quotes: what averaging is, what it costs, and what became of it on images.
@@ -22,6 +26,8 @@ QUOTED = (
     "question-labels-share",
     "competition",
 )
+# Figures of recorded claims that README and front page lead with, in docs/figures.
+DRAWN = ("question-labels-share", "competition")
 # Of several claims.
 PLURAL = {
     "holds": "hold",
@@ -77,6 +83,9 @@ def main() -> int:
             print("README.md is not what was recorded: run python tools/readme.py", file=sys.stderr)
         return int(now != wanted)
     README.write_text(wanted, encoding="utf-8")
+    for name in DRAWN:
+        (figure,) = recorded_result(name).evidence.figures
+        figure.save(ROOT / "docs" / "figures" / f"{name}.png")
     return 0
 
 

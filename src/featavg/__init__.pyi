@@ -20,6 +20,7 @@ from featavg.nets.two_layer import binary as binary
 from featavg.nets.two_layer import grouped as grouped
 from featavg.nets.deep import Deep as Deep
 from featavg.nets.readouts._readout import score as score
+from featavg.nets.loading.load import load_network as load_network
 from featavg.nets.two_layer import feature_averaging as feature_averaging
 from featavg.nets.two_layer import feature_decoupling as feature_decoupling
 from featavg.nets.two_layer import biased_robust as biased_robust
@@ -43,12 +44,12 @@ from featavg.training.torch.image_network import load_trained as load_trained
 from featavg.measures.alignment import cosines as cosines
 from featavg.measures.averaging import averaging_index as averaging_index
 from featavg.measures.averaging import averaging_index_of as averaging_index_of
-from featavg.measures.effective_weights import gradient_cosines as gradient_cosines
-from featavg.measures.effective_weights import gradient_index as gradient_index
+from featavg.measures.averaging import gradient_cosines as gradient_cosines
+from featavg.measures.averaging import gradient_index as gradient_index
 from featavg.measures.shared_gradient import shared_gradient as shared_gradient
 from featavg.measures.margin import margins as margins
 from featavg.measures.svm import max_margin as max_margin
-from featavg.measures.kkt import kkt as kkt
+from featavg.measures.margin import kkt as kkt
 from featavg.measures.collapse import collapse as collapse
 from featavg.measures.collapse import subclass_collapse as subclass_collapse
 from featavg.measures.accuracy import accuracy as accuracy

@@ -19,11 +19,7 @@ from featavg.errors import InputError, one_of
 
 if TYPE_CHECKING:
     from featavg.nets.activations._activation import Activation
-    from featavg.nets.readouts._readout import ReadOut
-    from featavg.robustness.attacks.attack import Attack
-    from featavg.training.controllers._controller import Controller
-    from featavg.training.losses._loss import Loss
-    from featavg.training.steppers._stepper import Stepper
+    from featavg.training.parts import Controller, Loss, Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
@@ -146,7 +142,7 @@ class Registry(Generic[P]):
 
     def _value(self, part: str, field: Field[Any], text: str) -> object:
         """An option as its annotation wants it."""
-        wanted = str(field.type).split(" ", maxsplit=1)[0]
+        wanted = getattr(field.type, "__name__", str(field.type)).split(" ", maxsplit=1)[0]
         try:
             if wanted == "bool":
                 return {"true": True, "false": False}[text]
@@ -172,31 +168,29 @@ def _options(part: Any) -> list[Field[Any]]:
     return [field for field in fields(part) if field.init] if is_dataclass(part) else []
 
 
-STEPPERS: Registry[Stepper] = Registry("stepper", "training/steppers")
-CONTROLLERS: Registry[Controller] = Registry("controller", "training/controllers")
-LOSSES: Registry[Loss] = Registry("loss", "training/losses")
+STEPPERS: Registry[Stepper] = Registry(
+    "stepper",
+    "training/steppers",
+    dict.fromkeys(("adam", "gd", "momentum", "sgd", "sign", "weight-decay"), "_descent"),
+)
+CONTROLLERS: Registry[Controller] = Registry(
+    "controller",
+    "training/controllers",
+    dict.fromkeys(("constant", "cosine", "error", "loss-based", "step-decay", "warmup"), "_rules"),
+)
+LOSSES: Registry[Loss] = Registry(
+    "loss",
+    "training/losses",
+    dict.fromkeys(("exponential", "logistic", "pooled-logistic", "smoothed-logistic"), "_binary")
+    | dict.fromkeys(
+        ("cross-entropy", "partial-cross-entropy", "smoothed-cross-entropy"), "_outputs"
+    ),
+)
 ACTIVATIONS: Registry[Activation] = Registry(
     "activation", "nets/activations", {"relu": "_activation", "leaky-relu": "_activation"}
 )
-POOLINGS: Registry[ReadOut] = Registry(
+POOLINGS: Registry[Any] = Registry(
     "pooling",
     "nets/readouts",
     {"max": "_readout", "mean": "_readout", "sum": "_readout", "probability": "soft"},
-)
-# In the order in which they run.
-ATTACKS: Registry[Attack] = Registry(
-    "attacks",
-    "robustness/attacks",
-    {
-        "multi-start-ddn": "multi_start_ddn",
-        "ddn": "ddn",
-        "deepfool": "deepfool",
-        "directions": "directions",
-        "fmn": "ddn",
-        "pgd": "pgd",
-        "apgd": "pgd",
-        "random-starts": "directions",
-        "polish": "polish",
-    },
-    scanned=False,
 )

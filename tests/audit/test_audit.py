@@ -12,13 +12,13 @@ from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
-from featavg.audit.discovery import discover  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
-from featavg.audit.gradients import LayerGradient, reported  # noqa: E402
+from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
 from featavg.audit.labels import balanced  # noqa: E402
 from featavg.audit.module_from_name import load_model  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
+from featavg.audit.subclasses import discover  # noqa: E402
 from featavg.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
 from featavg.cli.app import main  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
@@ -136,8 +136,9 @@ def layer(value, low, high, null=1.0, undefined=0.0):
     ],
 )
 def test_the_rule_of_the_verdict(value, low, high, expected):
-    assert judge(layer(value, low, high), None, wilson(95, 100), 0.5).verdict is expected
-    guessing = judge(layer(value, low, high), None, wilson(52, 100), 0.5)
+    found = Sharing((layer(value, low, high),))
+    assert judge(found, wilson(95, 100), 0.5).verdict is expected
+    guessing = judge(found, wilson(52, 100), 0.5)
     assert guessing.verdict is AuditVerdict.CANNOT_TELL
     assert "hardly better than by always naming one class" in guessing.reason
 
@@ -153,11 +154,11 @@ def test_pixels_are_not_normalised_twice(digits):
 def test_the_first_layer_that_means_something_is_reported():
     noise, good = layer(0.3, 0.1, 0.4, null=0.5), layer(0.8, 0.7, 0.9)
     torn = layer(0.3, 0.1, 0.4, undefined=0.2)
-    assert reported([noise, torn, good, layer(0.1, 0.0, 0.2)]) is good
-    assert reported([noise, torn]) is None
-    assert judge(reported([noise]), None, wilson(95, 100), 0.5).verdict is AuditVerdict.CANNOT_TELL
-    assert reported([noise, good], "made up") is good
-    assert reported([good], "another") is None
+    assert Sharing((noise, torn, good, layer(0.1, 0.0, 0.2))).reported is good
+    assert Sharing((noise, torn)).reported is None
+    assert judge(Sharing((noise,)), wilson(95, 100), 0.5).verdict is AuditVerdict.CANNOT_TELL
+    assert Sharing((noise, good), "made up").reported is good
+    assert Sharing((good,), "another").reported is None
 
 
 def test_a_layer_that_is_not_there_is_named_before_anything_else():
@@ -266,7 +267,7 @@ def test_discovery_finds_what_can_be_found():
     x, fine, groups = blobs()
     found = discover(x, groups[fine], clusters=3)
     assert adjusted_rand_score(fine, found.labels) == pytest.approx(1.0)
-    assert max(found.rows, key=lambda row: row.stability).clusters == 3
+    assert max(found.table, key=lambda row: row.stability).clusters == 3
     assert {len(rows) for rows in found.examples.values()} == {8}
     for clusters in (1, 100):
         with pytest.raises(InputError, match="clusters is"):
@@ -350,9 +351,7 @@ def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp
 
 def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
     x, fine, groups = blobs(apart=8.0, n=80)
-    predicted, measured = (
-        gain(x, fine, groups, repeats=2) for gain in (predicted_gain, measured_gain)
-    )
+    predicted, measured = (gain(x, fine, groups) for gain in (predicted_gain, measured_gain))
     assert predicted.value == pytest.approx(measured.value, rel=0.15)
     assert predicted.value > 1.2
     # Repetitions differ by less than predictions are wrong by.
@@ -472,7 +471,7 @@ def test_the_command_writes_the_page(workplace, capsys):
         ("stops:net", None, "stopped while it was imported (ZeroDivisionError"),
         ("mine:broken", None, "stopped (RuntimeError: not today)"),
         ("mine:text", None, "returned a str"),
-        ("net.onnx", None, "is an ONNX file, which has no gradients"),
+        ("net.onnx", None, "net.onnx is not there"),
         ("mine:net", "missing.pt", "is not a file"),
         ("mine:net", "other.pt", "weights of another network"),
         ("mine:net", "evil.pt", "perhaps code"),

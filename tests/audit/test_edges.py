@@ -10,8 +10,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.figures import layers_figure  # noqa: E402
-from featavg.audit.gradients import LayerGradient  # noqa: E402
+from featavg.audit.gradients import LayerGradient, layers_figure  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
 from featavg.storage.locks import locked  # noqa: E402
 
@@ -148,13 +147,13 @@ def test_no_weight_stays_trained():
     )
     model = Redrawn()
     again = fa.retrain(model, task, recipe=recipe)
-    assert again[1].net.token.abs().max().item() < 0.1
+    assert again.net.token.abs().max().item() < 0.1
     assert model.token.min().item() == 3.0
     attention = Attention()
     with torch.no_grad():
         attention.block.self_attn.in_proj_weight.fill_(7.0)
     fresh = fa.retrain(attention, task, recipe=recipe)
-    assert fresh[1].net.block.self_attn.in_proj_weight.abs().max().item() < 2.0
+    assert fresh.net.block.self_attn.in_proj_weight.abs().max().item() < 2.0
 
 
 def test_a_caption_names_a_layer_of_this_network():

@@ -10,22 +10,25 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
+from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.dense import net_of  # noqa: E402
-from featavg.audit.effective import effective_gradient, next_activations  # noqa: E402
 from featavg.audit.gradients import (  # noqa: E402
     FEATURES,
     INPUT,
     LayerGradient,
-    by_layer,
+    Sharing,
     passes,
-    reported,
+    sharing,
 )
 from featavg.audit.labels import audit_data  # noqa: E402
-from featavg.audit.probe import subclass_probes  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
-from featavg.audit.torch_classifier import as_module  # noqa: E402
+from featavg.audit.subclasses import subclass_probes  # noqa: E402
+from featavg.audit.torch_classifier import (  # noqa: E402
+    as_module,
+    effective_gradient,
+    next_activations,
+)
 from featavg.audit.verdict import AuditVerdict, judge  # noqa: E402
-from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
@@ -45,11 +48,11 @@ def judged(model, x, coarse, fine, readout="probability"):
     decision = Decision.of(groups=None if subject.outputs == 1 else groups, readout=readout)
     seen = passes(subject, decision, data.x, data.coarse, effective=True)
     right = np.flatnonzero(decision.margins(seen.outputs, data.coarse) > 0)
-    layers = by_layer(seen.gradients, right, data.fine, data.groups, 0, "classes")
+    found = sharing(seen.gradients, right, data.fine, data.groups, 0, "classes")
     spaces = {INPUT: data.x.reshape(len(data.x), -1).astype(float)}
     spaces |= {} if seen.features is None else {FEATURES: seen.features}
     probes = subclass_probes(spaces, *data.divided)
-    return judge(reported(layers), None, wilson(95, 100), 0.5, layers, probes)
+    return judge(found, wilson(95, 100), 0.5, probes)
 
 
 # Networks of the simulator's clusters.
@@ -282,12 +285,13 @@ def layer(name, value, null=1.0):
 def test_layers_that_disagree_decide_nothing():
     first, second, noise = layer("input", 0.1), layer("second", 0.9), layer("third", 0.9, 0.5)
     right = wilson(95, 100), 0.5
-    found = judge(first, None, *right, [first, second, noise])
+    found = judge(Sharing((first, second, noise)), *right)
     assert found.verdict is AuditVerdict.CANNOT_TELL
     assert found.reason.startswith("Layers disagree: it averages at 'second' (A = 0.90).")
     assert found.other_layers == ("second",)
-    assert judge(first, None, *right, [first, noise]).verdict is AuditVerdict.DECOUPLED
-    assert judge(first, None, *right).verdict is AuditVerdict.DECOUPLED
+    assert judge(Sharing((first, noise)), *right).verdict is AuditVerdict.DECOUPLED
+    alone = Sharing((first, second, noise), "input")  # asked for
+    assert judge(alone, *right).verdict is AuditVerdict.DECOUPLED
 
 
 # A layer behind which the network is linear.

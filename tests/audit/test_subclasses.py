@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.gradients import LayerGradient  # noqa: E402
-from featavg.audit.probe import SubclassProbe, subclass_probes  # noqa: E402
+from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
+from featavg.audit.subclasses import SubclassProbe, subclass_probes  # noqa: E402
 from featavg.audit.verdict import judge  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.measures.accuracy import Accuracy, wilson  # noqa: E402
@@ -149,7 +149,7 @@ def test_no_value_is_large_enough_at_chance_level():
     right = wilson(95, 100), 0.5
     for low, verdict in ((0.2, "cannot tell"), (0.9, "averages")):
         probes = {c: probe(low) for c in (0, 1)}
-        found = judge(LayerGradient("input", shared), None, *right, (), probes)
+        found = judge(Sharing((LayerGradient("input", shared),)), *right, probes)
         assert found.verdict.value == verdict
         assert {side.value for side in found.by_class.values()} == {verdict}
 

@@ -10,9 +10,8 @@ from tests.claims.sabotage import Sabotage, setting
 
 from featavg.paper.remedies import (
     competition,
-    competition_cost,
+    competition_deep,
     competition_images,
-    competition_training,
     without_fine_labels,
 )
 from featavg.training.train import train
@@ -33,7 +32,7 @@ def winners_learn_slowly(patch: pytest.MonkeyPatch) -> None:
     def slow(task: Any, *, pooling: str, lr: float, **options: Any) -> Any:
         return train(task, pooling=pooling, lr=lr if pooling == "mean" else lr / 10, **options)
 
-    patch.setattr(competition_cost, "train", slow)
+    patch.setattr(competition, "train", slow)
 
 
 def labels_found_at_random(patch: pytest.MonkeyPatch) -> None:
@@ -44,6 +43,22 @@ def labels_found_at_random(patch: pytest.MonkeyPatch) -> None:
         return rng.integers(half, size=len(data.y)) + np.where(data.y > 0, 0, half)
 
     patch.setattr(without_fine_labels, "found_labels", drawn)
+
+
+def deep_experts_gain(factor: float):
+    """Competing sub-networks are this much more robust than their mean; nothing else gains."""
+
+    def measured(task: Any, kind: str, *_: Any) -> dict[str, float]:
+        radius = factor if kind == "experts" else 1.0
+        return {"accuracy": 0.95, "radius": radius, "harder": 1.0}
+
+    def exactly(task: Any, pooling: str, *_: Any) -> dict[str, float]:
+        radius = factor if pooling == "max" else 1.0
+        both = {"certified": radius, "upper": radius}
+        return both | {"over": 1.0, "within": 1.0, "open": 0.0, "accuracy": 1.0}
+
+    made_up = {"measured": measured, "exactly": exactly, "data_needed": lambda *_: None}
+    return setting(competition_deep, **made_up)
 
 
 ROWS = (
@@ -77,8 +92,15 @@ ROWS = (
             competition_images,
             KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
         ),
-        setting(competition_training, STARTS=(1e-3, 1e-2)),
+        setting(competition_images, STARTS=(1e-3, 1e-2)),
         given={"data": "digits", "steps": (50, 100, 200), "points": 30},
+        needs=("torch",),
+    ),
+    Sabotage(
+        "competition-deep",
+        "sub-networks that compete gain nothing",
+        deep_experts_gain(1.0),
+        deep_experts_gain(1.3),
         needs=("torch",),
     ),
     Sabotage(

@@ -20,7 +20,7 @@ from featavg.paper.connections import (
     simplicity,
 )
 from featavg.paper.connections.expressivity import Lattice
-from featavg.paper.connections.min_vidal import power_relu_run
+from featavg.paper.connections.limits import power_relu_run
 from featavg.paper.connections.min_vidal_descent import power_relu_descent
 from featavg.training.train import train
 

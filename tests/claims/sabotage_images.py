@@ -17,14 +17,13 @@ from featavg.data.clusters import MultiCluster
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.paper.images import (
     attacks,
+    audit,
     digits,
     figure3,
-    gain,
     heads,
     hidden,
     labels,
     protocols,
-    sharing,
     superclasses,
 )
 from featavg.paper.images.comparison import Comparison
@@ -86,7 +85,7 @@ def superclasses_are(change):
     def patch(monkeypatch):
         made = change(cluster_features(np.repeat(np.arange(4), 5), d=100))
         monkeypatch.setattr(superclasses, "efficientnet_lite0", lambda size: None)
-        monkeypatch.setattr(superclasses, "features_of", lambda *_, **__: made)
+        monkeypatch.setattr(superclasses, "embed", lambda *_, **__: made)
         monkeypatch.setattr(superclasses, "data_needed", lambda *_: None)
 
     return patch
@@ -193,7 +192,7 @@ def table_of_labels(gain: float, controlled: float, coarse: float, fine: float):
     ]
 
     def patch(monkeypatch):
-        for module in (labels, sharing):
+        for module in (labels, audit):
             monkeypatch.setattr(module, "all_cells", lambda *_, **__: cells)
 
     return patch
@@ -221,25 +220,25 @@ def predictions_times(factor: float):
         return FeatureGain(value, 0.9 * value, 1.1 * value, 3.0)
 
     measured = np.linspace(1.2, 2.0, 9).tolist()
-    rows = [gain.Gain(f"space {i}", made(factor * m), made(m)) for i, m in enumerate(measured)]
+    rows = [audit.Gain(f"space {i}", made(factor * m), made(m)) for i, m in enumerate(measured)]
 
     def patch(monkeypatch):
-        monkeypatch.setattr(gain, "data_needed", lambda *_: Path())
-        monkeypatch.setattr(gain, "feature_spaces", lambda *_: [])
-        monkeypatch.setattr(gain, "gains", lambda *_: rows)
+        monkeypatch.setattr(audit, "data_needed", lambda *_: Path())
+        monkeypatch.setattr(audit, "feature_spaces", lambda *_: [])
+        monkeypatch.setattr(audit, "gains", lambda *_: rows)
 
     return patch
 
 
 def labels_swapped(monkeypatch):
     """Class labels decouple and cluster labels average."""
-    honest = sharing.simulated
+    honest = audit.simulated
 
     def swapped(*args):
         row = honest(*args)
         return replace(row, coarse=row.fine, fine=row.coarse)
 
-    monkeypatch.setattr(sharing, "simulated", swapped)
+    monkeypatch.setattr(audit, "simulated", swapped)
 
 
 DEALT_OUT = "finer labels are dealt out at random inside a class"
@@ -284,7 +283,7 @@ ROWS = (
         "audit-shared-gradient",
         "class labels decouple",
         labels_swapped,
-        parameters(sharing.simulator, n=200),
+        parameters(audit.simulator, n=200),
     ),
     Sabotage(
         "audit-shared-gradient-images",

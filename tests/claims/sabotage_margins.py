@@ -7,8 +7,8 @@ import numpy as np
 from tests.claims.sabotage import Sabotage
 
 from featavg.nets.two_layer import biased_robust, feature_decoupling
-from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, lipschitz, rate, table
-from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, MarginRow, MarginTable
+from featavg.paper.margins import homogeneous, kkt, kkt_flow, linear, rate, table
+from featavg.paper.margins.table import PUBLISHED_MARGINS, MarginRow, MarginTable
 
 
 @cache
@@ -36,8 +36,7 @@ def shallow(monkeypatch):
 def four_clusters(monkeypatch):
     """Four clusters, and the network of the theory alone."""
     monkeypatch.setattr(kkt, "PLANS", {"first layer, small start": ("first", "small")})
-    for module in (kkt, lipschitz):
-        monkeypatch.setattr(module, "kkt_flow", kept_flow)
+    monkeypatch.setattr(kkt, "kkt_flow", kept_flow)
 
 
 def wrong_order(monkeypatch):
@@ -91,7 +90,7 @@ def table_of(margins):
     return patch
 
 
-honest_bound = lipschitz.lipschitz_bound
+honest_bound = kkt.lipschitz_bound
 MARGINS = [row.normalized_margin for row in PUBLISHED_MARGINS[:3]]
 as_published = table_of(MARGINS)
 falling_table = table_of(MARGINS[::-1])
@@ -139,7 +138,7 @@ _BROKEN = {
     ),
     "margin-lipschitz": (
         "the Lipschitz constant is half of what it is",
-        lambda m: m.setattr(lipschitz, "lipschitz_bound", lambda net: 0.5 * honest_bound(net)),
+        lambda m: m.setattr(kkt, "lipschitz_bound", lambda net: 0.5 * honest_bound(net)),
     ),
     "margin-table": ("margins fall from row to row", falling_table),
     "margin-table-support": ("margins fall from row to row", falling_table),

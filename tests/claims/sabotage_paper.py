@@ -11,28 +11,27 @@ from tests.claims.sabotage import Sabotage, everywhere, setting, together
 
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import neuron_signs
-from featavg.measures.decomposition import Coefficients
 from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling, grouped
 from featavg.paper.figures import (
-    any_bias,
     clean_error,
     cosines,
     figure3,
+    fragility,
     linf,
     networks,
-    steepness,
     universal,
 )
 from featavg.paper.theorems import (
     dead_neurons,
     initialisation,
+    lemmas,
     proof,
     runs,
     scale,
     unequal_sizes,
-    updates,
     weights,
 )
+from featavg.paper.theorems.recorders import Coefficients
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 
@@ -215,7 +214,7 @@ ROWS = (
     Sabotage(
         "lemma-1-2-decomposition",
         "the recursion divides by the squared norm, as printed",
-        setting(updates, Coefficients=PrintedQuotient),
+        setting(lemmas, Coefficients=PrintedQuotient),
         given=STEPS,
     ),
     Sabotage(
@@ -228,7 +227,7 @@ ROWS = (
     Sabotage(
         "lemma-4-updates",
         "a start so large that neurons stay off",
-        setting(updates, Recipe=partial(Recipe, sigma_w=1.0, sigma_b=1.0)),
+        setting(lemmas, Recipe=partial(Recipe, sigma_w=1.0, sigma_b=1.0)),
         given=STEPS,
     ),
     Sabotage("lemma-5-balance", NINE, unequal_regime, small_theorems),
@@ -263,7 +262,7 @@ ROWS = (
     Sabotage(
         "average-any-bias",
         "three times the signal",
-        setting(any_bias, MultiCluster=partial(MultiCluster, alpha=3.0)),
+        setting(fragility, MultiCluster=partial(MultiCluster, alpha=3.0)),
         given={"thresholds": (-4.0, 0.0, 0.6), "points": 12},
     ),
     Sabotage(
@@ -272,7 +271,7 @@ ROWS = (
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
-        setting(steepness, biased_robust=feature_decoupling),
+        setting(fragility, biased_robust=feature_decoupling),
         given={"clusters": (4, 20)},
     ),
     Sabotage(

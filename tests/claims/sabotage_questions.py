@@ -16,22 +16,13 @@ from featavg.measures.alignment import neuron_signs
 from featavg.paper.questions import (
     adversarial,
     borders,
-    depth_averages,
+    depth,
     depth_inner,
     depth_margin,
-    depth_radius,
     geometry,
     optimizers,
 )
-from featavg.paper.remedies import (
-    labels_chosen,
-    labels_digits,
-    labels_images,
-    labels_merged,
-    labels_missing,
-    labels_share,
-    labels_wrong,
-)
+from featavg.paper.remedies import labels_clusters, labels_images, labels_phase, labels_share
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import grid
@@ -125,22 +116,22 @@ DEPTH_ROWS = (
     Sabotage(
         "question-depth-averages",
         "deeper networks learn half of the features of a class",
-        setting(depth_averages, **made_up.averaging(index=0.5)),
-        setting(depth_averages, **made_up.averaging()),
+        setting(depth, **made_up.averaging(index=0.5)),
+        setting(depth, **made_up.averaging()),
         seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-radius",
         "the radius grows like d^0.3",
-        setting(depth_radius, **made_up.scaling(power_d=0.3)),
-        setting(depth_radius, **made_up.scaling()),
+        setting(depth, **made_up.scaling(power_d=0.3)),
+        setting(depth, **made_up.scaling()),
         seeds=made_up.SEEDS,
     ),
     Sabotage(
         "question-depth-fine",
         "an output looks for other features too",
-        setting(depth_averages, **made_up.averaging(index=0.3, own=0.7)),
-        setting(depth_averages, **made_up.averaging(index=0.01, own=0.98)),
+        setting(depth, **made_up.averaging(index=0.3, own=0.7)),
+        setting(depth, **made_up.averaging(index=0.01, own=0.98)),
         seeds=made_up.SEEDS,
     ),
     Sabotage(
@@ -189,12 +180,12 @@ def shares_by(half) -> Patch:
 
 
 def clusters_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    honest, near = labels_chosen.chosen, "nearest the boundary"
+    honest, near = labels_clusters.chosen, "nearest the boundary"
 
     def chosen(way, *rest):
         return honest(near if way == "of each cluster" else way, *rest)
 
-    patch.setattr(labels_chosen, "chosen", chosen)
+    patch.setattr(labels_clusters, "chosen", chosen)
 
 
 LABEL_ROWS = (
@@ -202,10 +193,10 @@ LABEL_ROWS = (
         "question-labels-merged",
         "merged labels tell clusters apart",
         setting(
-            labels_merged,
+            labels_clusters,
             label_run=lambda task, recipe, *rest: label_run(task, Recipe(labels=Labels()), *rest),
         ),
-        few_of(labels_merged, "SIZES", "5 / 5", "1s / 5", "1s / 1s"),
+        few_of(labels_clusters, "SIZES", "5 / 5", "1s / 5", "1s / 1s"),
     ),
     Sabotage(
         "question-labels-share",
@@ -223,27 +214,38 @@ LABEL_ROWS = (
     Sabotage(
         "question-labels-wrong",
         "all labels are right",
-        all_labels_right(labels_wrong),
-        setting(labels_wrong, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
+        all_labels_right(labels_share),
+        setting(labels_share, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
         given={"n": 200},
+    ),
+    Sabotage(
+        "question-labels-phase",
+        "as many labels are enough whatever the number of clusters",
+        setting(
+            labels_phase,
+            sweep=lambda vary, *given, **base: sweep(
+                vary | {"k": (4,) * len(vary["k"])}, *given, **base
+            ),
+        ),
+        given={"k": (4, 10, 20), "share": (0.0, 0.01, 0.03, 0.1, 1.0), "n": 200},
     ),
     Sabotage(
         "question-labels-missing",
         "clusters without fine labels have them",
-        all_labels_right(labels_missing),
+        all_labels_right(labels_clusters),
     ),
     Sabotage(
         "question-labels-chosen",
         "labels of each cluster are those nearest the boundary",
         clusters_are_not_looked_at,
-        setting(labels_chosen, PER_CLUSTER=(2,)),
+        setting(labels_clusters, PER_CLUSTER=(2,)),
         seeds=(0, 1, 2),
     ),
     Sabotage(
         "question-labels-digits",
         "a part of the fine labels is none of them",
-        setting(labels_digits, Labels=lambda share: Labels(share=float(share == 1.0))),
-        setting(labels_digits, SHARES=(0.0, 0.1, 1.0)),
+        setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),
+        setting(labels_images, SHARES=(0.0, 0.1, 1.0)),
         given={"steps": 300, "epochs": 3, "points": 20},
         needs=("torch",),
     ),

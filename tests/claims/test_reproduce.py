@@ -19,6 +19,7 @@ from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import judge
 from featavg.paper.engine.run import run_claims
 from featavg.paper.report.reproduction import exit_code, rebuild, reproduce
+from featavg.paper.report.slides import write_slides
 from featavg.storage.places import typed
 from featavg.storage.provenance import commit, provenance
 
@@ -372,6 +373,14 @@ def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
     assert "MNIST is not here" in after
     with pytest.raises(InputError, match="holds no results"):
         rebuild(tmp_path / "nothing")
+
+
+def test_slides_have_a_page_for_every_figure(tmp_path):
+    results = reproduce(only=CLAIMS[0].id, claims=CLAIMS, out=tmp_path, quiet=True)
+    figures = sum(len(result.evidence.figures) for result in results)
+    slides = write_slides(results, tmp_path).read_bytes()
+    assert slides.startswith(b"%PDF")
+    assert figures == slides.count(b"/Type /Page ") > 0
 
 
 def test_a_report_of_some_claims_is_rebuilt_with_these(tmp_path, monkeypatch):

@@ -9,16 +9,16 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.activations._activation import LeakyReLU
 from featavg.nets.two_layer import TwoLayer, feature_averaging, feature_decoupling
-from featavg.paper.connections.best_margin import best_margin, normalized_margin
+from featavg.paper.connections.dimpled_manifold import OnSubspace, split
 from featavg.paper.connections.expressivity import Lattice
-from featavg.paper.connections.plane_view import Shown, through
+from featavg.paper.connections.hinted_margin import best_margin, normalized_margin
+from featavg.paper.connections.picture import Shown, through
 from featavg.paper.connections.power_relu import Shallow
 from featavg.paper.connections.robust_features import (
     UsefulFeature,
     measured_usefulness,
     robust_usefulness,
 )
-from featavg.paper.connections.subspace import OnSubspace, split
 
 
 @pytest.mark.parametrize(("m", "seed"), [(1, 0), (3, 1), (5, 2), (6, 0)])

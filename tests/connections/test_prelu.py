@@ -7,6 +7,12 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.nets.activations._activation import LeakyReLU
+from featavg.paper.connections.limits import (
+    attacked_radii,
+    certified_near_average,
+    certified_near_decoupled,
+    sphere_distance,
+)
 from featavg.paper.connections.min_vidal_descent import _gradient, _start
 from featavg.paper.connections.power_relu import (
     PowerReLU,
@@ -17,12 +23,6 @@ from featavg.paper.connections.power_relu import (
     decoupled_limit,
     train_shallow,
 )
-from featavg.paper.connections.shallow_radii import (
-    attacked_radii,
-    certified_near_average,
-    certified_near_decoupled,
-)
-from featavg.paper.connections.sphere_distance import sphere_distance
 
 ACTIVATIONS = [PowerReLU(1.0), PowerReLU(1.5), PowerReLU(2.0), PowerReLU(3.0), LeakyReLU(0.3)]
 LABELS = np.array([1.0, 1.0, 1.0, -1.0, -1.0])

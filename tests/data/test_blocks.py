@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from featavg.data.blocks import RowBlocks
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
+from featavg.training.objectives import RowBlocks
 
 RNG = np.random.default_rng(5)
 MATRICES = {

@@ -9,10 +9,10 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.errors import InputError
 from featavg.nets.two_layer import grouped
-from featavg.training.controllers.constant import Constant
+from featavg.training.controllers import Constant
 from featavg.training.driver import Stop, run
-from featavg.training.losses.pooled_logistic import PooledLogistic
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.losses import PooledLogistic
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.train import train
 
 # So close to d that a wrong number of degrees of freedom shows: 4 + 4 + 12 = 20 <= 24.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from featavg.data.blocks import RowBlocks
-from featavg.data.clusters import MultiCluster
+from featavg.data.clusters import MultiCluster, positive_mask
 from featavg.data.compress import draw
-from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.training.objectives import RowBlocks
 
 
 @pytest.mark.parametrize(("beyond", "allowed"), [(1e-9, True), (3e-9, False)])
@@ -29,12 +28,6 @@ def test_a_feature_has_a_length() -> None:
         MultiCluster(k=2, d=9, gram=[[1.0, 0.0], [0.0, 0.0]])
 
 
-def test_dependent_features_keep_their_lengths() -> None:
-    gram = np.array([[4.0, 4.0], [4.0, 4.0]])
-    features = MultiCluster(k=2, d=9, gram=gram).features
-    np.testing.assert_allclose(features @ features.T, gram, atol=1e-12)
-
-
 def test_lengths_and_cosines_go_together() -> None:
     task = MultiCluster(k=3, d=9, norms=(1.0, 2.0, 3.0), cosine=0.5)
     np.testing.assert_allclose(
@@ -49,11 +42,6 @@ def test_points_are_features_and_noise(coordinates: str) -> None:
     np.testing.assert_allclose(data.noise + 3.0 * data.features[data.clusters], data.x)
     # 200 squares of deviation 1/4 for each point: their mean is 1/16, to 3%.
     assert (data.noise**2).sum() / (50 * 200) == pytest.approx(1 / 16, rel=0.1)
-
-
-def test_networks_of_one_draw_have_their_own_directions() -> None:
-    data = draw(MultiCluster(k=2, d=200), 10, 6, seed=0)
-    np.testing.assert_array_equal(data.share(2, 3).unit_weights, data.unit_weights[2:5])
 
 
 def test_an_index_is_named_once() -> None:

@@ -8,7 +8,8 @@ from tests.claims.sabotage_images import made_up_pair, parameters
 
 from featavg.paper.engine.claim import Context, NotRun, Verdict
 from featavg.paper.engine.registry import all_claims
-from featavg.paper.images import sharing
+from featavg.paper.images import audit
+from featavg.paper.images.audit import spaces_in_words
 from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.digits import digits
 from featavg.paper.images.figure3 import (
@@ -18,7 +19,6 @@ from featavg.paper.images.figure3 import (
     picked,
     stretch_to_published,
 )
-from featavg.paper.images.gain import spaces_in_words
 from featavg.storage.files import dumps, strict_json
 
 CLAIMS = [claim for claim in all_claims() if claim.theme == "Real data"]
@@ -118,14 +118,14 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
 )
 def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
     """Fine networks with coarse labels average; coarse ones read as fine ones decouple."""
-    parameters(sharing.simulator, k=4, d=400, n=200)(monkeypatch)
-    real = sharing.network_sharing
+    parameters(audit.simulator, k=4, d=400, n=200)(monkeypatch)
+    real = audit.network_sharing
 
     def changed(task, labels, *given):
         return real(task, {"labels": "coarse", "sum": "fine"}.get(sabotage, labels), *given)
 
-    monkeypatch.setattr(sharing, "network_sharing", changed)
-    assert sharing.simulator.run(Context(seeds=(0, 1))).verdict is verdict
+    monkeypatch.setattr(audit, "network_sharing", changed)
+    assert audit.simulator.run(Context(seeds=(0, 1))).verdict is verdict
 
 
 def test_the_finding_speaks_of_refused_spaces_only_if_there_are_some():

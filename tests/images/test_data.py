@@ -14,8 +14,8 @@ import pytest
 from featavg.data.formats import read_cifar, read_idx
 from featavg.data.image_sets import registry
 from featavg.data.image_sets.archives import DAMAGED, HERE, MISSING, checked, download, state
-from featavg.data.image_sets.image_set import Archive, ImageSet
 from featavg.data.image_sets.loading import load, load_images, own_images
+from featavg.data.image_sets.registry import Archive, ImageSet
 from featavg.data.images import Images, ImageTask, partition, split
 from featavg.errors import InputError
 

@@ -97,27 +97,6 @@ def test_bad_recipes_are_refused(change):
         HeadRecipe(**change)
 
 
-def test_features_that_do_not_fit_are_refused(features):
-    with pytest.raises(InputError, match="one network for both"):
-        FeatureSet(
-            features.train,
-            features.train_classes,
-            features.test[:, :5],
-            features.test_classes,
-            features.groups,
-            "x",
-        )
-    with pytest.raises(InputError, match="do not match the partition"):
-        FeatureSet(
-            features.train,
-            features.train_classes,
-            features.test,
-            features.test_classes,
-            features.groups[:5],
-            "x",
-        )
-
-
 def test_superclasses(features):
     groups = np.repeat(np.arange(5), 2)
     five = FeatureSet(**(vars(features) | {"groups": groups}))
@@ -126,8 +105,3 @@ def test_superclasses(features):
     assert table["index"].sel(labels="coarse") > table["index"].sel(labels="fine")
     assert table["lost"].values.tolist() == [[0, 0]]
     assert len(figure(table, "made up").panels[0].series) == 4
-
-
-def test_no_seeds_are_refused(features):
-    with pytest.raises(InputError, match="seeds are none"):
-        trained_heads(features, "fine", range(0))

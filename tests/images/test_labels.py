@@ -16,7 +16,7 @@ from featavg.errors import InputError  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
 from featavg.paper.engine.store import recorded_result  # noqa: E402
-from featavg.paper.images import hidden, label_cell, labels, sharing  # noqa: E402
+from featavg.paper.images import audit, hidden, label_cell, labels  # noqa: E402
 from featavg.paper.images.label_cell import (  # noqa: E402
     CellProtocol,
     LabelCell,
@@ -239,10 +239,10 @@ def test_no_valid_layer_is_said_and_drawn_nowhere():
     cells = made_up("mnist", "narrow CNN", "cross-entropy", 1.2)
     silent = made_up("digits", "narrow CNN", "cross-entropy", 1.2)
     silent[-1] |= {"shared": np.nan, "null": np.nan}
-    rows = sharing.of_cells([*cells, *silent])
+    rows = audit.of_cells([*cells, *silent])
     assert rows[0].gap == pytest.approx(0.8 - 0.22)
     assert np.isnan(rows[1].gap)
-    assert [panel.title for panel in sharing.figure(rows).panels] == ["mnist"]
+    assert [panel.title for panel in audit.figure(rows).panels] == ["mnist"]
 
 
 @pytest.mark.parametrize(
@@ -328,10 +328,10 @@ def test_the_claims_on_the_table_can_fail(monkeypatch):
         ({"shared": (0.4, 0.4)}, Verdict.HOLDS, Verdict.FAILS),
     ):
         made = cells(**changed)
-        for module in (labels, sharing):
+        for module in (labels, audit):
             monkeypatch.setattr(module, "all_cells", lambda *_, made=made, **__: made)
         assert labels.border.run(Context()).verdict is border
-        assert sharing.images.run(Context()).verdict is shared
+        assert audit.images.run(Context()).verdict is shared
 
 
 def test_a_table_without_the_data_of_the_statement_is_refused():

@@ -18,7 +18,7 @@ from featavg.nets.torch.image_nets import (  # noqa: E402
 )
 from featavg.nets.torch.inference import frozen  # noqa: E402
 from featavg.training.checkpoint import Checkpoint  # noqa: E402
-from featavg.training.torch import precision  # noqa: E402
+from featavg.training.torch import module as training  # noqa: E402
 from featavg.training.torch.batches import Batches  # noqa: E402
 from featavg.training.torch.image_network import load_trained, train_images  # noqa: E402
 from featavg.training.torch.module import arrays_of, train_module  # noqa: E402
@@ -144,11 +144,11 @@ def test_bad_recipes_are_refused(change):
 def test_a_cpu_without_bfloat16_trains_in_float32_and_says_so(
     task, monkeypatch, caplog, capabilities, survives, used, said
 ):
-    here = precision.survives()
-    monkeypatch.setattr(precision, "_capabilities", lambda: capabilities)
-    monkeypatch.setattr(precision, "survives", lambda: survives)
-    assert precision.used_precision("bfloat16", "cuda") == "bfloat16"
-    assert precision.used_precision("bfloat16", "cpu") == used
+    here = training.survives()
+    monkeypatch.setattr(training, "_capabilities", lambda: capabilities)
+    monkeypatch.setattr(training, "survives", lambda: survives)
+    assert training.used_precision("bfloat16", "cuda") == "bfloat16"
+    assert training.used_precision("bfloat16", "cpu") == used
     assert said in caplog.text
     assert bool(caplog.text) == bool(said)
     if used == "bfloat16" and not here:
@@ -168,8 +168,8 @@ def test_a_cpu_without_bfloat16_trains_in_float32_and_says_so(
 
 def test_an_illegal_instruction_is_met_in_a_process_of_its_own(monkeypatch):
     dies = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
-    monkeypatch.setattr(precision, "TRIAL", dies)
-    assert not precision.survives.__wrapped__()
+    monkeypatch.setattr(training, "TRIAL", dies)
+    assert not training.survives.__wrapped__()
 
 
 def test_narrow_shortcuts_leave_pixels_out_and_agree_with_the_plain_convolution():
@@ -303,18 +303,8 @@ def test_a_device_that_is_not_here_is_refused(task, device):
         train_module(network(task), task, "fine", RECIPE, device=device)
 
 
-def test_a_module_of_the_users_is_embedded_and_left_as_it_was(task):
+def test_features_of_nothing_that_is_known_are_refused(task):
     from featavg.paper.images.features import embed
 
-    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Flatten(), torch.nn.Linear(64, 3))
-    module[1].eval()
-    before = torch.get_rng_state()
-    features = embed(module, task, train=20)
-    x = torch.from_numpy(task.train.unit[:20])
-    assert np.allclose(features.train, module[2](x.flatten(1)).detach().numpy(), atol=1e-6)
-    assert [part.training for part in module] == [True, False, True]
-    assert torch.equal(before, torch.get_rng_state())
-    with pytest.raises(InputError, match="one vector per image"):
-        embed(torch.nn.Identity(), task)
     with pytest.raises(InputError, match="features is 'nothing'"):
         embed("nothing", task)

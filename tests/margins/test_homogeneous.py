@@ -9,21 +9,18 @@ import pytest
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.measures.kkt import kkt, sample_gradients
-from featavg.measures.margin import margins, parameter_norm, sample_margins
+from featavg.measures.margin import kkt, margins, parameter_norm, sample_gradients, sample_margins
 from featavg.measures.svm import checked_max_margin
-from featavg.nets.deep import Deep, random_deep, two_sided
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
-from featavg.paper.margins.homogeneous import homogeneous_flow, turning
-from featavg.paper.margins.lipschitz import LISTED, lipschitz_bound, lipschitz_radii
-from featavg.paper.margins.sliding_flow import SLIDING, SlidingFlow
+from featavg.paper.margins.homogeneous import homogeneous_flow, random_deep, turning, two_sided
+from featavg.paper.margins.kkt import LISTED, lipschitz_bound, lipschitz_radii
+from featavg.paper.margins.kkt_flow import SLIDING, SlidingFlow
 from featavg.robustness.radii import radii
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.cross_entropy import CrossEntropy
-from featavg.training.losses.exponential import Exponential
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.losses import CrossEntropy, Exponential, Logistic
+from featavg.training.objectives import DeepObjective
 
 LOSSES = {"logistic": (Logistic(), 1), "exponential": (Exponential(), 1), "ce": (CrossEntropy(), 3)}
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 torch = pytest.importorskip("torch")
 
 from featavg.data.image_sets.loading import load  # noqa: E402
-from featavg.paper.margins.network import implicit, passes, support_steps  # noqa: E402
+from featavg.paper.margins.network import implicit, passes, support  # noqa: E402
 from featavg.paper.margins.network.epoch import ImageTensors, Measured, measure  # noqa: E402
 from featavg.paper.margins.network.implicit import (  # noqa: E402
     inner_products,
@@ -19,10 +19,14 @@ from featavg.paper.margins.network.implicit import (  # noqa: E402
     shares_after,
 )
 from featavg.paper.margins.network.passes import outputs  # noqa: E402
-from featavg.paper.margins.network.run import images_of, tensors  # noqa: E402
-from featavg.paper.margins.network.settings import MarginCNN, SupportRule  # noqa: E402
-from featavg.paper.margins.network.support_steps import SupportSteps, share_outside  # noqa: E402
-from featavg.training.controllers.loss_based import LossBased  # noqa: E402
+from featavg.paper.margins.network.run import (  # noqa: E402
+    MarginCNN,
+    SupportRule,
+    images_of,
+    tensors,
+)
+from featavg.paper.margins.network.support import SupportSteps, share_outside  # noqa: E402
+from featavg.training.controllers._rules import LossBased  # noqa: E402
 
 TINY = MarginCNN(size=8, channels=(3, 4), hidden=12)
 
@@ -172,7 +176,7 @@ def failing(steps: SupportSteps, after: np.ndarray, monkeypatch: pytest.MonkeyPa
     """A step whose losses are `after`, above all that was before."""
     steps.measured()
     monkeypatch.setattr(steps, "_best_of_corrections", lambda linear: steps.params)
-    monkeypatch.setattr(support_steps, "measure", lambda *arguments: Measured(after, after))
+    monkeypatch.setattr(support, "measure", lambda *arguments: Measured(after, after))
     steps.implicit(LossBased(0.01))
 
 
@@ -190,7 +194,7 @@ def test_samples_that_made_a_step_fail_join(
 ) -> None:
     steps = steps_over(digits(20), tensors(TINY.initial(0)), heaviest=5)
     first = set(np.argsort(-steps.measured().log_losses)[:5].tolist())
-    monkeypatch.setattr(support_steps, "_NEWCOMERS", 1)
+    monkeypatch.setattr(support, "_NEWCOMERS", 1)
     steps.linear = steps._linearised(np.array(sorted(first)))
     newcomer = next(i for i in range(20) if i not in first)
     after = np.full(20, -30.0)

@@ -16,10 +16,10 @@ from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Context
 from featavg.paper.margins import linear
 from featavg.paper.margins.linear import linear_flow, penalty_path
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import Stop, run
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.losses import Logistic
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 

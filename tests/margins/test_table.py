@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, MarginRow, MarginTable
-from featavg.paper.margins.table import evidence, figures, growth
+from featavg.paper.margins.table import (
+    PUBLISHED_MARGINS,
+    MarginRow,
+    MarginTable,
+    evidence,
+    figures,
+    growth,
+)
 
 HISTORY = tuple(
     {"epoch": i, "log10_loss": -float(i), "smallest_margin": 1.0, "normalized_margin": 1e-6 * i,

@@ -10,13 +10,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.paper.margins.network import attempts, epoch, support, support_steps  # noqa: E402
+from featavg.paper.margins.network import epoch, fit, support  # noqa: E402
 from featavg.paper.margins.network.epoch import ImageTensors, Measured  # noqa: E402
 from featavg.paper.margins.network.passes import ROUND_OFF, PassActivations  # noqa: E402
-from featavg.paper.margins.network.run import MarginRun  # noqa: E402
-from featavg.paper.margins.network.settings import MarginCNN, MarginSettings, SupportRule  # noqa: E402
+from featavg.paper.margins.network.run import (  # noqa: E402
+    MarginCNN,
+    MarginRun,
+    MarginSettings,
+    SupportRule,
+)
 from featavg.paper.margins.network.support import support_of  # noqa: E402
-from featavg.training.controllers.loss_based import LossBased  # noqa: E402
 
 SETTINGS = MarginSettings(
     network=MarginCNN(size=8, channels=(1, 1), hidden=2), support=SupportRule()
@@ -89,43 +92,18 @@ def test_the_support_is_the_fewest_that_hold_the_loss():
     assert support_of(losses, 1e-2, 2.0, 1).tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("rose", [True, False])
-def test_a_pass_over_the_support_is_undone_if_its_loss_rose(monkeypatch, rose: bool):
-    rule = LossBased(0.1)
-    before, after = (Measured(np.array([v]), np.zeros(1)) for v in (-1.0, -2.0))
-    params = {"w": torch.ones(1)}
-    trainer = support_steps.SupportSteps(
-        images([0.0]), params, 0.3, SupportRule(step="gradient"), batch=1, before=before
-    )
-    monkeypatch.setattr(trainer, "_descend", lambda trial, *rest: trial["w"].add_(1.0) is not None)
-    limits = []
-
-    def look(trial, part, heaviest, limit):
-        limits.append(limit)
-        return None if rose else after
-
-    monkeypatch.setattr(support_steps, "measure", look)
-    trainer.gradient(np.arange(1), rule)
-    assert limits == [-1.0]
-    assert trainer.rate == pytest.approx(0.3 / rule.shrink if rose else 0.3 * rule.grow)
-    assert float(trainer.params["w"][0]) == (1.0 if rose else 2.0)
-    assert trainer.before is (before if rose else after)
-
-
 @pytest.mark.parametrize(("errors", "low"), [(0, True), (1, False)])
-@pytest.mark.parametrize("step", ["implicit", "gradient"])
 def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(
-    monkeypatch, errors: int, low: bool, step: str
+    monkeypatch, errors: int, low: bool
 ):
     """A look at three samples, of which one was left out and holds the loss."""
-    rule = SupportRule(step=step, least=2, spare=1.0, first_until=-9.0)
+    rule = SupportRule(least=2, spare=1.0, first_until=-9.0)
     run = MarginRun(
         replace(SETTINGS, support=rule), {}, -3.0, np.array([0.0, -1.0, -30.0]), rate=0.3
     )
     run.history.append({"errors": errors})
-    for name in ("implicit", "gradient"):
-        monkeypatch.setattr(support_steps.SupportSteps, name, lambda self, *given: None)
-    monkeypatch.setattr(support_steps.SupportSteps, "constant", lambda self, *given: True)
+    monkeypatch.setattr(support.SupportSteps, "implicit", lambda self, *given: None)
+    monkeypatch.setattr(support.SupportSteps, "constant", lambda self, *given: True)
     after = {-2.9: not low, -3.1: True}
     for log_loss, counts in after.items():
         losses = np.array([-50.0, -50.0, log_loss + np.log(3.0)])
@@ -133,34 +111,40 @@ def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(
         monkeypatch.setattr(support, "measure", lambda params, data, look=look: look)
         result = support.play_round(run, images([0.0, 0.0, 0.0]))
         assert (result.measured is look) is counts
-        assert result.support == 2
+        assert result.left_out == 1
         assert result.outside == pytest.approx(1.0)
         assert result.watched is None if not low else result.watched.tolist() == [2]
 
 
 def test_the_constant_rate_ends_at_a_loss_or_when_the_data_is_fitted():
-    rule = SupportRule(first_until=-2.0)
+    rule, losses = SupportRule(first_until=-2.0), np.zeros(3)
     cases = {(-1.9, 1): False, (-2.1, 1): True, (-1.9, 0): True}
     for (log10_loss, errors), low in cases.items():
-        run = MarginRun(replace(SETTINGS, support=rule), {}, log10_loss * math.log(10), None, 0.1)
+        run = MarginRun(replace(SETTINGS, support=rule), {}, log10_loss * math.log(10), losses, 0.1)
         assert support.is_low(run) is False, "before any look"
         run.history.append({"errors": errors})
         assert support.is_low(run) is low
 
 
-@pytest.mark.parametrize(("step", "rate"), [("implicit", 0.1), ("gradient", 0.3)])
-def test_the_rules_own_steps_begin_when_the_loss_is_low(step: str, rate: float):
-    settings = replace(SETTINGS, support=SupportRule(step=step))
-    run = MarginRun(settings, {}, -3.0, np.log([0.5, 0.491, 0.009]), rate=0.3)
-    assert support.step_of(run) == "constant"
-    run.history.append({"errors": 1, "step": "constant"})
-    assert support.step_of(run) == "constant"
-    run.history.append({"errors": 0, "step": "gradient"})
-    assert support.step_of(run) == step
-    # Implicit steps begin anew with the first rate and then go on with their own.
-    assert support._rate(run, settings.support, step) == rate
-    run.history[-1]["step"] = "implicit"
-    assert support._rate(run, settings.support, step) == 0.3
+def test_implicit_steps_begin_anew_with_the_first_rate(monkeypatch):
+    run = MarginRun(SETTINGS, {}, -3.0, np.log([0.5, 0.491, 0.009]), rate=0.3)
+    rates = []
+    monkeypatch.setattr(support.SupportSteps, "constant", lambda self, *given: True)
+    monkeypatch.setattr(
+        support.SupportSteps, "implicit", lambda self, *given: rates.append(self.rate)
+    )
+    look = Measured(run.log_losses, np.zeros(3))
+    monkeypatch.setattr(support, "measure", lambda params, data: look)
+    for errors, step, expected in (
+        (1, "constant", []),
+        (0, "constant", [0.1]),
+        (0, "implicit", [0.3]),
+    ):
+        run.history = [{"errors": errors, "step": step}]
+        result = support.play_round(run, images([0.0, 0.0, 0.0]))
+        assert sorted(set(rates)) == expected
+        assert result.step == ("implicit" if expected else "constant")
+        rates.clear()
 
 
 def test_who_came_to_matter_is_in_the_next_support():
@@ -168,37 +152,30 @@ def test_who_came_to_matter_is_in_the_next_support():
     run.history.append({"errors": 0})
     run.watched = np.array([3, 17])
     rule = SupportRule(share=0.5, spare=1.0, least=4)
-    members, passes = support._members(run, rule, 20, "implicit")
+    members, passes = support._members(run, rule, 20)
     assert members.tolist() == [0, 1, 2, 3, 17]
     assert passes == rule.passes
     run.attempt = 1
-    assert support._members(run, rule, 20, "implicit")[1] == rule.passes // 2
+    assert support._members(run, rule, 20)[1] == rule.passes // 2
 
 
 def test_attempts_ahead_have_smaller_rates_and_orders_of_their_own(monkeypatch):
     run = MarginRun(SETTINGS, {}, -3.0, None, rate=0.3, epoch=2, attempt=1)
-    plans = [attempts.next_plan(run, ahead) for ahead in range(3)]
+    ahead = [fit.if_fail(run, failures) for failures in range(3)]
     shrink = SETTINGS.controller.shrink
-    assert [plan.rate for plan in plans] == pytest.approx([0.3, 0.3 / shrink, 0.3 / shrink**2])
-    assert [(plan.limit, plan.log_scale, plan.attempt) for plan in plans] == [
-        (-3.0, -3.0, 1),
-        (-3.0, -3.0, 2),
-        (-3.0, -3.0, 3),
-    ]
+    assert [each.rate for each in ahead] == pytest.approx([0.3, 0.3 / shrink, 0.3 / shrink**2])
+    assert [each.attempt for each in ahead] == [1, 2, 3]
     orders = []
 
-    def look(params, data, order, light, **rest):
+    def look(params, data, order, light, *, log_scale, **rest):
         orders.append(order.tolist())
+        assert log_scale == -3.0
         return False
 
-    monkeypatch.setattr(attempts, "descend_once", look)
-    for plan in (*plans, replace_epoch(plans[0])):
-        attempts.attempt(plan, images([0.0] * 20))
+    monkeypatch.setattr(fit, "descend_once", look)
+    for each in (*ahead, replace(run, epoch=3)):
+        fit.attempt(each, images([0.0] * 20))
     assert len({tuple(order) for order in orders}) == 4
-
-
-def replace_epoch(plan):
-    return plan._replace(epoch=plan.epoch + 1)
 
 
 def test_settings_of_another_support_are_another_run():

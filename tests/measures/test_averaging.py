@@ -16,7 +16,7 @@ from featavg.measures.averaging import (
     feature_coefficients,
 )
 from featavg.nets.two_layer import binary, feature_averaging, feature_decoupling, grouped
-from featavg.training.steppers.adam import Adam
+from featavg.training.steppers import Adam
 from featavg.training.train import train
 
 RNG = np.random.default_rng(3)

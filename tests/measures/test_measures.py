@@ -7,10 +7,15 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.measures.accuracy import accuracy, fine_accuracy, wilson
 from featavg.measures.alignment import block_cosines, cosines, equivalent_weights, neuron_groups
-from featavg.measures.decomposition import Coefficients, projected_coefficients
-from featavg.measures.dynamics import Activations, LossBalance, UngatedUpdates
 from featavg.nets.two_layer import binary, feature_averaging, feature_decoupling, grouped
 from featavg.paper.figures.clean_error import exact_clean_error
+from featavg.paper.theorems.recorders import (
+    Activations,
+    Coefficients,
+    LossBalance,
+    UngatedUpdates,
+    projected_coefficients,
+)
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.measures.power_law import power_law_exponent
+from featavg.paper.engine.tables import power_law_exponent
 
 
 @pytest.mark.parametrize("exponent", [-2.5, -0.5, 0.0, 1.0])

@@ -20,17 +20,15 @@ from featavg.measures.alignment import (
 )
 from featavg.measures.averaging import averaging_index
 from featavg.measures.collapse import collapse
-from featavg.measures.decomposition import Coefficients, projected_coefficients
-from featavg.measures.dynamics import UngatedUpdates
-from featavg.measures.kkt import kkt
-from featavg.measures.margin import margins, sample_margins
+from featavg.measures.margin import kkt, margins, sample_margins
 from featavg.measures.shared_gradient import _matrix, _one_hot
 from featavg.nets.activations._activation import LeakyReLU
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import binary, grouped
-from featavg.paper.connections.best_margin import best_margin, normalized_margin
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.paper.connections.hinted_margin import best_margin, normalized_margin
+from featavg.paper.theorems.recorders import Coefficients, UngatedUpdates, projected_coefficients
+from featavg.training.losses._binary import Logistic
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 

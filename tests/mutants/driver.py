@@ -148,14 +148,14 @@ MUTANTS = [
     *mutants_of(
         "training/trajectory.py",
         (
-            "np.broadcast_to(array[-1] if rest is None else rest, missing)",
-            "np.broadcast_to(0 * array[-1] if rest is None else rest, missing)",
+            "column[-1] if rest is None else rest",
+            "0 * column[-1] if rest is None else rest",
             "a seed that ended early is padded with zeros",
             TIGHT("test_joined_runs_stay_where_they_ended"),
         ),
         (
-            "along([part.log_rate for part in parts], rest=-np.inf)",
-            "along([part.log_rate for part in parts])",
+            "along([run.log_rate for run in runs], rest=-np.inf)",
+            "along([run.log_rate for run in runs])",
             "a seed that ended seems to go on",
             TIGHT("test_joined_runs_stay_where_they_ended"),
         ),
@@ -167,7 +167,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/objectives/objective.py",
+        "training/objectives.py",
         (
             "upstream *= self.preactivations >= 0.0",
             "upstream *= self.preactivations > 0.0",
@@ -206,7 +206,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/objectives/deep.py",
+        "training/objectives.py",
         (
             "parts[biases] = np.asarray(d.sum(axis=-2))",
             "parts[biases] = np.asarray(d.mean(axis=-2))",

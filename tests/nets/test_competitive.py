@@ -8,7 +8,7 @@ from featavg.errors import InputError
 from featavg.nets.readouts._readout import readout_of, score
 
 torch = pytest.importorskip("torch")
-from featavg.audit.wrapping import classifier  # noqa: E402
+from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.nets.torch.competitive import Compete, CompetitiveHead  # noqa: E402
 
 POOLED = ("max", "mean", "top:q=2", "soft:temperature=0.3")
@@ -94,7 +94,13 @@ def test_torch_export(pooling) -> None:
 
 BAD = {
     "classes is 1: a decision needs two or more": lambda: CompetitiveHead(6, 1, 3),
-    "neurons is 0: give each class at least one": lambda: CompetitiveHead(6, 2, 0),
+    "neurons is 0: give a whole number, 1 or more": lambda: CompetitiveHead(6, 2, 0),
+    "features is 0: give a whole number, 1 or more": lambda: CompetitiveHead(0, 2, 3),
+    "scale is -1: give a finite number of at least 0": lambda: CompetitiveHead(6, 2, 3, scale=-1),
+    "x has 5 numbers a point: give 6": lambda: head()(torch.zeros(2, 5)),
+    "groups is 2.5: give a whole number": lambda: Compete(2.5),
+    "x has shape (4,): give points x channels": lambda: Compete(2)(torch.zeros(4)),
+    "pooling is 'median': choose max, mean, top or soft": lambda: Compete(2, "median"),
     "q is 4 for 3 neurons a class: give at most 3": lambda: CompetitiveHead(6, 2, 3, "top:q=4"),
     "q is 4 for groups of 3: give at most 3": lambda: Compete(2, "top:q=4")(torch.zeros(1, 6)),
     "x has 5 channels: give a multiple of 2": lambda: Compete(2)(torch.zeros(1, 5)),

@@ -13,13 +13,11 @@ from featavg.nets.deep import Deep
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import (
-    TwoLayer,
     biased_robust,
     binary,
     feature_averaging,
     feature_decoupling,
     grouped,
-    groups_of,
 )
 
 RNG = np.random.default_rng(0)
@@ -104,14 +102,6 @@ REFUSED = {
     "readout": (lambda: score(np.ones((1, 2)), np.array([True, False]), "median"), "readout is"),
     "one class": (lambda: score(np.ones((1, 2)), np.ones(2, bool), "max"), "positive leaves"),
     "no mask": (lambda: score(np.ones((1, 2)), None, "max"), "positive is missing"),
-    "shared neuron": (
-        lambda: groups_of(TwoLayer(np.ones((1, 2)), np.ones(1), np.ones((2, 1)))),
-        "net has a neuron that feeds two",
-    ),
-    "empty group": (
-        lambda: groups_of(TwoLayer(np.ones((1, 2)), np.ones(1), np.array([[1.0], [0.0]]))),
-        "net has an empty group",
-    ),
 }
 
 

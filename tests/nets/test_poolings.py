@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from tests.robustness.deep_twin import brute_force
 from tests.robustness.soundness import check, pooled_case
 
 import featavg as fa
@@ -11,7 +12,10 @@ from featavg.nets.readouts import top
 from featavg.nets.readouts._readout import readout_of, score
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import POOLINGS, spec
-from featavg.training.losses.pooled_logistic import PooledLogistic
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.deep.solver import conditions_of, layered_of
+from featavg.training.losses import PooledLogistic
+from featavg.training.objectives import DeepObjective
 
 POOLED = (
     "max",
@@ -25,19 +29,23 @@ POOLED = (
 SIDES = np.array([True, True, True, False, False, False])
 
 
+def torch_pool(text, part):
+    """The pooling as torch would write it."""
+    torch, (name, _, option) = pytest.importorskip("torch"), text.partition(":")
+    if name == "soft":
+        t = float(option.removeprefix("temperature="))
+        return t * (torch.logsumexp(part / t, -1) - np.log(part.shape[-1]))
+    q = {"max": 1, "mean": part.shape[-1]}.get(name) or int(option.removeprefix("q="))
+    return part.topk(q, dim=-1).values.mean(-1)
+
+
 @pytest.mark.parametrize("text", POOLED)
 def test_derivatives_have_autograd_twins(text) -> None:
     torch = pytest.importorskip("torch")
     rule, rng = readout_of(text), np.random.default_rng(0)
     outputs = rng.normal(size=(40, 5)) * 3
     f = torch.tensor(outputs, requires_grad=True)
-    name, _, option = text.partition(":")
-    if name == "soft":
-        t = float(option.removeprefix("temperature="))
-        pooled = t * (torch.logsumexp(f / t, -1) - np.log(5))
-    else:
-        q = {"max": 1, "mean": 5}.get(name) or int(option.removeprefix("q="))
-        pooled = f.topk(q, dim=-1).values.mean(-1)
+    pooled = torch_pool(text, f)
     pooled.sum().backward()
     np.testing.assert_allclose(rule.class_score(outputs), pooled.detach(), rtol=0, atol=1e-12)
     np.testing.assert_allclose(rule.derivative(outputs), f.grad, rtol=0, atol=1e-12)
@@ -50,16 +58,7 @@ def test_the_loss_has_an_autograd_twin(text) -> None:
     outputs, y = rng.normal(size=(30, 10)) * 2, rng.choice([-1, 1], size=30)
     value = PooledLogistic(text)(outputs, y)
     f = torch.tensor(outputs, requires_grad=True)
-    name, _, option = text.partition(":")
-
-    def pool(part):
-        if name == "soft":
-            t = float(option.removeprefix("temperature="))
-            return t * (torch.logsumexp(part / t, -1) - np.log(5))
-        q = {"max": 1, "mean": 5}.get(name) or int(option.removeprefix("q="))
-        return part.topk(q, dim=-1).values.mean(-1)
-
-    margins = torch.tensor(y) * (pool(f[:, :5]) - pool(f[:, 5:]))
+    margins = torch.tensor(y) * (torch_pool(text, f[:, :5]) - torch_pool(text, f[:, 5:]))
     loss = torch.nn.functional.softplus(-margins).mean()
     loss.backward()
     assert value.log_mean == pytest.approx(float(loss.detach().log()), abs=1e-12)
@@ -169,6 +168,68 @@ def test_mean_is_the_binary_network() -> None:
     y = np.where(plain(x)[:, 0] > 0, 1, -1)
     mine = fa.radii(net, x, y=y, readout="mean", positive=mask)
     np.testing.assert_allclose(mine.certified, fa.radii(plain, x, y=y).certified, rtol=1e-9)
+
+
+def deep_pooled(seed: int, residual: bool, m: int = 2) -> tuple[fa.Deep, np.ndarray]:
+    """Two hidden layers below one output a neuron, and the outputs of the class +1."""
+    rng, neurons = np.random.default_rng(seed), 2 * m
+    shapes = ((neurons, 3), (neurons, neurons), (neurons, neurons))
+    biases = tuple(rng.normal(size=neurons) for _ in shapes)
+    weights = tuple(rng.normal(size=shape) for shape in shapes)
+    return fa.Deep(weights, biases, residual=residual), np.arange(neurons) < m
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("text", ["max", "top:q=2", "soft:temperature=0.5"])
+def test_deep_networks_learn_as_autograd_says(text, residual) -> None:
+    """The closed-form gradient of every array of a deep network whose last neurons are pooled."""
+    torch = pytest.importorskip("torch")
+    net, _ = deep_pooled(0, residual, m=3)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(30, 3)), rng.choice([-1, 1], size=30)
+    objective = DeepObjective(x, y, net, PooledLogistic(text))
+    ours = objective.evaluate(objective.params_of(net))
+    arrays = {name: torch.tensor(a, requires_grad=True) for name, a in net.arrays().items()}
+    h = torch.tensor(x)
+    for number in (1, 2, 3):
+        z = h @ arrays[f"weights{number}"].T + arrays[f"biases{number}"]
+        active = torch.relu(z)
+        h = z if number == 3 else h + active if residual and number == 2 else active
+    score = torch.tensor(y) * (torch_pool(text, h[:, :3]) - torch_pool(text, h[:, 3:]))
+    loss = torch.nn.functional.softplus(-score, threshold=1000).mean()
+    loss.backward()
+    assert float(ours.log_loss) == pytest.approx(float(loss.detach().log()), abs=1e-12)
+    for name, gradient in zip(objective.trainable, ours.gradient, strict=True):
+        slow = arrays[name].grad.numpy() / loss.item()
+        np.testing.assert_allclose(gradient, slow, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("text", ["mean", "max", "top:q=1", "top:q=2"])
+def test_radii_of_pooled_deep_networks_match_all_regions(text, residual) -> None:
+    for seed in range(6):
+        net, mask = deep_pooled(seed, residual)
+        x = np.random.default_rng(100 + seed).normal(size=(2, 3))
+        y = np.where(score(net(x), mask, text) > 0, 1, -1)
+        found = fa.radii(net, x, y, readout=text, positive=mask, jobs=1)
+        layered = layered_of(net)
+        for i, label in enumerate(y.tolist()):
+            decision = Decision(net, readout_of(text), mask)
+            z = layered.start(x[i : i + 1])[0]
+            truth = brute_force(layered, z, conditions_of(decision, label))
+            assert found.certified[i] <= truth * (1 + 1e-9)
+            assert found.attack[i] == pytest.approx(truth, rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_a_run_knows_its_pooling(depth) -> None:
+    """Radii of a trained network need no read-out; in compressed coordinates or not."""
+    task = fa.MultiCluster(k=4, d=40)
+    how = {"m": 2, "pooling": "top:q=1", "depth": depth, "n": 40, "steps": 30, "lr": 0.01}
+    run, test = fa.train(task, **how, sigma_w=1e-2, seed=0), task.sample(6, seed=1)
+    given = fa.radii(run, test, readout="max", positive=[0, 1], jobs=1)
+    np.testing.assert_array_equal(fa.radii(run, test, jobs=1).certified, given.certified)
+    assert given.certified.max() > 0
 
 
 BAD = {

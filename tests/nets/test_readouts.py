@@ -8,7 +8,7 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 import featavg as fa
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
 from featavg.measures.accuracy import decisions
 from featavg.nets.readouts import NAMES

@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.measures.decomposition import Coefficients
 from featavg.nets.deep import Deep
-from featavg.training.controllers.constant import Constant
+from featavg.paper.theorems.recorders import Coefficients
+from featavg.training.controllers import Constant
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.cross_entropy import CrossEntropy
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.deep import DeepObjective
-from featavg.training.steppers.adam import Adam
-from featavg.training.steppers.gd import GradientDescent
-from featavg.training.steppers.momentum import Momentum
-from featavg.training.steppers.sign import SignDescent
+from featavg.training.losses import CrossEntropy, Logistic
+from featavg.training.objectives import DeepObjective
+from featavg.training.steppers import Adam, GradientDescent, Momentum, SignDescent
 from featavg.training.train import initial_net
 
 AGREES = 1e-9

@@ -8,7 +8,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.paper.engine.check import CheckStatus
 from featavg.paper.engine.claim import Context, Verdict
-from featavg.paper.questions import depth_averages, depth_inner, depth_margin, depth_radius
+from featavg.paper.questions import depth, depth_inner, depth_margin
 from featavg.paper.questions.depth_inner import probe_accuracy, selectivity
 from featavg.paper.questions.depth_networks import Architecture, learned, networks
 
@@ -28,7 +28,7 @@ def made_up(shapes, index=0.95, own=0.45, radius=1.0):
 
 def averaging(**values):
     """What `measured` returns if every network learned this."""
-    shapes = depth_averages.SHAPES, depth_averages.VARIED
+    shapes = depth.SHAPES, depth.VARIED
     return {"measured": lambda *_: tuple(made_up(each, **values) for each in shapes)}
 
 
@@ -37,7 +37,7 @@ def scaling(power_d=0.5, power_k=-0.5):
 
     def along(run, field, values, *_):
         sizes, power = np.array(values), {"d": power_d - 0.5, "k": power_k + 0.5}[field]
-        tables = [made_up(depth_radius.SHAPES, radius=float(size) ** power) for size in sizes]
+        tables = [made_up(depth.SCALED, radius=float(size) ** power) for size in sizes]
         joined = xr.concat(tables, xr.Variable(field, sizes))
         return joined.transpose("network", field, "seed", ...)
 
@@ -61,12 +61,12 @@ def margin(radius):
 
 
 CASES = [
-    (depth_averages, "averages", averaging(), Verdict.HOLDS),
-    (depth_averages, "averages", averaging(index=0.5), Verdict.FAILS),
-    (depth_radius, "radius", scaling(), Verdict.HOLDS),
-    (depth_radius, "radius", scaling(power_d=0.3), Verdict.FAILS),
-    (depth_averages, "fine", averaging(index=0.01, own=0.98), Verdict.HOLDS),
-    (depth_averages, "fine", averaging(index=0.3, own=0.7), Verdict.FAILS),
+    (depth, "averages", averaging(), Verdict.HOLDS),
+    (depth, "averages", averaging(index=0.5), Verdict.FAILS),
+    (depth, "radius", scaling(), Verdict.HOLDS),
+    (depth, "radius", scaling(power_d=0.3), Verdict.FAILS),
+    (depth, "fine", averaging(index=0.01, own=0.98), Verdict.HOLDS),
+    (depth, "fine", averaging(index=0.3, own=0.7), Verdict.FAILS),
     (depth_inner, "inner", probe(0.25), Verdict.HOLDS),
     (depth_inner, "inner", probe(0.85), Verdict.FAILS),
     (depth_inner, "inner", probe(0.25, even=0.4), Verdict.IN_PART),
@@ -88,11 +88,11 @@ def test_verdicts_follow_from_the_tables(module, claim, replaced, verdict, monke
 RATIO = "radius / √(d/k), mean over d and k, 3 layers, residual"
 # What one cell of the table lacks, and a check that speaks of it.
 MISSING = [
-    (depth_averages, "averages", averaging(), "index", "averaging index, 3 layers, plain"),
-    (depth_averages, "averages", averaging(), "attack", "median radius"),
-    (depth_averages, "fine", averaging(), "own", "cosine with the own feature, 3 layers, plain"),
-    (depth_averages, "fine", averaging(), "certified", "radius over that of class labels"),
-    (depth_radius, "radius", scaling(), "radius", RATIO),
+    (depth, "averages", averaging(), "index", "averaging index, 3 layers, plain"),
+    (depth, "averages", averaging(), "attack", "median radius"),
+    (depth, "fine", averaging(), "own", "cosine with the own feature, 3 layers, plain"),
+    (depth, "fine", averaging(), "certified", "radius over that of class labels"),
+    (depth, "radius", scaling(), "radius", RATIO),
     (depth_inner, "inner", probe(0.25), "accuracy", "clusters of a class named"),
     (depth_inner, "inner", probe(0.25), "evenness", "evenness"),
     (depth_margin, "margin", margin(0.9), "radius", "median radius"),
@@ -125,14 +125,14 @@ def test_a_missing_number_never_passes(module, claim, honest, lost, check, monke
 def test_exponents_are_those_of_the_radius_itself():
     along = scaling(0.7, -0.3)["along"]
     for field, theory, expected in (("d", 0.5, 0.7), ("k", -0.5, -0.3)):
-        slopes = depth_radius.exponents(along(None, field, (10, 100, 5000)), field, theory)
+        slopes = depth.exponents(along(None, field, (10, 100, 5000)), field, theory)
         assert slopes.dims == ("network", "seed")
         assert np.allclose(slopes, expected)
 
 
 def test_an_exponent_needs_two_sizes():
     with pytest.raises(InputError, match="needs two"):
-        depth_radius.radius.run(Context(seeds=(0,)), d=(1000,))
+        depth.radius.run(Context(seeds=(0,)), d=(1000,))
 
 
 def test_a_probe_knows_what_a_layer_says_and_no_more():
@@ -183,7 +183,7 @@ def test_a_small_margin_run_and_a_small_probe(tmp_path, monkeypatch):
 
 
 def test_the_boundary_of_a_deep_network_is_drawn_where_its_radius_says():
-    figure = depth_averages.boundary("coarse", (Architecture(3, True),))
+    figure = depth.boundary("coarse", (Architecture(3, True),))
     (plane,) = figure.panels
     assert 0.1 < float(plane.circles[0].radius) < 0.6  # sqrt(1/k) is 0.32
     assert np.ptp(plane.contours[0].z) > 0

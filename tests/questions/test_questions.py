@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 from featavg.data.clusters import MultiCluster
+from featavg.data.image_sets.loading import load_images
 from featavg.nets.two_layer import feature_averaging, grouped
 from featavg.paper.engine.claim import Context
 from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
@@ -224,3 +225,34 @@ def test_the_share_of_noise_is_that_of_a_sum_of_samples():
     total = x[clusters < 5].sum(axis=0)
     inside = task.features_in(2000) @ total / np.linalg.norm(task.features, axis=1)
     assert (inside**2).sum() / (total @ total) == pytest.approx(signal_share(10, sigma, n), rel=0.1)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_dense_experts_are_the_deep_network_whose_radii_are_exact(pooling):
+    torch = pytest.importorskip("torch")
+    from featavg.paper.remedies.competition_deep import DENSE, as_deep, dense
+
+    task = load_images("digits")
+    net, x = dense(pooling, task, seed=3).double(), task.test.unit[:20].astype(float)
+    outputs = net(torch.from_numpy(x)).detach().numpy()
+    twin, positive = as_deep(net, pooling)
+    ours = twin(x.reshape(20, -1))
+    if pooling == "mean":
+        assert np.allclose(ours[:, 0], outputs[:, 1] - outputs[:, 0], atol=1e-12)
+    else:
+        assert positive.sum() == DENSE
+        assert np.allclose(ours[:, positive].max(axis=1), outputs[:, 1], atol=1e-12)
+        assert np.allclose(ours[:, ~positive].max(axis=1), outputs[:, 0], atol=1e-12)
+
+
+def test_competition_in_the_head_begins_at_the_same_weights_as_the_sum():
+    torch = pytest.importorskip("torch")
+    from featavg.paper.remedies.competition_deep import KINDS, built
+
+    task = load_images("digits")
+    x = torch.zeros(2, *task.shape)
+    shapes = {kind: tuple(built(kind, task, 0)(x).shape) for kind in KINDS}
+    assert shapes == dict.fromkeys(KINDS, (2, 2)) | {"fine": (2, 10)}
+    both = (built(kind, task, 5) for kind in ("sum", "head"))
+    states = [torch.cat([p.flatten() for p in net.parameters()]) for net in both]
+    assert torch.equal(*states)

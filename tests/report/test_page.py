@@ -3,12 +3,14 @@
 import csv
 import hashlib
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from featavg.errors import InputError
 from featavg.figures import html as page_module
+from featavg.paper.report.page import _searchable
 
 PHONE = {"height": 844, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
 VIEWS = {
@@ -193,6 +195,20 @@ FOUND = {
     "stable activations": {"lemma-3-activation"},
     "nothing-has-this": set(),
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        ("a larger initialisation", "initialization"),
+        ("exact radii", "distance"),
+        ("by colour", "color"),
+    ],
+)
+def test_the_search_knows_other_spellings_and_words(outcomes, text, typed):
+    found = _searchable(replace(outcomes[0], title=text))
+    assert typed in found
+    assert typed not in _searchable(replace(outcomes[0], title="", statement="", source=""))
 
 
 @pytest.mark.parametrize("words", FOUND)

@@ -9,8 +9,12 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.attack import AttackResult, FeatureDirections
-from featavg.robustness.attacks.directions import smallest_margin_direction
+from featavg.robustness.attacks.attack import (
+    AttackEnd,
+    AttackProblem,
+    AttackResult,
+    FeatureDirections,
+)
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model, TwoLayerModel, network_model
@@ -245,21 +249,18 @@ def test_shorten_returns_what_it_evaluated() -> None:
     model = numpy_linear(w, b, SETTINGS[2])
     label = model.decision.labels(y)
     far = x - 100 * y[:, None] * w
-    point, flipped = shorten(model, x, label, far, model.margins(x, label), steps=30)
-    assert flipped.all()
-    assert np.all(model.margins(point, label) <= 1e-12)
+    problem = AttackProblem(model, x, label, model.margins(x, label))
+    end = shorten(problem, AttackEnd.of(far), steps=30)
+    assert end.flipped.all()
+    assert np.all(model.margins(end.point, label) <= 1e-12)
     truth = np.abs(x @ w + b) / np.linalg.norm(w)
-    np.testing.assert_allclose(length(point - x, "l2"), truth, rtol=1e-5)
+    np.testing.assert_allclose(end.radii(x, "l2"), truth, rtol=1e-5)
 
 
-def test_smallest_margin_direction_of_a_linear_model_points_along_it() -> None:
-    w, b, x, y = linear_problem(SETTINGS[2])
-    model = numpy_linear(w, b, SETTINGS[2])
-    label = model.decision.labels(y)
-    against = smallest_margin_direction(model, x, label, count=10)
-    assert against.shape == (2, D)
-    np.testing.assert_allclose(against[0], -against[1])
-    assert against[1] @ w > 0
+def test_smallest_margin_samples_are_a_direction() -> None:
+    features = FeatureDirections(np.eye(2), np.array([0, 1]), np.array([[0.0, -2.0], [0.0, 2.0]]))
+    found = features.at(np.array([[3.0, 1.0]]), np.array([1]))
+    np.testing.assert_allclose(found["smallest-margin"], [[0.0, -1.0]])
 
 
 NET = binary(np.eye(4))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,12 @@ import pytest
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks.attack import AttackEnd, AttackProblem
-from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.directions import RandomStarts
 from featavg.robustness.attacks.line_search import confirmed
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
-from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import TwoLayerModel, network_model
-from featavg.robustness.models.norms import length, to_ball
 
 # relu(t) - relu(-t) = t with t = <(3, 4), x> / 5: a plane through the origin.
 PLANE = TwoLayer(np.array([[0.6, 0.8], [-0.6, -0.8]]), np.zeros(2), np.array([[1.0, -1.0]]))
@@ -33,17 +30,6 @@ class Misleading(TwoLayerModel):
     def _pull(self, x, covector):
         outputs, gradient = super()._pull(x, covector)
         return outputs, -gradient
-
-
-@dataclass(frozen=True, eq=False)
-class Recording(TwoLayerModel):
-    """A model that remembers where its gradient was asked for."""
-
-    asked: list[np.ndarray] = field(default_factory=list, kw_only=True)
-
-    def _pull(self, x, covector):
-        self.asked.append(x.copy())
-        return super()._pull(x, covector)
 
 
 def dead_network() -> tuple[Any, np.ndarray, np.ndarray]:
@@ -145,38 +131,15 @@ def test_pgd_refuses_radii_that_are_no_lengths(radius: float) -> None:
         pgd_curve(network_model(PLANE), X, [1, 1], [0.5, radius])
 
 
-def test_to_ball_leaves_the_inside_alone_and_stops_at_the_sphere() -> None:
-    delta = np.array([[0.3, -0.4], [3.0, -4.0]])
-    radius = np.array([1.0, 2.5])
-    np.testing.assert_array_equal(to_ball(delta, radius, "l2")[0], delta[0])
-    np.testing.assert_allclose(to_ball(delta, radius, "l2")[1], [1.5, -2.0])
-    np.testing.assert_array_equal(to_ball(delta, radius, "linf"), [[0.3, -0.4], [2.5, -2.5]])
-
-
-@pytest.mark.parametrize("norm", ["l2", "linf"])
-def test_ddn_asks_nothing_beyond_the_best_it_knows(norm: str) -> None:
-    plain = network_model(PLANE)
-    model = Recording(plain.decision, plain.bounds, plain.space, net=plain.net)
-    x, label = np.array([[3.0, 4.0]]), np.array([1])
-    end = ddn(model, x, label, np.array([ALL]), norm, steps=60)
-    assert end.flipped.all()
-    best = np.inf
-    for point in model.asked:
-        size = float(length(point - x, norm)[0])
-        assert size <= best * (1 + 1e-12)
-        if model.margins(point, label)[0] <= 0:
-            best = min(best, size)
-    assert best < np.inf
-
-
 def test_a_flip_that_cannot_be_confirmed_is_dropped() -> None:
     model = network_model(PLANE)
     label = np.ones(2, dtype=int)
     claimed = AttackEnd(np.array([[0.3, 0.4], [-1.0, -1.0]]), np.array([True, True]))
-    np.testing.assert_array_equal(confirmed(model, X, label, claimed).flipped, [False, True])
+    problem = AttackProblem(model, X, label, model.margins(X, label))
+    np.testing.assert_array_equal(confirmed(problem, claimed).flipped, [False, True])
     # Just short of the boundary by less than the longest hair: moved beyond it and kept.
     near = AttackEnd(np.array([[0.6, 0.8], [3.0, -1.0]]) * 1e-7, np.array([True, True]))
-    end = confirmed(model, X, label, near)
+    end = confirmed(problem, near)
     np.testing.assert_array_equal(end.flipped, [True, True])
     assert np.all(model.margins(end.point, label) <= 0)
 

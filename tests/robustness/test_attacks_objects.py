@@ -12,7 +12,6 @@ import pytest
 import featavg as fa
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.registry import ATTACKS
 from featavg.robustness.attacks import suite
 from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, nearer
 from featavg.robustness.attacks.ddn import DDN
@@ -22,7 +21,7 @@ from featavg.robustness.attacks.foolbox_bridge import Foolbox
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
 from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.attacks.polish import Polish
-from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.attacks.suite import ATTACKS, attack_suite
 from featavg.robustness.curve import pgd_curve
 from featavg.robustness.models.model import network_model
 

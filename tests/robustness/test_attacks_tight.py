@@ -55,6 +55,12 @@ def recording(net=PLANE, bounds=None):
     return Recording(plain.decision, plain.bounds, plain.space, net=plain.net)
 
 
+def about(model, x=X, **settings):
+    """The problem of these points, all of the class +1."""
+    label = np.ones(len(x), dtype=int)
+    return AttackProblem(model, x, label, model.margins(x, label), **settings)
+
+
 # Geometry.
 
 
@@ -140,7 +146,8 @@ def test_a_descent_returns_the_nearest_flip_it_saw_and_stays_inside_it(attack, n
         np.array([[1.0, -1.0, 1.0]]),
     )  # fmt: skip
     model, x = recording(net), np.array([[6.0, 1.0]])
-    end = ddn(model, x, ONE, EVERY, norm, 60) if attack == "ddn" else fmn(model, x, ONE, norm, 60)
+    problem = about(model, x, norm=norm)
+    end = ddn(problem, EVERY, 60) if attack == "ddn" else fmn(problem, 60)
     best = np.inf
     for point in model.asked:
         size = float(length(point - x, norm)[0])
@@ -157,7 +164,7 @@ def test_beating_one_rival_is_no_flip():
     net = TwoLayer(np.array([[1.0], [0.0], [0.0]]), np.array([0.0, 3.0, 9.0]), np.zeros((3, 3)))
     head = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, -1.0]])
     model = network_model(replace(net, head=head), [True, False, False], "sum")
-    end = ddn(model, np.array([[1.0]]), ONE, np.array([1]), steps=20)
+    end = ddn(about(model, np.array([[1.0]])), np.array([1]), steps=20)
     assert not end.flipped.any()
 
 
@@ -195,8 +202,7 @@ def test_the_bisection_goes_between_what_flips_and_what_does_not():
         point = x - radius[:, None]
         return AttackEnd(point, model.margins(point, ONE) <= 0)
 
-    problem = AttackProblem(model, x, ONE, model.margins(x, ONE))
-    end = smallest_radius(at_radius, problem, np.ones(1), 6)
+    end = smallest_radius(at_radius, about(model, x), np.ones(1), 6)
     np.testing.assert_allclose(asked, [1, 2, 4, 2.5, 2.75, 2.875], rtol=1e-4)
     assert end.flipped.all()
     assert end.radii(x, "l2")[0] == pytest.approx(3.0, rel=1e-4)
@@ -208,7 +214,7 @@ def test_deepfool_adds_up_its_steps_and_goes_beyond():
         np.array([[1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, -2.0]), np.array([[1.0, -1.0, 1.0]])
     )
     model, x = recording(net), np.array([[5.0]])
-    end = deepfool(model, x, ONE, EVERY, overshoot=0.02)
+    end = deepfool(about(model, x), overshoot=0.02)
     # h(5) = 8 with slope 2: to 1, and 2% of 4 further. h(0.92) with slope 1: all the way.
     np.testing.assert_allclose([float(p[0, 0]) for p in model.asked[:2]], [5.0, 0.92])
     total = 4.0 + 0.92
@@ -219,19 +225,19 @@ def test_deepfool_adds_up_its_steps_and_goes_beyond():
 def test_sliding_never_makes_it_longer():
     model = network_model(PLANE)
     far = AttackEnd(np.array([[9.0, -6.75]]), np.ones(1, dtype=bool))
-    end = slide(model, X, ONE, far, np.array([5.0]))
+    end = slide(about(model), far)
     assert end.radii(X, "l2")[0] == pytest.approx(5.0, rel=1e-3)
     near = AttackEnd(np.array([[0.0, 0.0]]), np.ones(1, dtype=bool))
     for _ in range(2):
-        assert slide(model, X, ONE, near, np.array([5.0])).radii(X, "l2")[0] <= 5.0
+        assert slide(about(model), near).radii(X, "l2")[0] <= 5.0
 
 
 def test_a_slide_that_ends_further_away_is_not_taken(monkeypatch):
     """The line search is made to answer with a flipped point at twice the distance."""
-    further = lambda model, x, *rest, **options: (-x, np.ones(len(x), dtype=bool))  # noqa: E731
+    further = lambda problem, *rest, **options: AttackEnd.of(-problem.x)  # noqa: E731
     monkeypatch.setattr(deepfool_module, "shorten", further)
     near = AttackEnd(np.zeros((1, 2)), np.ones(1, dtype=bool))
-    end = slide(network_model(PLANE), X, ONE, near, np.array([5.0]))
+    end = slide(about(network_model(PLANE)), near)
     assert end.radii(X, "l2")[0] == 5.0
 
 
@@ -240,20 +246,17 @@ def test_a_slide_that_ends_further_away_is_not_taken(monkeypatch):
 
 def test_a_line_search_returns_flips_and_the_nearest_multiple():
     model = network_model(PLANE)
-    point, flipped = shorten(model, X, ONE, 0.2 * X, np.array([5.0]))
-    assert not flipped.any()
-    point, flipped = shorten(model, X, ONE, -X, np.array([5.0]))
-    assert flipped.all()
-    assert model.margins(point, ONE)[0] <= 0.0
+    assert not shorten(about(model), AttackEnd.of(0.2 * X)).flipped.any()
     # A network whose margins are all tiny: the smallest positive one is no flip either.
-    faint = network_model(replace(PLANE, head=1e-6 * PLANE.head))
-    point, flipped = shorten(faint, X, ONE, -X, np.array([5e-6]))
-    assert flipped.all()
-    assert faint.margins(point, ONE)[0] <= 0.0
+    for scale in (1.0, 1e-6):
+        faint = network_model(replace(PLANE, head=scale * PLANE.head))
+        end = shorten(about(faint), AttackEnd.of(-X))
+        assert end.flipped.all()
+        assert faint.margins(end.point, ONE)[0] <= 0.0
     direction = -X / 5.0
     # 64 / 16 = 4 does not flip, 64 / 8 = 8 does.
-    found = reach(model, X, ONE, direction, np.array([64.0]))
-    np.testing.assert_allclose(found, X + 8.0 * direction)
+    found = reach(about(model), direction, np.array([64.0]))
+    np.testing.assert_allclose(found.point, X + 8.0 * direction)
 
 
 # What is put together.
@@ -277,8 +280,7 @@ def test_ends_are_joined_row_by_row():
 def test_a_gradient_is_dead_where_nothing_is_felt():
     net = TwoLayer(np.array([[1.0]]), np.array([-2.0]), np.array([[1.0]]))
     x = np.array([[1.0], [3.0]])
-    label, rivals = np.ones(2, dtype=int), np.full((2, 1), ALL)
-    dead = gradient_is_dead(network_model(net), x, label, rivals)
+    dead = gradient_is_dead(about(network_model(net), x))
     assert dead.tolist() == [True, False]
 
 
@@ -354,7 +356,7 @@ def test_a_false_claim_does_not_hide_a_true_one():
 
 
 def test_what_the_model_itself_does_not_confirm_is_not_found(monkeypatch):
-    nothing = lambda model, x, label, end: AttackEnd.nothing(x)  # noqa: E731
+    nothing = lambda problem, end: AttackEnd.nothing(problem.x)  # noqa: E731
     monkeypatch.setattr(suite_module, "confirmed", nothing)
     result = attack_suite(network_model(PLANE), X, [1], attacks=["deepfool"])
     assert result.attack == ["not found"]

@@ -33,7 +33,8 @@ NAMES = ("certified", "attack", "witness", "nodes", "outcome")
 def test_the_radius_is_that_of_all_activation_regions_with_all_sides(cases, seed):
     worst, unsettled, _ = box_soundness.run(cases, seed)
     assert worst <= box_soundness.WITHIN
-    assert unsettled <= 0.01 * cases * box_soundness.POINTS
+    # In every 100 cases one bracket may stay open; which one depends on the last bits of the machine.
+    assert unsettled <= max(1, 0.01 * cases)
 
 
 @pytest.mark.parametrize(

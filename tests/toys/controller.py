@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from featavg.training.controllers._controller import Schedule
+from featavg.training.parts import Schedule
 
 
 @dataclass(frozen=True)

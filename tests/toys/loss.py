@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from featavg.training.losses._loss import Loss, from_margins
+from featavg.training.parts import Loss, from_margins
 
 
 @dataclass(frozen=True)

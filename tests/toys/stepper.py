@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Stepper
 
 
 @dataclass(frozen=True)
@@ -15,10 +13,7 @@ class Toy(Stepper):
     share: float = 0.5
     name: ClassVar[str] = "toy"
 
-    def propose(self, objective, params, evaluation, state, log_rate):
+    def move(self, start):
         """A shorter step."""
-        factor = self.share * np.exp(log_rate + evaluation.log_loss)
-        moved = tuple(
-            p - scaled(factor, g) for p, g in zip(params, evaluation.gradient, strict=True)
-        )
-        return Proposal(moved, objective.evaluate(moved), (), log_rate, None)
+        steps = start.scaled(start.evaluation.gradient)
+        return tuple(p - self.share * s for p, s in zip(start.params, steps, strict=True)), ()

@@ -9,8 +9,8 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import binary, grouped
 from featavg.paper.questions.adversarial_objective import AdversarialObjective, worst_case
 from featavg.robustness.radii import radii
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.losses import Logistic
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import objective_of, train
 
@@ -120,7 +120,7 @@ def test_what_it_cannot_do_is_refused():
     with pytest.raises(InputError, match="radius"):
         AdversarialObjective(plain, -1.0)
     fine = grouped(np.zeros((6, data.dimension)), 6)
-    from featavg.training.losses.cross_entropy import CrossEntropy
+    from featavg.training.losses import CrossEntropy
 
     with pytest.raises(InputError, match="class labels"):
         AdversarialObjective(

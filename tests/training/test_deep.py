@@ -22,7 +22,7 @@ from featavg.simulate.radius import radius_report
 from featavg.simulate.run import load_simulation, simulate
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.objectives import DeepObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import initial_net, train
 from featavg.training.trajectory import load_trajectory

@@ -10,23 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.training.test_optimizers import TWINS
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw, draw_many
+from featavg.data.labels import Labels
 from featavg.errors import InputError
-from featavg.measures.decomposition import Coefficients
+from featavg.paper.theorems.recorders import Coefficients
 from featavg.storage.folders import ARRAYS, META
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.controllers._controller import Controller, Judgement
-from featavg.training.controllers.constant import Constant
-from featavg.training.controllers.error import ErrorControl
-from featavg.training.controllers.loss_based import LossBased
-from featavg.training.driver import SaveAt, Stop
+from featavg.training.controllers import Constant, LossBased
+from featavg.training.driver import SaveAt
+from featavg.training.parts import Controller, Judgement
 from featavg.training.recipe import Recipe
-from featavg.training.steppers.adam import Adam
+from featavg.training.steppers import Adam, GradientDescent, Momentum
 from featavg.training.steppers.flow import GradientFlow
-from featavg.training.steppers.gd import GradientDescent
-from featavg.training.steppers.momentum import Momentum
 from featavg.training.train import train
 from featavg.training.trajectory import Outcome, load_trajectory
 
@@ -54,9 +52,16 @@ def test_every_kind_of_run_lowers_the_loss(name: str) -> None:
     assert len(run.log_loss) == run.steps[-1] + 1
 
 
-@pytest.mark.parametrize("name", RUNS)
+BATCHES = {
+    **RUNS,
+    **{f"optimizer: {name}": options for name, (options, _) in TWINS.items()},
+    "labels": {"labels": Labels(share=0.3, wrong=0.1)},
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
 def test_a_batch_of_seeds_is_each_of_them(name: str) -> None:
-    options = SMALL | {"steps": 25} | RUNS[name]
+    options = SMALL | {"steps": 25} | BATCHES[name]
     together = train(TASK, seed=(0, 1, 2), **options)
     for i in range(3):
         alone = train(TASK, seed=i, **options)
@@ -117,55 +122,6 @@ def test_a_seed_that_ends_early_stays_where_it_ended(monkeypatch) -> None:
     assert Outcome.TARGET_LOSS in cut.outcomes
     assert cut.log_loss.shape[1] == 3
     assert np.isfinite(cut.log_loss).all()
-
-
-def by_hand(stepper: str, data, steps: int, lr: float = 0.01):
-    """The same updates of weights and biases written out plainly for one binary network."""
-    w, b = 1e-3 * data.unit_weights, np.zeros(len(data.unit_weights))
-    m = len(w) // 2
-    signs = np.repeat([1.0, -1.0], m)
-    memory = [[np.zeros_like(p), np.zeros_like(p)] for p in (w, b)]
-    for t in range(1, steps + 1):
-        z = data.x @ w.T + b
-        q = data.y * (np.maximum(z, 0) @ signs) / m
-        pull = -data.y / (1 + np.exp(q)) / len(q)
-        slopes = pull[:, None] * signs / m * (z >= 0)
-        moved = []
-        for p, g, kept in zip((w, b), (slopes.T @ data.x, slopes.sum(axis=0)), memory, strict=True):
-            if stepper == "gd":
-                moved.append(p - lr * g)
-            elif stepper == "momentum":
-                kept[0] = 0.9 * kept[0] - lr * g
-                moved.append(p + kept[0])
-            else:
-                kept[0], kept[1] = 0.9 * kept[0] + 0.1 * g, 0.999 * kept[1] + 0.001 * g * g
-                root = np.sqrt(kept[1] / (1 - 0.999**t))
-                moved.append(p - lr * (kept[0] / (1 - 0.9**t)) / (root + 1e-8))
-        w, b = moved
-    return w, b
-
-
-@pytest.mark.parametrize("steps", [1, 2, 10])
-@pytest.mark.parametrize("stepper", ["gd", "momentum", "adam"])
-def test_steppers_are_their_formulas(stepper: str, steps: int) -> None:
-    """From the second step on momentum and Adam use their memory."""
-    data = draw(TASK, 40, 6, seed=0, coordinates="ambient")
-    recipe = Recipe(m=3, lr=0.01, sigma_w=1e-3, sigma_b=0.0, steps=steps, stepper=stepper)
-    net, (w, b) = train(data, recipe).net, by_hand(stepper, data, steps)
-    np.testing.assert_allclose(net.weights, w, rtol=1e-9, atol=1e-15)
-    np.testing.assert_allclose(net.biases, b, rtol=1e-9, atol=1e-15)
-
-
-def test_the_memory_matters() -> None:
-    """What the test above can see: other betas, or none, lead elsewhere."""
-    data = draw(TASK, 40, 6, seed=0, coordinates="ambient")
-    ends = [
-        train(data, Recipe(m=3, lr=0.01, sigma_w=1e-3, steps=3, stepper=stepper)).net.weights
-        for stepper in ("gd", "momentum:beta=0.5", "momentum", "adam", "adam:beta1=0.5")
-    ]
-    for i, end in enumerate(ends):
-        for other in ends[i + 1 :]:
-            assert np.abs(end - other).max() > 1e-3 * np.abs(end).max()
 
 
 @pytest.mark.parametrize("sigma_b", [1e-5, 0.0], ids=["random biases", "biases at zero"])
@@ -365,6 +321,10 @@ REFUSED = {
     "no seeds": ({"seed": ()}, "seeds are empty"),
     "negative seed": ({"seed": -1}, "seed is -1"),
     "a rate of NaN": ({"lr": math.nan}, "lr is nan"),
+    "no error": (
+        {"controller": "error"},
+        "controller is error with stepper gd: it needs the stepper flow",
+    ),
 }
 
 
@@ -373,26 +333,6 @@ def test_a_bad_recipe_is_refused(name: str) -> None:
     options, words = REFUSED[name]
     with pytest.raises(InputError) as caught:
         train(TASK, **({"n": 20} | options))
-    assert str(caught.value).startswith(words)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Momentum(1.0), "beta is 1.0"),
-        (lambda: Momentum(math.nan), "beta is nan"),
-        (lambda: Constant(-1), "rate is -1"),
-        (lambda: Constant(math.inf), "rate is inf"),
-        (lambda: LossBased(0.0), "rate is 0.0"),
-        (lambda: GradientFlow(2.0), "tolerance is 2.0"),
-        (lambda: Adam(beta2=1.0), "beta2 is 1.0"),
-        (lambda: Stop(-1), "steps is -1"),
-        (lambda: Checkpoint(Path("state"), math.nan), "seconds is nan"),
-    ],
-)
-def test_parts_refuse_what_they_cannot_do(make, words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        make()
     assert str(caught.value).startswith(words)
 
 
@@ -419,13 +359,6 @@ def test_nan_in_the_data_is_refused() -> None:
     data.x[3, 4] = np.nan
     with pytest.raises(InputError, match="x holds NaN"):
         train(data)
-
-
-def test_error_control_needs_an_error() -> None:
-    with pytest.raises(
-        InputError, match="controller is error with stepper gd: it needs the stepper flow"
-    ):
-        train(TASK, n=20, controller=ErrorControl())
 
 
 def test_settings_say_what_was_run() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from featavg.nets.two_layer import binary, grouped
 from featavg.registry import LOSSES
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(2)

@@ -88,14 +88,6 @@ def test_shares_and_wrong_labels_are_met() -> None:
     np.testing.assert_array_equal(np.bincount(few, minlength=6)[:6], [7, 7, 0, 7, 7, 7])
 
 
-def test_seeds_of_a_batch_are_those_alone() -> None:
-    labels = fa.Labels(share=0.3, wrong=0.1)
-    both = fa.train(TASK, labels=labels, **(SMALL | {"seed": (0, 1)}))
-    for i in (0, 1):
-        alone = fa.train(TASK, labels=labels, **(SMALL | {"seed": i}))
-        np.testing.assert_allclose(both.net[i].weights, alone.net.weights, rtol=1e-9, atol=1e-14)
-
-
 @pytest.mark.parametrize("options", [{"stepper": "momentum"}, {"stepper": "flow", "time": 0.3}])
 @pytest.mark.parametrize("kind", ["half", "merged", "wrong"])
 def test_every_stepper_takes_them(kind: str, options) -> None:
@@ -199,7 +191,7 @@ def test_images_with_all_labels_are_the_fine_training_to_the_bit() -> None:
 
 def test_the_loss_of_images_is_that_of_the_simulator() -> None:
     torch = pytest.importorskip("torch")
-    from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
+    from featavg.training.losses import PartialCrossEntropy
 
     outputs = np.random.default_rng(0).normal(size=(30, 4))
     targets = np.arange(30) % 6

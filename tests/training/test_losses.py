@@ -6,11 +6,13 @@ from scipy.special import expit, log_softmax
 
 from featavg.errors import InputError
 from featavg.registry import LOSSES
-from featavg.training.losses.cross_entropy import CrossEntropy
-from featavg.training.losses.exponential import Exponential
-from featavg.training.losses.logistic import Logistic
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
-from featavg.training.losses.pooled_logistic import PooledLogistic
+from featavg.training.losses import (
+    CrossEntropy,
+    Exponential,
+    Logistic,
+    PartialCrossEntropy,
+    PooledLogistic,
+)
 
 RNG = np.random.default_rng(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from featavg.nets.activations._activation import Activation
 from featavg.nets.deep import Deep
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.simulate.setting import Setting
-from featavg.training.steppers._stepper import Proposal, Stepper, scaled
+from featavg.training.parts import Stepper
 from featavg.training.train import train
 
 TABLES = {table.kind: table for table in (STEPPERS, CONTROLLERS, LOSSES, ACTIVATIONS)}
@@ -28,12 +29,15 @@ SMALL = {"n": 30, "m": 2, "lr": 0.01, "steps": 8}
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_every_file_of_a_folder_is_a_part_under_its_name(kind: str) -> None:
+def test_every_part_of_a_folder_is_known_under_its_name(kind: str) -> None:
     table = TABLES[kind]
-    # Behind an underscore is what parts share.
     folder = Path(featavg.__file__).parent / table.folder
-    files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    assert {name.replace("-", "_") for name in table} == files
+    written = {
+        name
+        for path in folder.glob("*.py")
+        for name in re.findall(r'^    name: ClassVar\[str\] = "(.+)"', path.read_text(), re.M)
+    }
+    assert set(table) == written
     for name in table:
         part = table.build(name, rate=0.1, steps=10)
         assert part.name == name
@@ -73,12 +77,9 @@ class Lazy(Stepper):
     share: float = 0.5
     name: ClassVar[str] = "lazy"
 
-    def propose(self, objective, params, evaluation, state, log_rate):
-        factor = self.share * np.exp(log_rate + evaluation.log_loss)
-        moved = tuple(
-            p - scaled(factor, g) for p, g in zip(params, evaluation.gradient, strict=True)
-        )
-        return Proposal(moved, objective.evaluate(moved), (), log_rate, None)
+    def move(self, start):
+        steps = start.scaled(start.evaluation.gradient)
+        return tuple(p - self.share * s for p, s in zip(start.params, steps, strict=True)), ()
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.training import heads
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers._controller import Controller, Judgement
-from featavg.training.controllers.error import ErrorControl
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import ErrorControl, LossBased
 from featavg.training.driver import Stop, _advance, _begin, _finish, run
+from featavg.training.parts import Controller, Judgement, Proposal, Stepper
 from featavg.training.state import RunState, own_rows, pack, restore
-from featavg.training.steppers._bogacki_shampine import step
-from featavg.training.steppers._stepper import Proposal, Stepper
+from featavg.training.steppers.flow import step
 from featavg.training.trajectory import Outcome, Trajectory, joined
 
 
@@ -111,9 +109,9 @@ class Onwards(Stepper):
     def init(self, params, evaluation):
         return tuple(np.zeros_like(p) for p in params)
 
-    def propose(self, objective, params, evaluation, state, log_rate):
-        moved, memory = (params[0] + 1.0,), (state[0] + 1.0,)
-        elapsed = np.full_like(log_rate, self.log_elapsed)
+    def propose(self, objective, start):
+        moved, memory = (start.params[0] + 1.0,), (start.memory[0] + 1.0,)
+        elapsed = np.full_like(start.log_rate, self.log_elapsed)
         return Proposal(moved, objective.evaluate(moved), memory, elapsed, None)
 
 

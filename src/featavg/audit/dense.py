@@ -16,6 +16,7 @@ from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.activations._activation import Activation, ReLU
 from featavg.nets.deep import Deep
+from featavg.nets.loading.load import behind_normalisation, normalisation
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Covector, Model, space_of
@@ -104,7 +105,7 @@ def pulled_back(
     """The gradient of <covector, F> at what each layer was fed, h_0 = x to h_{L-1}.
 
     The effective one weighs each unit of the next activation by how strongly it fires; see
-    `featavg.audit.effective`, which does the same for any torch module.
+    `effective_gradient`, which does the same for any torch module.
     """
     slope = covector
     found = [slope @ net.weights[-1]]
@@ -134,33 +135,9 @@ def dense_classifier(
     if given.dimension != int(np.prod(shape)):
         problem = f"takes {given.dimension} numbers, and images have shape {tuple(shape)}"
         raise InputError("model", problem, "give images as the model takes them")
-    shift, scale = normalisation(mean, std, shape)
-    first = given.weights[0] / scale
-    biases = list(given.biases or (None,) * given.depth)
-    biases[0] = (0.0 if biases[0] is None else biases[0]) - first @ shift
-    net = Deep((first, *given.weights[1:]), tuple(biases), given.activation, given.residual)
-    _check_decisions(model, net, x, shift, scale)
+    net = behind_normalisation(given, mean, std, shape)
+    _check_decisions(model, given, x, mean, std)
     return DenseClassifier(name, bounds, net.outputs, "logits", exact_twin(net), net=net)
-
-
-def normalisation(
-    mean: Any, std: Any, shape: tuple[int, ...]
-) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
-    """What is subtracted from each coordinate and what it is divided by."""
-    flat = []
-    for name, value in (("mean", mean), ("std", std)):
-        array = np.asarray(value, dtype=float)
-        array = array[:, None, None] if array.ndim == 1 and len(shape) == 3 else array
-        if not np.all(np.isfinite(array)):
-            raise InputError(name, "holds a number that is not finite", "give finite numbers")
-        try:
-            flat.append(np.broadcast_to(array, shape).reshape(-1))
-        except ValueError as error:
-            problem = f"has {array.size} numbers for inputs of shape {tuple(shape)}"
-            raise InputError(name, problem, "give one number, or one for each channel") from error
-    if not np.all(flat[1] > 0):
-        raise InputError("std", "is not positive", "give what the inputs are divided by")
-    return flat[0], flat[1]
 
 
 def net_of(model: Any) -> Deep:
@@ -188,8 +165,7 @@ def _no_model(model: Any) -> tuple[str, str]:
     """Why this is none, and what to give instead."""
     kind = type(model).__name__
     if type(model).__module__.startswith("onnx"):
-        remedy = "give the torch module that it was exported from"
-        return "is an ONNX model, which has no gradients to audit", remedy
+        return "is an ONNX model", "save it, and give fa.load_network(FILE)"
     if isinstance(model, type):
         return f"is the class {model.__name__}", "give a network that it made"
     if hasattr(model, "named_steps"):
@@ -204,17 +180,18 @@ def _no_model(model: Any) -> tuple[str, str]:
     )
 
 
-def _check_decisions(model: Any, net: Deep, x: ndarray, shift: ndarray, scale: ndarray) -> None:
+def _check_decisions(model: Any, net: Deep, x: ndarray, mean: Any, std: Any) -> None:
     """What was read from scikit-learn's weights must decide as its model says it does."""
     if not hasattr(model, "predict"):
         return
-    flat = x[:200].reshape(len(x[:200]), -1).astype(float)
+    shift, scale = normalisation(mean, std, x.shape[1:])
+    flat = (x[:200].reshape(len(x[:200]), -1).astype(float) - shift) / scale
     outputs = net(flat)
     index = (outputs[:, 0] > 0).astype(int) if net.outputs == 1 else outputs.argmax(axis=1)
     classes = np.asarray(getattr(model, "classes_", ()))
     same = np.zeros(1)
     if classes.ndim == 1 and len(classes) == max(2, net.outputs):
-        named = np.asarray(model.predict((flat - shift) / scale))
+        named = np.asarray(model.predict(flat))
         same = named == classes[index] if named.shape == index.shape else same
     if np.mean(same) < 0.99:  # all but ties
         problem = f"is a {type(model).__name__}, which does not decide by its largest output"

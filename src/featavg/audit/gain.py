@@ -7,25 +7,27 @@ measurement trains the same heads on the features themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.audit.result import Audit, Part, Row
 from featavg.data.streams import stream
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.radii import radii
+from featavg.storage.files import strict_json
 from featavg.training.heads import HeadRecipe, class_features, train_head
 
 # Half the distance of the nearest opposite means over the noise per coordinate: below this the
 # classes overlap so much that radii are mostly zero and their ratio is noise.
 LEAST_SNR = 1.0
 READOUT = "max"  # exact in a fraction of a second, where `probability` takes minutes
-POINTS, NODES = 40, 150
+POINTS, NODES, REPEATS = 40, 150, 3
 # The measured gain lies within this factor of the predicted one. On 44 feature spaces that nothing here was
 # chosen on (MLPs and CNNs on digits and MNIST, public CIFAR ResNets under three divisions into classes) the
 # median error was 9%, and 43 lay within it; then 30 of 30 others (widths 16 to 256, tanh, GELU, batch norm,
@@ -35,7 +37,7 @@ RECIPE = HeadRecipe(m=5, h=1)
 
 
 @dataclass(frozen=True)
-class FeatureGain:
+class FeatureGain(Part):
     """How many times as far finer labels push the boundary in feature space.
 
     Attributes:
@@ -66,6 +68,14 @@ class FeatureGain:
             f"{self.low:.2f} and {self.high:.2f}; {help_or_not})"
         )
 
+    def rows(self, name: str, audit: Audit) -> list[Row]:
+        """The gain as a change of the radius."""
+        return [Row(f"{name} gain", self.words(audit.finer))]
+
+    def entries(self, name: str) -> dict[str, object]:
+        """Plain values."""
+        return {f"{name}_gain": strict_json(self)}
+
     def __str__(self) -> str:
         if self.value is None:
             return f"none: {self.refused}"
@@ -79,6 +89,32 @@ def changed(ratio: float) -> str:
     ('shrink the radius by 29%', 'enlarge the radius by 30%')
     """
     return f"{'shrink' if ratio < 1 else 'enlarge'} the radius by {abs(ratio - 1):.0%}"
+
+
+@dataclass(frozen=True, eq=False)
+class HeadData:
+    """Features and sub-classes that a head is trained on, and those that it is measured on."""
+
+    x: Float[ndarray, "n N"]
+    fine: Int[ndarray, " n"]
+    x_test: Float[ndarray, "t N"]
+    fine_test: Int[ndarray, " t"]
+    groups: Int[ndarray, " k"]
+
+    def radius(self, net: TwoLayer, points: int = POINTS) -> float:
+        """The median exact radius of a head's coarse decision, over the first test points."""
+        x, y = self.x_test[:points], np.where(self.groups[self.fine_test[:points]] == 1, 1, -1)
+        positive = self.groups == 1 if net.outputs > 1 else None
+        exact = radii(
+            net, x, y, readout=READOUT, positive=positive, budget=Budget(nodes=NODES), jobs=1
+        )
+        return float(np.mean(exact.median))
+
+    def accuracy(self, net: TwoLayer) -> float:
+        """The share of test points whose class a head decides rightly."""
+        f = net(self.x_test)
+        decided = f[:, 0] > 0 if net.outputs == 1 else self.groups[f.argmax(axis=1)]
+        return float(np.mean(decided == self.groups[self.fine_test]))
 
 
 def signal_to_noise(
@@ -117,36 +153,21 @@ def predicted_gain(
     fine: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
     seed: int = 0,
-    repeats: int = 3,
     progress: Progress | None = None,
 ) -> FeatureGain:
     """The gain for Gaussian sub-classes with the measured means and pooled covariance."""
-    snr = signal_to_noise(features, fine, groups)
-    refused = refusal(snr, groups)
-    if refused:
-        return FeatureGain(None, None, None, snr, refused)
-    results = []
-    for i in range(repeats):
-        draw = surrogate(features, fine, len(groups), stream(seed, f"surrogate {i}"))
-        test = np.arange(POINTS * len(groups) // 4) % len(groups)
-        results.append(
-            _compared(
-                draw(fine),
-                fine,
-                draw(test),
-                test,
-                groups,
-                seed + i,
-                part(progress, i / repeats, (i + 1) / repeats),
-            )
-        )
-    gain = _summary(results, snr)
-    assert gain.value is not None
-    assert gain.low is not None
-    assert gain.high is not None
-    return replace(
-        gain, low=min(gain.low, gain.value / ERROR), high=max(gain.high, gain.value * ERROR)
-    )
+
+    def drawn() -> Iterator[HeadData]:
+        for i in range(REPEATS):
+            draw = surrogate(features, fine, len(groups), stream(seed, f"surrogate {i}"))
+            test = np.arange(POINTS * len(groups) // 4) % len(groups)
+            yield HeadData(draw(fine), fine, draw(test), test, groups)
+
+    gain = _gain(drawn(), signal_to_noise(features, fine, groups), groups, seed, progress)
+    if gain.value is None or gain.low is None or gain.high is None:
+        return gain
+    low, high = min(gain.low, gain.value / ERROR), max(gain.high, gain.value * ERROR)
+    return replace(gain, low=low, high=high)
 
 
 def measured_gain(
@@ -154,32 +175,19 @@ def measured_gain(
     fine: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
     seed: int = 0,
-    repeats: int = 3,
     progress: Progress | None = None,
 ) -> FeatureGain:
     """The gain of heads trained on four fifths of the features, their radii on the rest."""
+    parts = (split(features, fine, groups, seed, i) for i in range(REPEATS))
     snr = signal_to_noise(features, fine, groups)
-    refused = refusal(snr, groups)
-    if refused:
-        return FeatureGain(None, None, None, snr, refused)
-    results = []
-    for i in range(repeats):
-        order = stream(seed, f"parts {i}").permutation(len(fine))
-        first, second = order[len(order) // 5 :], order[: len(order) // 5]
-        if len(np.unique(fine[first])) < len(groups):
-            continue
-        results.append(
-            _compared(
-                features[first],
-                fine[first],
-                features[second],
-                fine[second],
-                groups,
-                seed + i,
-                part(progress, i / repeats, (i + 1) / repeats),
-            )
-        )
-    return _summary(results, snr)
+    return _gain(parts, snr, groups, seed, progress)
+
+
+def split(x: ndarray, fine: ndarray, groups: ndarray, seed: int, repeat: int = 0) -> HeadData:
+    """Four fifths of the features to train on, and the rest."""
+    order = stream(seed, f"parts {repeat}").permutation(len(fine))
+    first, second = order[len(order) // 5 :], order[: len(order) // 5]
+    return HeadData(x[first], fine[first], x[second], fine[second], groups)
 
 
 def refusal(snr: float, groups: Int[ndarray, " k"]) -> str:
@@ -194,49 +202,29 @@ def refusal(snr: float, groups: Int[ndarray, " k"]) -> str:
     return ""
 
 
-def _compared(
-    x: ndarray,
-    fine: ndarray,
-    x_test: ndarray,
-    fine_test: ndarray,
-    groups: ndarray,
-    seed: int,
-    progress: Progress,
-) -> tuple[float, float, float]:
-    """The ratio of median radii, and the accuracy of both heads."""
-    medians, accuracies = [], []
+def _gain(
+    repeats: Iterator[HeadData], snr: float, groups: ndarray, seed: int, progress: Progress | None
+) -> FeatureGain:
+    """Heads with coarse and with fine labels on each of the repeats, and their exact radii."""
+    refused = refusal(snr, groups)
+    if refused:
+        return FeatureGain(None, None, None, snr, refused)
     # As many neurons for both: one per sub-class, and a class has those of all its sub-classes.
-    per_class = max(1, int(np.ceil(len(groups) / 2)))
-    for i, labels in enumerate(("coarse", "fine")):
-        progress(i / 2, f"heads with {labels} labels in feature space")
-        recipe = replace(RECIPE, m=per_class)
-        net = train_head(x, fine, groups, labels, recipe, seed)
-        medians.append(median_radius(net, x_test[:POINTS], fine_test[:POINTS], groups))
-        accuracies.append(_accuracy(net, x_test, fine_test, groups))
-    return medians[1] / max(medians[0], 1e-12), accuracies[0], accuracies[1]
-
-
-def median_radius(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
-    """The median exact radius of a head's coarse decision."""
-    y = np.where(groups[fine] == 1, 1, -1)
-    positive = groups == 1 if net.outputs > 1 else None
-    budget = Budget(nodes=NODES)
-    exact = radii(net, x, y, readout=READOUT, positive=positive, budget=budget, jobs=1)
-    return float(np.mean(exact.median))
-
-
-def _accuracy(net: TwoLayer, x: ndarray, fine: ndarray, groups: ndarray) -> float:
-    outputs = net(x)
-    decided = (
-        (outputs[:, 0] > 0).astype(int) if net.outputs == 1 else groups[outputs.argmax(axis=1)]
-    )
-    return float(np.mean(decided == groups[fine]))
-
-
-def _summary(results: list[tuple[float, float, float]], snr: float) -> FeatureGain:
-    if not results:
+    recipe = replace(RECIPE, m=max(1, int(np.ceil(len(groups) / 2))))
+    gains, accuracies = [], []
+    for i, data in enumerate(repeats):
+        if len(np.unique(data.fine)) < len(groups):
+            continue
+        heads = []
+        for j, labels in enumerate(("coarse", "fine")):
+            part(progress, i / REPEATS, (i + 1) / REPEATS)(
+                j / 2, f"heads with {labels} labels in feature space"
+            )
+            heads.append(train_head(data.x, data.fine, groups, labels, recipe, seed + i))
+        coarse, fine = (data.radius(net) for net in heads)
+        gains.append(fine / max(coarse, 1e-12))
+        accuracies.append([data.accuracy(net) for net in heads])
+    if not gains:
         return FeatureGain(None, None, None, snr, "a part of the images lacks a sub-class")
-    gains = [gain for gain, _, _ in results]
-    coarse, fine = (float(np.mean([row[i] for row in results])) for i in (1, 2))
-    middle = float(np.median(gains))
-    return FeatureGain(middle, min(gains), max(gains), snr, "", coarse, fine)
+    right = np.mean(accuracies, axis=0).tolist()
+    return FeatureGain(float(np.median(gains)), min(gains), max(gains), snr, "", *right)

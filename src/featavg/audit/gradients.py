@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,10 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.audit.classifier import Batch, Classifier
+from featavg.audit.result import Audit, Part, Row
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
 from featavg.measures.shared_gradient import SharedGradient, shared_gradient
 from featavg.progress import Progress
 from featavg.robustness.models.decision import ALL, Decision
@@ -65,6 +67,112 @@ class LayerGradient:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {"layer": self.layer, "valid": self.valid} | self.shared.to_json()
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing(Part):
+    """The shared gradient at each layer, from the input to the head.
+
+    Attributes:
+        wanted: the layer to report, or "auto".
+    """
+
+    layers: tuple[LayerGradient, ...]
+    wanted: str = AUTO
+
+    @property
+    def reported(self) -> LayerGradient | None:
+        """The first layer from the input on where A is well defined; None if there is none.
+
+        Towards the head gradients of single images agree more and more: at the input of a deep network
+        they are nearly orthogonal even inside a sub-class, and A is noise over noise.
+        """
+        found = (each for each in self.layers if self.wanted in (AUTO, each.layer))
+        return next((each for each in found if each.valid), None)
+
+    def rows(self, name: str, audit: Audit) -> list[Row]:
+        """A with its interval, class by class; its null is a detail."""
+        if self.reported is None:
+            undefined = (
+                ("shared gradient", "not defined at any layer"),
+                ("class by class", "not defined"),
+            )
+            return [Row(*each) for each in undefined]
+        a, verdicts = self.reported.shared, audit.judgement.by_class
+        classes = "; ".join(
+            f"class {each.label}: {each.value:.2f} [{each.low:.2f}, {each.high:.2f}]"
+            + (f", {verdicts[each.label].value}" if each.label in verdicts else "")
+            for each in a.by_class
+        )
+        value = (
+            f"{a.value:.2f} [{a.low:.2f}, {a.high:.2f}] at {self.reported.layer}; 1 is one direction for "
+            f"a class, 0 one for each sub-class, which is harder to attack"
+        )
+        null = f"{a.null:.2f}; near 1 the shared gradient means something"
+        return [
+            Row("shared gradient", value),
+            Row("class by class", classes),
+            Row("permutation null", null, is_detail=True),
+        ]
+
+    def figures(self, audit: Audit) -> list[Figure]:
+        """The directions of the sub-classes at the reported layer, and A layer by layer."""
+        heat = [] if self.reported is None else [_heat_map(self.reported, audit)]
+        return heat + ([layers_figure(self.layers)] if self.layers else [])
+
+    def entries(self, name: str) -> dict[str, object]:
+        """The layers, and the name of the one that is reported."""
+        reported = None if self.reported is None else self.reported.layer
+        return {"layer": reported, "layers": [layer.to_json() for layer in self.layers]}
+
+
+def _heat_map(layer: LayerGradient, audit: Audit) -> Figure:
+    """The sub-classes of a class side by side."""
+    order = np.argsort(audit.groups, kind="stable")
+    breaks = tuple(int(b) for b in np.flatnonzero(np.diff(audit.groups[order])) + 1)
+    matrix = np.clip(np.nan_to_num(layer.shared.matrix)[np.ix_(order, order)], -1.5, 1.5)
+    names = tuple(audit.names[j] for j in order)
+    return Figure(
+        "directions",
+        "Which sub-classes are sensitive to the same direction",
+        f"Shared gradient of every pair of sub-classes at the layer '{layer.layer}': 1 inside a "
+        "block is one direction for a whole class, 0 are directions with nothing in common.",
+        (
+            Heatmap(
+                matrix,
+                names,
+                names,
+                "shared gradient",
+                limit=1.0,
+                row_breaks=breaks,
+                column_breaks=breaks,
+            ),
+        ),
+    )
+
+
+def layers_figure(layers: Sequence[LayerGradient]) -> Figure:
+    """A and its null, layer by layer."""
+    names = [each.layer.replace(FEATURES, "features") for each in layers]
+    # Names that fit under a bar: 'activation 5 of 19' is 5/19.
+    ticks = [name.removeprefix("activation ").replace(" of ", "/") for name in names]
+    short = [f"; {t} is {n}" for t, n in zip(ticks, names, strict=True) if "/" in t]
+    value, low, high, null, null_low, null_high = (
+        np.nan_to_num([getattr(each.shared, name) for each in layers]).tolist()
+        for name in ("value", "low", "high", "null", "null_low", "null_high")
+    )
+    bars = (
+        Bar("A", value, "averaged", low, high),
+        Bar("permutation null", null, "neutral", null_low, null_high),
+    )
+    return Figure(
+        "layers",
+        "Where the shared gradient means something",
+        "A (95% interval) and its permutation null (5% to 95%) at each layer. A layer counts where the "
+        f"null exceeds {VALID_NULL:g}; the first such layer from the input on is reported. Intervals "
+        f"that leave the picture are cut{short[0] if short else ''}.",
+        (Bars(tuple(ticks), bars, Axis("shared gradient", range=(-0.5, 1.5))),),
+    )
 
 
 def passes(
@@ -194,36 +302,31 @@ def spread(count: int, most: int = MOST_LAYERS) -> list[int]:
     return sorted({round((i + 1) * count / most) - 1 for i in range(most)})
 
 
-def by_layer(
+def sharing(
     gradients: dict[str, Float[ndarray, "n D"]],
     right: Int[ndarray, " m"],
     fine: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],
     seed: int = 0,
     weigh: str = "pairs",
-) -> tuple[LayerGradient, ...]:
+    wanted: str = AUTO,
+) -> Sharing:
     """The statistic at every layer, over the rows that are decided rightly."""
-    return tuple(
-        LayerGradient(
-            name, shared_gradient(rows[right], fine[right], groups, seed=seed, weigh=weigh)
-        )
-        for name, rows in gradients.items()
+    return Sharing(
+        tuple(
+            LayerGradient(
+                name, shared_gradient(rows[right], fine[right], groups, seed=seed, weigh=weigh)
+            )
+            for name, rows in gradients.items()
+        ),
+        wanted,
     )
 
 
-def check_layer(wanted: str, layers: Iterable[str], constant: Sequence[str] = ()) -> None:
+def check_layer(wanted: str, seen: Passes) -> None:
     """Refuse a layer that the network does not have, or where A is 1 whatever the network does."""
-    if wanted in constant:
-        problem = f"is {wanted!r}, behind which the network is linear: A is 1 there for any network"
-        raise InputError("layer", problem, f"choose {AUTO} or {', '.join(layers)}")
-    if wanted not in (AUTO, *layers):
-        raise InputError("layer", f"is {wanted!r}", f"choose {AUTO} or {', '.join(layers)}")
-
-
-def reported(layers: Sequence[LayerGradient], wanted: str = AUTO) -> LayerGradient | None:
-    """The first layer from the input on where A is well defined; None if there is none.
-
-    Towards the head gradients of single images agree more and more: at the input of a deep network
-    they are nearly orthogonal even inside a sub-class, and A is noise over noise.
-    """
-    return next((each for each in layers if each.valid and wanted in (AUTO, each.layer)), None)
+    if wanted not in (AUTO, *seen.gradients):
+        problem = f"is {wanted!r}"
+        if wanted in seen.constant:
+            problem += ", behind which the network is linear: A is 1 there for any network"
+        raise InputError("layer", problem, f"choose {AUTO} or {', '.join(seen.gradients)}")

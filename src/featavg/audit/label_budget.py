@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.audit.gain import RECIPE, median_radius, refusal, signal_to_noise, surrogate
+from featavg.audit.gain import RECIPE, HeadData, refusal, signal_to_noise, split, surrogate
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
@@ -222,29 +222,17 @@ class _FeatureStudy:
         return refusal(signal_to_noise(self.features, self.fine, self.groups), self.groups)
 
     def measured(self, share: float, seed: int) -> tuple[float, float]:
-        order = stream(seed, "parts 0").permutation(len(self.fine))
-        first, second = order[len(order) // 5 :], order[: len(order) // 5]
-        return self._both(
-            self.features[first],
-            self.fine[first],
-            self.features[second],
-            self.fine[second],
-            share,
-            seed,
-        )
+        return self._both(split(self.features, self.fine, self.groups, seed), share, seed)
 
     def predicted(self, share: float, seed: int) -> tuple[float, float]:
         k = len(self.groups)
         draw = surrogate(self.features, self.fine, k, stream(seed, "surrogate 0"))
         fine = self.fine[: 4 * len(self.fine) // 5]
         test = np.arange(max(self.points, k)) % k
-        return self._both(draw(fine), fine, draw(test), test, share, seed)
+        return self._both(HeadData(draw(fine), fine, draw(test), test, self.groups), share, seed)
 
-    def _both(
-        self, x: ndarray, fine: ndarray, x_test: ndarray, test: ndarray, share: float, seed: int
-    ) -> tuple[float, float]:
-        net = train_head(x, fine, self.groups, Labels(share=share), RECIPE, seed)
-        radius = median_radius(net, x_test[: self.points], test[: self.points], self.groups)
-        means = class_features(x, fine, len(self.groups))
+    def _both(self, data: HeadData, share: float, seed: int) -> tuple[float, float]:
+        net = train_head(data.x, data.fine, self.groups, Labels(share=share), RECIPE, seed)
+        means = class_features(data.x, data.fine, len(self.groups))
         signs = np.where(self.groups == 1, 1, -1)
-        return radius, averaging_index_of(net, means, signs).value
+        return data.radius(net, self.points), averaging_index_of(net, means, signs).value

@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from featavg.data.image_sets.loading import load_images
 from featavg.data.images import check_bounds, partition
-from featavg.data.npz import read_npz
 from featavg.data.streams import stream
+from featavg.data.user_points import read_npz
 from featavg.errors import InputError
 from featavg.robustness.models.model import checked_bounds
 from featavg.storage.reading import is_file

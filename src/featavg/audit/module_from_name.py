@@ -10,19 +10,21 @@ from typing import Any
 from torch import nn
 
 from featavg.errors import InputError, told
+from featavg.nets.deep import Deep
+from featavg.nets.loading.sequential import PARALLEL
 from featavg.nets.torch.image_nets import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
 
-PARALLEL = "module."  # DataParallel puts it before every name
 
-
-def load_model(source: str, weights: Path | None = None, argument: str = "model") -> nn.Module:
+def load_model(
+    source: str, weights: Path | None = None, argument: str = "model"
+) -> nn.Module | Deep:
     """A network for an audit.
 
     Args:
         source: `MODULE:FACTORY`, a function without arguments that returns a torch module (importing
-            MODULE runs the user's own code); the folder of a network that `train_images` wrote; or a
-            file with the weights of a public CIFAR ResNet.
+            MODULE runs the user's own code); the folder of a network that `train_images` wrote; an
+            ONNX file; or a file with the weights of a public CIFAR ResNet.
         weights: a safetensors file, or a torch file that holds nothing but tensors, for what FACTORY
             makes. Weights never run code.
         argument: what to call it in an error.
@@ -36,9 +38,9 @@ def load_model(source: str, weights: Path | None = None, argument: str = "model"
 
         return load_trained(path).net
     if path.suffix == ".onnx":
-        # onnxruntime computes no gradients, and finite differences would cost one pass per pixel.
-        remedy = "give the torch module that it was exported from"
-        raise InputError(argument, "is an ONNX file, which has no gradients to audit", remedy)
+        from featavg.nets.loading.load import load_network
+
+        return load_network(path)
     if is_file(path):
         return public_cifar_resnet(path)
     if ":" not in source:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from featavg.audit.result import Audit, with_code
-from featavg.audit.verdict import RULE
+from featavg.audit.result import Audit, number, with_code
 from featavg.boundary.public import public
 from featavg.figures import matplotlib_figure
 from featavg.figures.html import environment, look, picture
 from featavg.storage.files import write
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 NAME = "audit.html"
 
@@ -54,74 +49,43 @@ def write_audit(
 
 def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]) -> str:
     """The whole page as text."""
+    from markupsafe import Markup
+
     templates = environment(Path(__file__).parent)
-    templates.filters["code"] = _code
-    template = templates.get_template("audit.html.j2")
-    return template.render(
+    templates.filters["code"] = lambda text: Markup(with_code(text))
+    return templates.get_template("audit.html.j2").render(
         audit=audit,
-        rows=_rows(audit, Audit.rows),
-        details=_rows(audit, Audit.details),
-        collapse=_collapse_rows(audit),
-        comparison=audit.comparison(),
+        rows=_rows(audit, details=False),
+        details=_rows(audit, details=True),
         pictures=pictures,
         clusters=_ranked(audit, examples),
-        rule=RULE,
         **look(bool(pictures)),
     )
 
 
-def _rows(
-    audit: Audit, find: Callable[[Audit], list[tuple[str, str]]]
-) -> list[tuple[str, str, str]]:
+def _rows(audit: Audit, details: bool) -> list[tuple[str, str, str]]:
     """Name, finding and what the twin has there; of a lone network the title says the verdict."""
-    other = {} if audit.twin is None else dict(find(audit.twin))
+    other = {} if audit.twin is None else dict(audit.twin.rows(details))
     said = ("why",) if other else ("verdict", "why")
-    return [(name, text, other.get(name, "–")) for name, text in find(audit) if name not in said]
+    return [
+        (name, text, other.get(name, "–")) for name, text in audit.rows(details) if name not in said
+    ]
 
 
-def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[dict[str, Any]]:
-    """Discovered sub-classes, the worst decided first, with what was measured on each."""
+def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[tuple[str, str, list[str]]]:
+    """Discovered sub-classes, the worst decided first: name, what was measured, and pictures."""
     if audit.discovery is None:
         return []
     radii = audit.radii.by_subclass()
     order = sorted(range(len(audit.names)), key=lambda j: (audit.by_subclass[j].value, j))
     return [
-        {
-            "name": audit.names[j],
-            "accuracy": str(audit.by_subclass[j]),
-            "radius": _number(radii.get(j)),
-            "images": examples.get(audit.names[j], []),
-        }
+        (
+            audit.names[j],
+            f"accuracy {audit.by_subclass[j]}, median radius {number(radii.get(j, np.inf))}",
+            examples.get(audit.names[j], []),
+        )
         for j in order
     ]
-
-
-def _collapse_rows(audit: Audit) -> list[tuple[str, str, str]]:
-    if audit.collapse is None:
-        return []
-    classes, fine = audit.collapse.classes, audit.collapse.subclasses
-    words = {
-        "nc1": "NC1, variability inside against between",
-        "nc2": "NC2, distance of means from a simplex",
-        "nc3": "NC3, distance of weights from means",
-        "nc4": "NC4, share decided otherwise by the nearest mean",
-    }
-    return [
-        (text, _number(getattr(classes, name)), _number(getattr(fine, name)))
-        for name, text in words.items()
-    ]
-
-
-def _code(text: str) -> Markup:
-    from markupsafe import Markup
-
-    return Markup(with_code(text))
-
-
-def _number(value: float | None) -> str:
-    if value is None or not np.isfinite(value):
-        return "–"
-    return "0" if abs(value) < 1e-9 else f"{value:.3g}"  # round-off, not a measurement
 
 
 def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[str]]:

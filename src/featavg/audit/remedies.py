@@ -11,12 +11,12 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
+from featavg.audit.classifier import is_module
 from featavg.audit.dense import net_of
-from featavg.audit.discovery import clustered, merged
 from featavg.audit.gain import FeatureGain, measured_gain
-from featavg.audit.labels import partly_labelled
+from featavg.audit.labels import nested, partly_labelled
+from featavg.audit.subclasses import clustered, merged
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
-from featavg.audit.wrapping import is_module
 from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
@@ -27,7 +27,7 @@ from featavg.nets.torch.outputs import answering, device_of, unwrapped, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.models.torch_model import torch_model
-from featavg.training.heads import HeadRecipe, lost_classes, train_head
+from featavg.training.heads import HeadRecipe, class_features, lost_classes, train_head
 from featavg.training.torch.module import train_module
 from featavg.training.torch.objectives import Objective
 from featavg.training.torch.recipe import ImageRecipe
@@ -38,10 +38,6 @@ class Reheaded(nn.Module):
 
     The features are found while the body runs, so nothing has to be known about its code; its old
     head runs along and is not asked.
-
-    Args:
-        body: the user's network.
-        head: a module from features to outputs.
     """
 
     def __init__(self, body: nn.Module, head: nn.Module) -> None:
@@ -50,11 +46,16 @@ class Reheaded(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The outputs of the new head."""
-        _, seen = watch(self.body, x)
-        if seen.features is None:
-            raise InputError("model", "has no last linear layer on features", "retrain it instead")
-        out: Tensor = self.head(seen.features)
+        out: Tensor = self.head(_features(self.body, x))
         return out
+
+
+def _features(net: nn.Module, x: Tensor) -> Tensor:
+    """The input of the last linear layer; a network without one is refused."""
+    features = watch(net, x)[1].features
+    if features is None:
+        raise InputError("model", "has no last linear layer on features", "retrain it instead")
+    return features
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,13 +155,9 @@ def frozen_features(
     with unchanged(subject.module), torch.no_grad():
         wrapped = torch_model(subject.logits, None, subject.mean, subject.std).shaped(x)
         for start in range(0, len(x), batch):
-            part_x = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
-            _, seen = watch(subject.module, (part_x.to(wrapped.mean) - wrapped.mean) / wrapped.std)
-            if seen.features is None:
-                raise InputError(
-                    "model", "has no last linear layer on features", "retrain it instead"
-                )
-            rows.append(seen.features.double().cpu().numpy())
+            some = torch.from_numpy(np.ascontiguousarray(x[start : start + batch]))
+            found = _features(subject.module, (some.to(wrapped.mean) - wrapped.mean) / wrapped.std)
+            rows.append(found.double().cpu().numpy())
             if progress is not None:
                 progress(min(1.0, (start + batch) / len(x)), "features before the last layer")
     return np.concatenate(rows)
@@ -208,9 +205,8 @@ def discover_labels(
     seen = frozen_features(subject, task.test.unit, progress=part(progress, 0.4, 0.5))
     found = clustered(features, coarse, clusters, seed, progress=part(progress, 0.5, 1.0))[0]
     labels = merged(features, coarse, found)
-    groups = np.zeros(int(labels.max()) + 1, dtype=int)
-    groups[labels] = coarse
-    centres = np.stack([features[labels == j].mean(axis=0) for j in range(len(groups))])
+    groups = nested(labels, coarse)
+    centres = class_features(features, labels, len(groups))
     apart = (centres**2).sum(axis=1) - 2.0 * seen @ centres.T
     apart[groups[None, :] != task.targets(task.test, "coarse")[:, None]] = np.inf
     return replace(
@@ -246,8 +242,7 @@ def retrain(
             `GradientPenalty(0.3)`, or `Adversarial(0.5)` for a ball of that radius.
         labels: "fine", "coarse", or a `Labels`: which images carry their sub-class.
         recipe: epochs, batches and steps; `ImageRecipe()` unless given.
-        mean: what to subtract from pixels.
-        std: what to divide them by.
+        mean, std: what to subtract from pixels, and what to divide them by.
         seed: of initial weights and batches.
         progress: called with the share done and a note.
 
@@ -267,7 +262,7 @@ def retrain(
     with own_randomness(seed, device):
         _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
         _start_again(fresh)
-    net = nn.Sequential(_Shift(mean, std), _FirstOutput(fresh)).to(device)
+    net = _Ready(fresh, mean, std).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)
     return train_module(
         net, task, labels, how, progress=progress, device=str(device), objective=objective
@@ -291,32 +286,22 @@ def _start_again(net: nn.Module) -> None:
         raise InputError("model", problem, "give the module that has them a reset_parameters()")
 
 
-class _Shift(nn.Module):
-    """(x - mean) / std by channel."""
+class _Ready(nn.Module):
+    """A network behind its normalisation (x - mean) / std, its output unwrapped to logits."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, mean: Any, std: Any) -> None:
+    def __init__(self, net: nn.Module, mean: Any, std: Any) -> None:
         super().__init__()
+        self.net = net
         for name, value in (("mean", mean), ("std", std)):
             tensor = torch.as_tensor(np.asarray(value, dtype=np.float32))
             self.register_buffer(name, tensor[:, None, None] if tensor.ndim == 1 else tensor)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised pixels."""
-        return (x - self.mean) / self.std
-
-
-class _FirstOutput(nn.Module):
-    """A network whose output is unwrapped to logits."""
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
         """The logits of a batch."""
+        x = (x - self.mean) / self.std
         with answering(x):
             return unwrapped(self.net(x), len(x))
 
@@ -328,13 +313,8 @@ def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:
     for parent in net.modules():
         for name, layer in parent.named_children():
             if isinstance(layer, nn.Linear) and seen.weight is layer.weight:
-                bias = layer.bias is not None
-                like = layer.weight
-                new = nn.Linear(
-                    layer.in_features, outputs, bias, device=like.device, dtype=like.dtype
-                )
-                setattr(parent, name, new)
+                bias, device = layer.bias is not None, layer.weight.device
+                setattr(parent, name, nn.Linear(layer.in_features, outputs, bias, device=device))
                 return
-    raise InputError(
-        "model", "has no nn.Linear as its last layer", "give it one, so that it can be replaced"
-    )
+    problem = "has no nn.Linear as its last layer"
+    raise InputError("model", problem, "give it one, so that it can be replaced")

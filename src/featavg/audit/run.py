@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,28 +16,30 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Classifier
-from featavg.audit.discovery import Discovery, can_discover, discover
+from featavg.audit.classifier import Classifier, classifier
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
-    AUTO,
     FEATURES,
     HASHED,
     INPUT,
-    LayerGradient,
     Passes,
-    by_layer,
+    Sharing,
     check_layer,
     hashed,
     passes,
-    reported,
+    sharing,
 )
-from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data, balanced
-from featavg.audit.probe import subclass_probes
+from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
+from featavg.audit.subclasses import (
+    Discovery,
+    FeatureCollapse,
+    can_discover,
+    discover,
+    subclass_probes,
+)
 from featavg.audit.verdict import judge, remedies
-from featavg.audit.wrapping import classifier
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError
@@ -125,9 +128,7 @@ def audit(
     subject = Subject(
         taken, data, readout, groups, layer, radii, gradients, seed, kept, clusters, rows, names
     )
-    other = None
-    if twin is not None:
-        other = _twin(replace(subject, clusters=None), twin, mean, std)
+    other = None if twin is None else _twin(subject, twin, mean, std)
     _log.info("audits %s on %d images of shape %s", taken.name, len(data.x), data.x.shape[1:])
     share = 1.0 if other is None else 0.6
     # Two audits would write the same files.
@@ -157,48 +158,51 @@ class Subject:
     embedding: ndarray | None
     names: Sequence[str] | None
 
-    @property
+    def kept(self, name: str) -> Path | None:
+        """Where a finished part of that name is kept."""
+        return None if self.folder is None else self.folder / f"{name}.json"
+
+    @cached_property
     def decision(self) -> Decision:
         """Outputs are classes, sub-classes, what `groups` says, or one logit; others are refused."""
         outputs, classes, known = self.network.outputs, self.data.classes, self.data.groups
+        groups: ndarray | None
         if outputs == 1:
             if classes != 2:
                 raise InputError("model", "has one logit", f"there are {classes} classes")
-            return Decision.of(readout=self.readout)
-        if outputs == classes:
-            return Decision.of(groups=np.arange(classes), readout=self.readout)
-        if self.groups is not None:
-            if len(self.groups) != outputs or set(self.groups.tolist()) != set(range(classes)):
-                problem = f"are {self.groups.tolist()} for {outputs} outputs and {classes} classes"
+            groups = None
+        elif outputs == classes:
+            groups = np.arange(classes)
+        elif self.groups is not None:
+            groups = self.groups
+            if len(groups) != outputs or set(groups.tolist()) != set(range(classes)):
+                problem = f"are {groups.tolist()} for {outputs} outputs and {classes} classes"
                 raise InputError("groups", problem, "give the class of each output, 0 to C-1")
-            return Decision.of(groups=self.groups, readout=self.readout)
-        if known is not None and outputs == len(known):
-            return Decision.of(groups=known, readout=self.readout)
-        labels = f"{classes} classes" + ("" if known is None else f" and {len(known)} sub-classes")
-        remedy = f"the labels have {labels}; give `groups`, the class of each output"
-        raise InputError("model", f"has {outputs} outputs", remedy)
+        elif known is not None and outputs == len(known):
+            groups = known
+        else:
+            labels = f"{classes} classes"
+            labels += "" if known is None else f" and {len(known)} sub-classes"
+            remedy = f"the labels have {labels}; give `groups`, the class of each output"
+            raise InputError("model", f"has {outputs} outputs", remedy)
+        return Decision.of(groups=groups, readout=self.readout)
 
     def audited(self, progress: Progress) -> tuple[Audit, AuditData]:
         """Everything that is found, and the data with the sub-classes that were discovered."""
-        started = perf_counter()
+        started, data, decision = perf_counter(), self.data, self.decision
         with self.network.unchanged():
-            decision, data = self.decision, self.data
+            looking = part(progress, 0.0, 0.15)
             seen = passes(
-                self.network,
-                decision,
-                data.x,
-                data.coarse,
-                progress=part(progress, 0.0, 0.15),
-                effective=True,
+                self.network, decision, data.x, data.coarse, progress=looking, effective=True
             )
-            check_layer(self.layer, seen.gradients, seen.constant)
+            check_layer(self.layer, seen)
             discovery = None
             if data.fine is None:
                 discovery = self._discovered(seen)
                 data = data.undivided() if discovery is None else data.with_fine(discovery.labels)
-            result = replace(self, data=data)._examined(
-                decision, seen, discovery, part(progress, 0.15, 1.0)
-            )
+            divided = replace(self, data=data)
+            vars(divided)["decision"] = decision  # that of the data as they were given
+            result = divided._examined(seen, discovery, part(progress, 0.15, 1.0))
         return replace(result, seconds=perf_counter() - started), data
 
     def _discovered(self, seen: Passes) -> Discovery | None:
@@ -208,100 +212,80 @@ class Subject:
             where, space = "the embedding that was given", self.embedding
         elif seen.features is not None:
             where, space = FEATURES, seen.features
-        if self.clusters is None and not can_discover(self.data.coarse):
-            return None
         coarse = self.data.coarse
+        if self.clusters is None and not can_discover(coarse):
+            return None
         found = discover(space.astype(float), coarse, self.clusters, where=where, seed=self.seed)
         _log.info("found %d sub-classes in %s", found.labels.max() + 1, found.where)
         return found
 
-    def _examined(
-        self, decision: Decision, seen: Passes, discovery: Discovery | None, progress: Progress
-    ) -> Audit:
-        data, seed = self.data, self.seed
+    def _examined(self, seen: Passes, discovery: Discovery | None, progress: Progress) -> Audit:
+        data, seed, decision = self.data, self.seed, self.decision
         fine, groups = data.divided
-        margins = decision.margins(seen.outputs, data.coarse)
-        layers = self._layers(seen, np.flatnonzero(margins > 0))
-        read_at = reported(layers, self.layer)
-        decided = decision.scores(seen.outputs).argmax(axis=1)
+        right = decision.margins(seen.outputs, data.coarse) > 0
+        shared = self._sharing(seen, right)
         spaces = {INPUT: hashed(data.x.reshape(len(fine), -1), HASHED).astype(float)}
         collapse = predicted = measured = None
         if seen.features is not None:
             spaces[FEATURES] = seen.features
-            collapse = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
+            decided = decision.scores(seen.outputs).argmax(axis=1)
+            found = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
+            collapse = FeatureCollapse(**vars(found))
             if data.is_divided:
                 predicted = self._gain("predicted", seen.features, part(progress, 0.05, 0.2))
                 measured = self._gain("measured", seen.features, part(progress, 0.2, 0.3))
         probes = subclass_probes(spaces, fine, groups, seed)
-        accuracy = wilson(int((margins > 0).sum()), len(margins))
+        accuracy = wilson(int(right.sum()), len(right))
         chance = float(np.bincount(data.coarse).max() / len(data.coarse))
-        rows = np.arange(len(fine))
-        rows = balanced(fine, self.radii, seed) if self.radii < len(fine) else rows
         return Audit(
-            about=self._about(decision),
+            about=self._about(),
             groups=groups,
             finer=self.network.outputs > data.classes,
             names=self._names(discovery),
             accuracy=accuracy,
-            by_class=_each(margins > 0, data.coarse),
-            by_subclass=_each(margins > 0, fine),
-            layers=layers,
-            layer=read_at,
-            collapse=collapse,
+            by_class=_each(right, data.coarse),
+            by_subclass=_each(right, fine),
+            judgement=judge(
+                shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None
+            ),
+            sharing=shared,
             probes=probes,
             predicted=predicted,
             measured=measured,
-            radii=decision_radii(
-                self.network,
-                decision,
-                data.x[rows],
-                data.coarse[rows],
-                fine[rows],
-                self.gradients,
-                self.folder,
-                part(progress, 0.3, 1.0),
-            ),
+            radii=decision_radii(self, part(progress, 0.3, 1.0)),
             discovery=discovery,
-            judgement=judge(
-                read_at,
-                discovery,
-                accuracy,
-                chance,
-                layers if self.layer == AUTO else (),
-                probes,
-                data.too_few,
-            ),
+            collapse=collapse,
             images=np.arange(len(data.x)) if data.rows is None else data.rows,
         )
 
-    def _layers(self, seen: Passes, right: Int[ndarray, " m"]) -> tuple[LayerGradient, ...]:
+    def _sharing(self, seen: Passes, right: ndarray) -> Sharing:
         """The shared gradient at each layer, over sub-classes with enough images."""
         fine, groups = self.data.divided
         if self.data.too_few:
-            return ()
+            return Sharing((), self.layer)
         enough = np.bincount(fine) >= LEAST_SHARED
-        right = right[enough[fine[right]]]
-        twice = np.bincount(fine[right], minlength=len(groups)) > 1
+        rows = np.flatnonzero(right)
+        rows = rows[enough[fine[rows]]]
+        twice = np.bincount(fine[rows], minlength=len(groups)) > 1
         if not np.any(np.bincount(groups[twice]) > 1):
             # A network that names one class for nearly everything has no two sub-classes to compare.
-            problem = f"decides {len(right)} of {len(fine)} images rightly"
+            problem = f"decides {len(rows)} of {len(fine)} images rightly"
             problem += ", too few of two sub-classes of a class"
             raise InputError("model", problem, "check the order of the classes, mean and std")
-        return by_layer(seen.gradients, right, fine, groups, self.seed, "classes")
+        return sharing(seen.gradients, rows, fine, groups, self.seed, "classes", self.layer)
 
     def _gain(self, name: str, features: ndarray, progress: Progress) -> FeatureGain:
         """The gain, from `folder` if an earlier audit of the same features left it there."""
         fine, groups = self.data.divided
         compute = predicted_gain if name == "predicted" else measured_gain
         key = fingerprint([features, fine, groups], name, self.seed, ERROR)
-        path = None if self.folder is None else self.folder / f"{name}-gain-{key}.json"
 
         def gain() -> dict[str, Any]:
             return asdict(compute(features, fine, groups, self.seed, progress=progress))
 
-        return FeatureGain(**kept_values(path, key, gain))
+        return FeatureGain(**kept_values(self.kept(f"{name}-gain-{key}"), key, gain))
 
-    def _about(self, decision: Decision) -> dict[str, Any]:
+    def _about(self) -> dict[str, Any]:
         network, data = self.network, self.data
         return {
             "model": network.name,
@@ -310,7 +294,7 @@ class Subject:
             "classes": data.classes,
             "sub-classes": len(data.divided[1]),
             "outputs": f"{network.outputs} {network.kind}",
-            "read-out": decision.readout.name,
+            "read-out": self.decision.readout.name,
             "bounds": "none" if network.bounds is None else list(network.bounds),
             "seed": self.seed,
             "featavg": featavg.__version__,
@@ -334,9 +318,8 @@ def _twin(subject: Subject, twin: Any, mean: Any, std: Any) -> Subject:
     """Validates the twin before the expensive steps."""
     try:
         bounds = subject.network.bounds
-        other = replace(
-            subject, network=classifier(twin, subject.data.x, bounds, mean, std, "twin")
-        )
+        network = classifier(twin, subject.data.x, bounds, mean, std, "twin")
+        other = replace(subject, network=network, clusters=None)
         if subject.data.fine is not None:
             _ = other.decision
     except InputError as error:

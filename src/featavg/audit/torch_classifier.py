@@ -1,9 +1,9 @@
-"""A torch module, asked as it is (torch)."""
+"""A torch module, asked as it is, and its effective gradients (torch)."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
 from featavg.audit.dense import exact_twin
-from featavg.audit.effective import effective_gradient
 from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.loading.load import behind_normalisation
+from featavg.nets.loading.sequential import sequential_network
 from featavg.nets.torch.image_nets import Normalise
 from featavg.nets.torch.inference import check_readable, unchanged
 from featavg.nets.torch.outputs import Logits, Seen, answering, device_of, kind_of, unwrapped, watch
@@ -105,9 +106,11 @@ def torch_classifier(
             outputs = unwrapped(returned, len(first))
             _check_outputs(outputs, unwrapped(again, len(first)), first)
         kind = kind_of(outputs.detach(), seen.last)
-    exact = _two_layer(module) if kind == "logits" else None
+    exact = _two_layer(module, wrapped, x.shape[1:]) if kind == "logits" else None
     if exact is not None:
-        exact = _same(_behind(wrapped, x.shape[1:], exact), module, wrapped, x)
+        groups = None if outputs.shape[1] == 1 else np.arange(outputs.shape[1])
+        decided = torch_model(module, bounds, mean, std, groups=groups).shaped(x)
+        exact = _same(exact, decided, x)
     return TorchClassifier(
         name,
         bounds,
@@ -157,13 +160,9 @@ def _pulled(
     logits: Tensor, covector: ndarray, named: dict[str, Tensor], seen: Seen, effective: bool
 ) -> dict[str, ndarray]:
     v = torch.as_tensor(covector).to(logits)
-    pulled: Sequence[Tensor | None]
-    if effective:
-        pulled = [effective_gradient(logits, v, t, seen.activations) for t in named.values()]
-    else:
-        pulled = torch.autograd.grad(logits, list(named.values()), v, allow_unused=True)
-    pairs = zip(named, pulled, strict=True)
-    return {name: _flat(gradient) for name, gradient in pairs if gradient is not None}
+    activations = seen.activations if effective else ()  # without any it is the gradient itself
+    pulled = {n: effective_gradient(logits, v, t, activations) for n, t in named.items()}
+    return {name: _flat(gradient) for name, gradient in pulled.items() if gradient is not None}
 
 
 def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:
@@ -178,9 +177,7 @@ def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:
         raise InputError("model", problem, "take dropout and other randomness out of its forward")
     (gradient,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True, allow_unused=True)
     if gradient is None:
-        raise InputError(
-            "model", "has no gradient in its input", "let its outputs depend on the images"
-        )
+        raise InputError("model", "ignores its input", "let its outputs depend on the images")
     if not bool(torch.isfinite(gradient).all()):
         raise InputError("model", "has a gradient that is not finite", "check its weights")
 
@@ -199,66 +196,23 @@ def _check_precision(module: nn.Module) -> None:
         raise InputError("model", "has weights of half precision", remedy)
 
 
-def _two_layer(module: nn.Module) -> TwoLayer | None:
-    """Linear, ReLU, linear in a plain Sequential without hooks."""
-    parts = _plain_parts(module)
-    if parts is None or any(_hooked(part) for part in module.modules()):
+def _two_layer(module: nn.Module, wrapped: TorchModel, shape: tuple[int, ...]) -> TwoLayer | None:
+    """The module behind its normalisation as one small hidden layer, if it is that."""
+    try:
+        net = sequential_network(module, shape, WIDEST_EXACT)
+    except InputError:
         return None
-    parts = [p for p in parts if type(p) not in (nn.Flatten, nn.Identity, nn.Dropout)]
-    if [type(p) for p in parts] != [nn.Linear, nn.ReLU, nn.Linear]:
-        return None
-    linear = [p for p in parts if isinstance(p, nn.Linear)]
-    if linear[0].out_features > WIDEST_EXACT:
-        return None
-    weights = tuple(_numpy(p.weight) for p in linear)
-    return exact_twin(
-        Deep(weights, tuple(None if p.bias is None else _numpy(p.bias) for p in linear))
-    )
+    mean, std = (_numpy(v.expand(shape)) for v in (wrapped.mean, wrapped.std))
+    return exact_twin(behind_normalisation(net, mean, std, shape))
 
 
-def _plain_parts(module: nn.Module) -> list[nn.Module] | None:
-    """The layers of a Sequential in order, a layer that occurs twice twice; None of any other module.
-
-    A subclass has a forward of its own, which may do more than its layers.
-    """
-    if type(module) is not nn.Sequential or "forward" in vars(module):
-        return None
-    parts: list[nn.Module] = []
-    for child in module:
-        inner = _plain_parts(child) if isinstance(child, nn.Sequential) else [child]
-        if inner is None or "forward" in vars(child):
-            return None
-        parts += inner
-    return parts
-
-
-def _hooked(module: nn.Module) -> bool:
-    """Whether a hook may change what goes into the module or comes out of it."""
-    return bool(module._forward_pre_hooks or module._forward_hooks)
-
-
-def _same(net: TwoLayer, module: nn.Module, wrapped: TorchModel, x: ndarray) -> TwoLayer | None:
-    """`net` if its outputs on the audited images are those of `module` up to rounding, or None."""
-    whole = torch.from_numpy(np.ascontiguousarray(x)).to(wrapped.mean)
-    rounding = ROUNDING * torch.finfo(whole.dtype).eps
-    with unchanged(module), torch.no_grad():
-        for part in torch.split(whole, 500):
-            with answering(part):
-                returned = module((part - wrapped.mean) / wrapped.std)
-            expected = _numpy(unwrapped(returned, len(part)))
-            flat = _numpy(part).reshape(len(part), -1)
-            # Terms of a sum may cancel, but each is rounded.
-            hidden = np.abs(flat) @ np.abs(net.weights).T + np.abs(net.biases)
-            if np.any(np.abs(net(flat) - expected) > rounding * (hidden @ np.abs(net.head).T)):
-                return None
-    return net
-
-
-def _behind(wrapped: TorchModel, shape: tuple[int, ...], net: TwoLayer) -> TwoLayer:
-    """`net` with the normalisation before it folded into its first layer."""
-    mean, std = (_numpy(v.expand(shape)).reshape(-1) for v in (wrapped.mean, wrapped.std))
-    weights = net.weights / std
-    return TwoLayer(weights, net.biases - weights @ mean, net.head)
+def _same(net: TwoLayer, wrapped: TorchModel, x: ndarray) -> TwoLayer | None:
+    """`net` if its outputs on the audited images are those of the module up to rounding, or None."""
+    flat = wrapped.rows(x)
+    # Terms of a sum may cancel, but each is rounded.
+    terms = (np.abs(flat) @ np.abs(net.weights).T + np.abs(net.biases)) @ np.abs(net.head).T
+    apart = np.abs(net(flat.astype(float)) - wrapped.outputs(flat))
+    return None if np.any(apart > ROUNDING * np.finfo(flat.dtype).eps * terms) else net
 
 
 def _numpy(tensor: Tensor) -> ndarray:
@@ -267,3 +221,78 @@ def _numpy(tensor: Tensor) -> ndarray:
 
 def _flat(tensor: Tensor) -> ndarray:
     return np.asarray(tensor.detach().reshape(len(tensor), -1).cpu().numpy())
+
+
+def effective_gradient(
+    output: Tensor, covector: Tensor, layer: Tensor, activations: Sequence[Tensor]
+) -> Tensor | None:
+    r"""The gradient of <covector, output> at `layer`, weighed by the activations a behind it.
+
+        sum over units m of  |a_m| * d<covector, output>/da_m * grad a_m.
+
+    The gradient itself counts a unit that barely fires on noise as much as one that carries the
+    decision: a network with one neuron per feature and no biases has most of its mean gradient from
+    neurons of foreign features, half of which fire at any point.
+
+    Where a path leads around the next activations, as in a residual network, or none is left, this is
+    the gradient itself; None if nothing depends on `layer`.
+    """
+    behind = next_activations(output, layer, activations)
+    if not behind:
+        return torch.autograd.grad(output, layer, covector, retain_graph=True, allow_unused=True)[0]
+    slopes = torch.autograd.grad(output, behind, covector, retain_graph=True)
+    strengths = [slope * unit.detach().abs() for slope, unit in zip(slopes, behind, strict=True)]
+    return torch.autograd.grad(behind, layer, strengths, retain_graph=True)[0]
+
+
+def next_activations(output: Tensor, layer: Tensor, activations: Sequence[Tensor]) -> list[Tensor]:
+    """The activations that `layer` reaches directly, if everything behind it passes them once."""
+    later = {a.grad_fn: a for a in activations if a is not layer and a.grad_fn is not None}
+    met = {node: _met(_before(node), layer, later) for node in later}
+    around = _met([output.grad_fn], layer, later)
+    if None in around:
+        return []
+    used, left = set[Any](), list(around)
+    while left:
+        node = left.pop()
+        if node not in used:
+            used.add(node)
+            left += met[node] - {None}
+    first = [node for node in later if node in used and None in met[node]]
+    # Of one that follows another the gradient would be counted twice.
+    if any(_follows(other, met) for node in first for other in met[node] - {None}):
+        return []
+    return [later[node] for node in first]
+
+
+def _follows(node: Any, met: dict[Any, set[Any]]) -> bool:
+    """Whether the layer is somewhere before `node`."""
+    left, seen = [node], set[Any]()
+    while left:
+        one = left.pop()
+        if None in met[one]:
+            return True
+        seen.add(one)
+        left += met[one] - seen
+    return False
+
+
+def _met(start: Iterable[Any], layer: Tensor, stops: dict[Any, Tensor]) -> set[Any]:
+    """What one meets first on all ways back through the graph: nodes of `stops`, None for `layer`."""
+    met, seen, open_nodes = set[Any](), set[Any](), list(start)
+    while open_nodes:
+        node = open_nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node is layer.grad_fn or getattr(node, "variable", None) is layer:
+            met.add(None)
+        elif node in stops:
+            met.add(node)
+        else:
+            open_nodes += _before(node)
+    return met
+
+
+def _before(node: Any) -> list[Any]:
+    return [given for given, _ in node.next_functions if given is not None]

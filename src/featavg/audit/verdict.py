@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
 
 from featavg.audit.gain import changed
-from featavg.audit.gradients import VALID_NULL, LayerGradient
-
-if TYPE_CHECKING:
-    from featavg.audit.discovery import Discovery
-    from featavg.audit.gain import FeatureGain
-    from featavg.audit.probe import SubclassProbe
-    from featavg.measures.accuracy import Accuracy
-    from featavg.measures.collapse import SubclassCollapse
-    from featavg.measures.shared_gradient import ClassGradient, SharedGradient
+from featavg.audit.gradients import AUTO, VALID_NULL, LayerGradient, Sharing
+from featavg.audit.result import Audit, Part, Row
+from featavg.audit.subclasses import SubclassProbe
+from featavg.measures.accuracy import Accuracy
+from featavg.measures.shared_gradient import ClassGradient, SharedGradient
+from featavg.storage.files import strict_json
 
 # The border between the two, near the middle of what networks of known truth showed class by class: at most
 # 0.26 where features are decoupled (a public ResNet-20), at least 0.48 where they are averaged (an MLP on
@@ -57,7 +54,7 @@ class AuditVerdict(Enum):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Judgement(Part):
     """The verdict and the sentence that carries it.
 
     Attributes:
@@ -71,52 +68,61 @@ class Judgement:
     other_layers: tuple[str, ...] = ()
     rule: str = RULE
 
+    def rows(self, name: str, audit: Audit) -> list[Row]:
+        """The verdict and why."""
+        return [Row("verdict", self.verdict.value), Row("why", self.reason)]
+
+    def entries(self, name: str) -> dict[str, object]:
+        """Plain values."""
+        return {"verdict": strict_json(self)}
+
 
 def judge(
-    layer: LayerGradient | None,
-    discovery: Discovery | None,
+    sharing: Sharing,
     accuracy: Accuracy,
     chance: float,
-    layers: Sequence[LayerGradient] = (),
     probes: Mapping[int, SubclassProbe] | None = None,
     too_few: str = "",
+    discovered: bool = False,
 ) -> Judgement:
     """The rule, in a sentence.
 
     Args:
-        layer: the one that is reported.
+        sharing: the shared gradient; if no layer is asked for, none may say the opposite of another.
         accuracy: of the decision.
         chance: the accuracy of always naming the most frequent class.
-        layers: those that may not say the opposite.
         probes: how well the sub-classes of each class can be told apart; without them it is taken for
             granted that they can.
         too_few: why there are too few images to compare sub-classes; empty where there are enough.
+        discovered: whether the sub-classes were found by clustering.
     """
-    limits = _limits(probes or {})
+    layer, probes = sharing.reported, probes or {}
+    limits = _limits(probes)
+    unknown = ""
     if accuracy.low <= chance:
-        return Judgement(
-            AuditVerdict.CANNOT_TELL,
+        unknown = (
             f"The network decides hardly better than by always naming one class (accuracy {accuracy}, "
-            f"against {chance:.2%}): check the order of the classes, `mean` and `std`.",
+            f"against {chance:.2%}): check the order of the classes, `mean` and `std`."
         )
-    if too_few:
-        return Judgement(AuditVerdict.CANNOT_TELL, too_few)
-    if layer is None:
-        return Judgement(
-            AuditVerdict.CANNOT_TELL,
+    elif too_few:
+        unknown = too_few
+    if unknown or layer is None:
+        never = (
             "At no layer do the gradients of one sub-class agree enough for the shared gradient to mean "
-            f"something (permutation null at most {VALID_NULL:g}).",
+            f"something (permutation null at most {VALID_NULL:g})."
         )
-    by_class = {c: _side(each, limits.get(c)) for c, each in _classes(layer)}
+        return Judgement(AuditVerdict.CANNOT_TELL, unknown or never)
+    by_class = {each.label: _side(each, limits[each.label]) for each in layer.shared.by_class}
     verdict = _verdict(layer, limits)
     reason = _reason(verdict, layer, by_class)
     if verdict is AuditVerdict.CANNOT_TELL and layer.shared.low > BORDER:
-        reason = _unknown(layer, limits, probes or {})
-    if verdict is AuditVerdict.AVERAGES and discovery is not None:
+        reason = _unknown(layer, limits, probes)
+    if verdict is AuditVerdict.AVERAGES and discovered:
         reason += (
             " The sub-classes were discovered, so this can also mean that clusters were not found."
         )
     sides = {AuditVerdict.AVERAGES, AuditVerdict.DECOUPLED}
+    layers = sharing.layers if sharing.wanted == AUTO else ()
     others = [each for each in layers if each.valid and {verdict, _verdict(each, limits)} == sides]
     if others:
         named = ", ".join(f"'{each.layer}' (A = {each.shared.value:.2f})" for each in others)
@@ -131,25 +137,22 @@ def _limits(probes: Mapping[int, SubclassProbe]) -> dict[int | None, float]:
     found: dict[int | None, float] = {c: max(BORDER, p.decoupled) for c, p in probes.items()}
     # Nothing is above infinity: of sub-classes at chance level A is 1, whatever the network.
     found |= {c: float("inf") for c, probe in probes.items() if not probe.above_chance}
-    return found | {None: sum(found.values()) / len(found) if found else BORDER}
+    whole = sum(found.values()) / len(found) if found else BORDER
+    return defaultdict(lambda: BORDER, found | {None: whole})
 
 
-def _classes(layer: LayerGradient) -> list[tuple[int, ClassGradient]]:
-    return [(each.label, each) for each in layer.shared.by_class]
-
-
-def _side(shared: SharedGradient | ClassGradient, limit: float | None = None) -> AuditVerdict:
+def _side(shared: SharedGradient | ClassGradient, limit: float) -> AuditVerdict:
     """On which side of the border an interval lies; wrong sub-classes can only make A too large."""
-    if not shared.null > VALID_NULL:
-        return AuditVerdict.CANNOT_TELL
-    if shared.low > (BORDER if limit is None else limit):
+    if shared.null > VALID_NULL and shared.low > limit:
         return AuditVerdict.AVERAGES
-    return AuditVerdict.DECOUPLED if shared.high < BORDER else AuditVerdict.CANNOT_TELL
+    if shared.null > VALID_NULL and shared.high < BORDER:
+        return AuditVerdict.DECOUPLED
+    return AuditVerdict.CANNOT_TELL
 
 
 def _verdict(layer: LayerGradient, limits: Mapping[int | None, float]) -> AuditVerdict:
     """What a layer says, all classes taken together."""
-    sides = {_side(each, limits.get(c)) for c, each in _classes(layer)}
+    sides = {_side(each, limits[each.label]) for each in layer.shared.by_class}
     if {AuditVerdict.AVERAGES, AuditVerdict.DECOUPLED} <= sides:
         return AuditVerdict.MIXED
     return _side(layer.shared, limits[None])
@@ -206,7 +209,7 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(audit: Any) -> tuple[str, ...]:
+def remedies(audit: Audit) -> tuple[str, ...]:
     """What would help, with numbers of this network only; what was not measured is said so."""
     radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
@@ -216,7 +219,7 @@ def remedies(audit: Any) -> tuple[str, ...]:
             "labels is for this network."
         )
     else:
-        lines.append(_rehead(audit.collapse, audit.measured))
+        lines.append(_rehead(audit))
     if twin is not None and radii.median > 0 and twin.median < float("inf"):
         ratio = twin.median / radii.median
         lines.append(
@@ -237,7 +240,8 @@ def remedies(audit: Any) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _rehead(collapse: SubclassCollapse | None, measured: FeatureGain | None) -> str:
+def _rehead(audit: Audit) -> str:
+    collapse, measured = audit.collapse, audit.measured
     if collapse is not None and collapse.same_class_cosine > COLLAPSED:
         return (
             f"Re-heading is not for this network: its sub-classes have collapsed (cosine of their means "

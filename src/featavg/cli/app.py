@@ -28,8 +28,7 @@ from featavg.errors import InputError
 # Modules with `register(app)`, in the order of the help. The paper's commands are named, not imported:
 # the library does not depend on them.
 GROUPS: tuple[str, ...] = (
-    "featavg.paper.commands.claims",
-    "featavg.paper.commands.report",
+    "featavg.paper.commands",
     "featavg.cli.simulate",
     "featavg.cli.radius",
     "featavg.cli.sweep",

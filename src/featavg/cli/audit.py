@@ -19,8 +19,8 @@ def _audit(
     model: Annotated[
         str,
         typer.Argument(
-            help="MODULE:FACTORY (importing MODULE runs your own code), a folder of `images train`, or a "
-            "file with the weights of a public CIFAR ResNet."
+            help="MODULE:FACTORY (importing MODULE runs your own code), a folder of `images train`, an "
+            "ONNX file, or a file with the weights of a public CIFAR ResNet."
         ),
     ],
     data: Annotated[

@@ -3,18 +3,61 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.data.fields import TaskFields
-from featavg.data.partition import positive_mask
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.fields import fit_fields
+
+
+def positive_mask(
+    positive: Sequence[int] | Sequence[bool] | ndarray, k: int, things: str = "clusters"
+) -> Bool[ndarray, " k"]:
+    """J+ as a mask over k clusters (or outputs), from a mask or from indices.
+
+    The length decides, so that nothing can be read in two ways. k values are a mask: truth values,
+    or the integers 0 and 1. Fewer are indices, each named once, from 0 to k - 1. (k different
+    indices would name everything and leave the other class empty, so no valid list of indices is
+    as long as a mask.)
+
+    Args:
+        positive: the mask or the indices.
+        k: how many clusters or outputs there are.
+        things: what they are called in an error.
+
+    >>> positive_mask([0, 1, 0, 1], 4).tolist(), positive_mask([1, 3], 4).tolist()
+    ([False, True, False, True], [False, True, False, True])
+    """
+    given = np.asarray(positive)
+    if given.ndim != 1 or given.dtype.kind not in "biu" or not 1 <= len(given) <= k:
+        problem = f"is neither a mask of the {k} {things} nor a list of some of them"
+        remedy = f"give {k} truth values, or the indices of the positive {things}"
+        raise InputError("positive", problem, remedy)
+    mask = np.zeros(k, dtype=bool)
+    if len(given) == k:
+        if given.dtype.kind != "b" and not np.all((given == 0) | (given == 1)):
+            remedy = f"a mask has {k} truth values, a list of indices fewer"
+            raise InputError("positive", f"has {k} numbers that are not all 0 or 1", remedy)
+        mask[:] = given != 0
+    elif given.dtype.kind == "b":
+        remedy = f"give {k} of them, or the indices of the positive {things}"
+        raise InputError("positive", f"has {len(given)} truth values for {k} {things}", remedy)
+    else:
+        if given.min() < 0 or given.max() >= k or len(np.unique(given)) < len(given):
+            remedy = f"name each of the positive {things} once, by index"
+            raise InputError("positive", f"names {things} outside 0..{k - 1} or twice", remedy)
+        mask[given] = True
+    if mask.all() or not mask.any():
+        problem = "leaves a class empty"
+        raise InputError("positive", problem, f"both classes need one of the {k} {things}")
+    return mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +98,8 @@ class MultiCluster(TaskFields):
     def __post_init__(self) -> None:
         fit_fields(self)
         if self.d < self.k:
-            raise InputError(
-                "d", f"is {self.d}, below k = {self.k}", "k features need d >= k dimensions"
-            )
+            problem = f"is {self.d}, below k = {self.k}"
+            raise InputError("d", problem, "k features need d >= k dimensions")
         # Computed here so that a bad geometry is refused when it is stated, not when it is used.
         self.positive_clusters, self.cluster_probabilities, self.features  # noqa: B018
 
@@ -76,9 +118,8 @@ class MultiCluster(TaskFields):
             return np.full(self.k, 1.0 / self.k)
         p = np.asarray(self.probabilities, dtype=float)
         if p.shape != (self.k,) or not np.all(p >= 0) or not abs(p.sum() - 1.0) < 1e-9:
-            raise InputError(
-                "probabilities", "are not k shares that sum to 1", f"give {self.k} of them"
-            )
+            problem = "are not k shares that sum to 1"
+            raise InputError("probabilities", problem, f"give {self.k} of them")
         return p / p.sum()
 
     @cached_property
@@ -88,16 +129,12 @@ class MultiCluster(TaskFields):
             return self._given_gram()
         lowest = -1.0 / (self.k - 1)
         if not lowest <= self.cosine < 1.0:
-            raise InputError(
-                "cosine",
-                f"is {self.cosine}",
-                f"{self.k} features can share a cosine from {lowest:.4g} up to below 1",
-            )
+            remedy = f"{self.k} features can share a cosine from {lowest:.4g} up to below 1"
+            raise InputError("cosine", f"is {self.cosine}", remedy)
         norms = np.asarray(math.sqrt(self.d) if self.norms is None else self.norms, dtype=float)
         if norms.shape not in ((), (self.k,)) or not np.all(np.isfinite(norms) & (norms > 0)):
-            raise InputError(
-                "norms", "are not positive numbers", f"give one norm, or {self.k} of them"
-            )
+            problem = "are not positive numbers"
+            raise InputError("norms", problem, f"give one norm, or {self.k} of them")
         norms = np.broadcast_to(norms, self.k)
         cosines = np.full((self.k, self.k), float(self.cosine))
         np.fill_diagonal(cosines, 1.0)
@@ -106,24 +143,19 @@ class MultiCluster(TaskFields):
     def _given_gram(self) -> Float[ndarray, "k k"]:
         gram = np.asarray(self.gram, dtype=float)
         if self.cosine != 0.0 or self.norms is not None:
-            raise InputError(
-                "gram", "is given beside cosine or norms", "it states both already, give it alone"
-            )
+            problem = "is given beside cosine or norms"
+            raise InputError("gram", problem, "it states both already, give it alone")
         if gram.shape != (self.k, self.k):
-            raise InputError(
-                "gram", f"has shape {gram.shape}", f"give a {self.k} x {self.k} matrix"
-            )
+            problem = f"has shape {gram.shape}"
+            raise InputError("gram", problem, f"give a {self.k} x {self.k} matrix")
         if not np.all(np.isfinite(gram)) or not np.allclose(gram, gram.T, rtol=1e-10, atol=0):
-            raise InputError(
-                "gram", "is not a symmetric matrix of finite numbers", "give <mu_i, mu_j>"
-            )
+            problem = "is not a symmetric matrix of finite numbers"
+            raise InputError("gram", problem, "give <mu_i, mu_j>")
         smallest = float(np.linalg.eigvalsh(gram)[0])
         if smallest < -1e-9 * float(np.trace(gram)) or np.any(np.diag(gram) <= 0):
-            raise InputError(
-                "gram",
-                f"has eigenvalue {smallest:.3g}, so no features have these inner products",
-                "give a positive semi-definite matrix with a positive diagonal",
-            )
+            problem = f"has eigenvalue {smallest:.3g}, so no features have these inner products"
+            remedy = "give a positive semi-definite matrix with a positive diagonal"
+            raise InputError("gram", problem, remedy)
         return gram
 
     @cached_property
@@ -154,11 +186,9 @@ class MultiCluster(TaskFields):
         """
         if self.orientation == "random":
             if dimension != self.d:
-                raise InputError(
-                    "orientation",
-                    f"is random, but {dimension} of {self.d} coordinates were asked for",
-                    'use coordinates="ambient", or orientation="axes" for an l2 question',
-                )
+                problem = f"is random, but {dimension} of {self.d} coordinates were asked for"
+                remedy = 'use coordinates="ambient", or orientation="axes" for an l2 question'
+                raise InputError("orientation", problem, remedy)
             return self.features @ self._random_directions
         if dimension < self.k:
             raise InputError("dimension", f"is {dimension}", f"the features fill {self.k}")

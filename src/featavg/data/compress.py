@@ -111,11 +111,8 @@ def draw(
         fits = size < task.d and task.orientation == "axes"
         coordinates = "compressed" if fits else "ambient"
     if coordinates == "compressed" and size > task.d:
-        raise InputError(
-            "coordinates",
-            f"are compressed, which needs n + k + neurons = {size} <= d = {task.d}",
-            'use "ambient" or "auto"',
-        )
+        problem = f"are compressed, which needs n + k + neurons = {size} <= d = {task.d}"
+        raise InputError("coordinates", problem, 'use "ambient" or "auto"')
     dimension = size if coordinates == "compressed" else task.d
     require(8.0 * n * dimension * 1.5, "n", "lower n, or d if the coordinates are ambient")
     fill = _compressed if coordinates == "compressed" else _ambient

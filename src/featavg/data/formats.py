@@ -52,11 +52,8 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
-            str(path),
-            f"cannot be read ({error.strerror})",
-            "run `featavg data` to see what is there",
-        ) from error
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), problem, "run `featavg data` to see what is there") from error
 
 
 def _damaged(path: Path, how: str) -> InputError:

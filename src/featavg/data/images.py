@@ -37,9 +37,8 @@ class Images:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.pixels.ndim != 4 or not len(self.pixels):
-            raise InputError(
-                "pixels", f"have shape {self.pixels.shape}", "give n x channels x height x width"
-            )
+            problem = f"have shape {self.pixels.shape}"
+            raise InputError("pixels", problem, "give n x channels x height x width")
         if self.fine.shape != self.pixels.shape[:1]:
             raise InputError("labels", f"have shape {self.fine.shape}", "give one per image")
         if self.pixels.dtype != np.uint8:
@@ -66,11 +65,8 @@ def check_bounds(
     if not np.all(np.isfinite(pixels)) or pixels.min() < low or pixels.max() > high:
         numbers = pixels[np.isfinite(pixels)]
         reach = f"{numbers.min():g} to {numbers.max():g}" if numbers.size else "NaN"
-        raise InputError(
-            name,
-            f"{'lie' if name == 'images' else 'lies'} outside [{low:g}, {high:g}] ({reach})",
-            "give bytes, or scale them first",
-        )
+        problem = f"{'lie' if name == 'images' else 'lies'} outside [{low:g}, {high:g}] ({reach})"
+        raise InputError(name, problem, "give bytes, or scale them first")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,14 +168,12 @@ def partition(text: str, classes: int) -> Int[ndarray, " k"]:
     try:
         parts = [[int(word) for word in part.split(",")] for part in text.split("/")]
     except ValueError as error:
-        raise InputError(
-            "groups", f"is {text!r}", "write parity, halves, or classes as 0,1,2/3,4,5"
-        ) from error
+        remedy = "write parity, halves, or classes as 0,1,2/3,4,5"
+        raise InputError("groups", f"is {text!r}", remedy) from error
     listed = sorted(j for part in parts for j in part)
     if listed != list(range(classes)):
-        raise InputError(
-            "groups", f"{text!r} does not name each class once", f"name 0 to {classes - 1}"
-        )
+        problem = f"{text!r} does not name each class once"
+        raise InputError("groups", problem, f"name 0 to {classes - 1}")
     order = reversed(range(len(parts))) if len(parts) == 2 else range(len(parts))
     groups = np.empty(classes, dtype=int)
     for number, part in zip(order, parts, strict=True):

@@ -84,9 +84,8 @@ class Labels:
             raise InputError("groups", "are not one super-label for each cluster", remedy)
         for label in np.unique(index):
             if len(set(positive[index == label].tolist())) > 1:
-                raise InputError(
-                    "groups", f"put clusters of both classes into {label}", "keep classes apart"
-                )
+                problem = f"put clusters of both classes into {label}"
+                raise InputError("groups", problem, "keep classes apart")
         return index.astype(int)
 
     def _split(self, positive: Bool[ndarray, " k"], count: int) -> Int[ndarray, " k"]:
@@ -157,9 +156,8 @@ class Labels:
             known = order < self._shares(task)[clusters]
         without = np.asarray(self.without, dtype=int)
         if without.size and not np.all((without >= 0) & (without < task.k)):
-            raise InputError(
-                "without", f"is {list(self.without)}", f"give clusters 0 to {task.k - 1}"
-            )
+            problem = f"is {list(self.without)}"
+            raise InputError("without", problem, f"give clusters 0 to {task.k - 1}")
         return known & ~np.isin(clusters, without)
 
     def _shares(self, task: MultiCluster) -> Float[ndarray, " k"]:

@@ -39,8 +39,5 @@ def require(size: float, argument: str, remedy: str) -> None:
     """Refuse work that needs `size` bytes when the machine does not have them."""
     available = available_bytes()
     if available is not None and size > available:
-        raise InputError(
-            argument,
-            f"asks for {readable(size)} of memory and {readable(available)} are free",
-            remedy,
-        )
+        problem = f"asks for {readable(size)} of memory and {readable(available)} are free"
+        raise InputError(argument, problem, remedy)

@@ -13,9 +13,28 @@ from numpy import ndarray
 
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
-from featavg.data.npz import read_npz
+from featavg.data.memory import available_bytes
 from featavg.errors import InputError
-from featavg.storage.reading import read_arrays, read_json, read_text
+from featavg.storage.reading import ARRAY_LIMIT, read_arrays, read_json, read_text
+
+
+def read_npz(path: Path, example: str, argument: str = "data") -> dict[str, ndarray]:
+    """All arrays of a file by name.
+
+    The sizes are read from the headers first: a file of kilobytes can unpack to more than the
+    machine has. Objects are refused, because unpickling them could run code.
+
+    Args:
+        example: what the file should hold, as arguments of `numpy.savez`.
+    """
+    remedy = f"write it with numpy.savez(file, {example})"
+    try:
+        arrays = read_arrays(path, available_bytes() or ARRAY_LIMIT)
+    except InputError as error:
+        raise InputError(argument, f"({path}) {error.problem}", remedy) from None
+    if set(arrays) == {""}:
+        raise InputError(argument, f"({path}) is one array without a name", remedy)
+    return arrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,23 +204,6 @@ class Result(ABC):
     """A finished experiment; subclasses are frozen dataclasses with `repr=False`.
 
     A notebook shows the figure above the text; a terminal shows the text.
-
-    >>> from dataclasses import dataclass
-    >>> from featavg.figures.figure import Axis, Lines, Series
-    >>> @dataclass(frozen=True, repr=False)
-    ... class Line(Result):
-    ...     slope: float
-    ...     def figure(self):
-    ...         series = (Series("line", [0.0, 1.0], [0.0, self.slope], "averaged"),)
-    ...         return Figure("line", "A line", "Up.", (Lines(Axis("x"), Axis("y"), series),))
-    ...     def to_json(self):
-    ...         return {"slope": self.slope}
-    ...     def summary(self):
-    ...         return f"A line of slope {self.slope:g}."
-    >>> Line(2.0)
-    A line of slope 2.
-    >>> Line(2.0)._repr_html_().startswith("<figure><svg")
-    True
     """
 
     @abstractmethod

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
@@ -19,14 +20,20 @@ from featavg.errors import InputError, one_of
 
 Role: TypeAlias = Literal["averaged", "decoupled", "reference", "published", "neutral"]
 Style: TypeAlias = Literal["solid", "dashed", "dotted", "markers", "line+markers"]
+Marker: TypeAlias = Literal["o", "x", "+", "s", "*"]
+Side: TypeAlias = Literal["x", "y"]
 # What a claim may hand over; every mark keeps plain floats.
 Number: TypeAlias = float | int | np.integer[Any] | np.floating[Any]
 Pair: TypeAlias = tuple[Number, Number]
 Numbers: TypeAlias = Sequence[Number] | Real[np.ndarray, "n"]
 Matrix: TypeAlias = Sequence[Numbers] | Real[np.ndarray, "rows columns"]
 
+# The same, for fields that are checked in another way.
+Gapped: TypeAlias = Numbers
+Place: TypeAlias = Number
+Shade: TypeAlias = Number
+
 ROLES: tuple[str, ...] = get_args(Role)
-STYLES: tuple[str, ...] = get_args(Style)
 
 
 def numbers(name: str, values: Numbers, *, gaps: bool = False) -> tuple[float, ...]:
@@ -54,8 +61,50 @@ def same_length(**named: Sequence[object] | Numbers | None) -> None:
         raise InputError(" and ".join(lengths), f"differ in length ({told})", "make them agree")
 
 
+def _pair(name: str, values: Numbers) -> tuple[float, ...]:
+    x, y = numbers(name, values)
+    return x, y
+
+
+def _shade(name: str, value: Number) -> Number:
+    if not 0.0 <= value <= 1.0:
+        raise InputError(name, f"is {value}", "give a number from 0 (pale) to 1 (full)")
+    return value
+
+
+# What a field becomes, by its annotation.
+_FITS: dict[str, Callable[[str, Any], Any]] = {
+    "Numbers": numbers,
+    "Gapped": partial(numbers, gaps=True),
+    "Matrix": matrix,
+    "Pair": _pair,
+    "Place": lambda name, value: numbers(name, (value,))[0],
+    "Shade": _shade,
+    "Role": partial(one_of, allowed=ROLES),
+    "Style": partial(one_of, allowed=get_args(Style)),
+    "Marker": partial(one_of, allowed=get_args(Marker)),
+    "Side": partial(one_of, allowed=get_args(Side)),
+}
+
+
+class Described:
+    """A frozen dataclass that fits its fields as their annotations say, and then checks itself."""
+
+    def __post_init__(self) -> None:
+        described: Any = self
+        for one in fields(described):
+            value, kind = getattr(self, one.name), str(one.type).removesuffix(" | None")
+            fit = (lambda _, many: tuple(many)) if kind.startswith("tuple[") else _FITS.get(kind)
+            if value is not None and fit is not None:
+                object.__setattr__(self, one.name, fit(one.name, value))
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse fields that do not go together."""
+
+
 @dataclass(frozen=True)
-class Axis:
+class Axis(Described):
     """What is on an axis: label, unit, scale; range and named ticks if not automatic."""
 
     label: str
@@ -65,15 +114,12 @@ class Axis:
     ticks: Numbers | None = None
     tick_labels: tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        if self.ticks is not None:
-            object.__setattr__(self, "ticks", numbers("ticks", self.ticks))
-            same_length(ticks=self.ticks, tick_labels=self.tick_labels)
+    def _check(self) -> None:
+        same_length(ticks=self.ticks, tick_labels=self.tick_labels)
         if self.range is not None:
-            low, high = numbers("range", self.range)
+            low, high = self.range
             if low >= high or (self.log and low <= 0):
                 raise InputError("range", f"is {self.range}", "give low < high (positive if log)")
-            object.__setattr__(self, "range", (low, high))
 
     @property
     def text(self) -> str:
@@ -81,8 +127,19 @@ class Axis:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
+def _over_seeds(runs: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Median, smallest and largest of the rows, one a seed."""
+    values = np.asarray(runs, dtype=np.float64)
+    return np.median(values, axis=0), values.min(axis=0), values.max(axis=0)
+
+
+def _band(lo: Numbers | None, hi: Numbers | None) -> None:
+    if (lo is None) != (hi is None):
+        raise InputError("lo, hi", "come one without the other", "give both or neither")
+
+
 @dataclass(frozen=True)
-class Series:
+class Series(Described):
     """A curve or a row of markers, with an optional band from `lo` to `hi`.
 
     `shade` from 0 to 1 orders a family of curves of one role (0 pale, 1 full), such as one curve
@@ -91,83 +148,66 @@ class Series:
 
     label: str
     x: Numbers
-    y: Numbers
+    y: Gapped
     role: Role = "neutral"
     style: Style = "solid"
-    lo: Numbers | None = None
-    hi: Numbers | None = None
-    shade: Number = 1.0
+    lo: Gapped | None = None
+    hi: Gapped | None = None
+    shade: Shade = 1.0
 
-    def __post_init__(self) -> None:
-        _check_look(self.role, self.shade)
-        one_of("style", self.style, STYLES)
-        object.__setattr__(self, "x", numbers("x", self.x))
-        for name in ("y", "lo", "hi"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, numbers(name, getattr(self, name), gaps=True))
+    def _check(self) -> None:
         same_length(x=self.x, y=self.y, lo=self.lo, hi=self.hi)
-        if (self.lo is None) != (self.hi is None):
-            raise InputError("lo, hi", "come one without the other", "give both or neither")
+        _band(self.lo, self.hi)
 
     @classmethod
     def over_seeds(
         cls, label: str, x: Numbers, runs: Matrix, role: Role = "neutral", style: Style = "solid"
     ) -> Series:
         """One row of `runs` per seed: the median, and a band from the smallest to the largest."""
-        values = np.asarray(runs, dtype=np.float64)
-        low, middle, high = values.min(axis=0), np.median(values, axis=0), values.max(axis=0)
+        middle, low, high = _over_seeds(runs)
         return cls(label, x, middle, role, style, low, high)
 
 
 @dataclass(frozen=True)
-class Bar:
+class Bar(Described):
     """One bar a group (or one count a bin), with optional error bars from `lo` to `hi`."""
 
     label: str
-    values: Numbers
+    values: Gapped
     role: Role = "neutral"
-    lo: Numbers | None = None
-    hi: Numbers | None = None
-    shade: Number = 1.0
+    lo: Gapped | None = None
+    hi: Gapped | None = None
+    shade: Shade = 1.0
 
-    def __post_init__(self) -> None:
-        _check_look(self.role, self.shade)
-        for name in ("values", "lo", "hi"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, numbers(name, getattr(self, name), gaps=True))
+    def _check(self) -> None:
         same_length(values=self.values, lo=self.lo, hi=self.hi)
-        if (self.lo is None) != (self.hi is None):
-            raise InputError("lo, hi", "come one without the other", "give both or neither")
+        _band(self.lo, self.hi)
 
     @classmethod
     def over_seeds(cls, label: str, runs: Matrix, role: Role = "neutral") -> Bar:
         """One row of `runs` per seed: the median, with error bars from the smallest to the largest."""
-        values = np.asarray(runs, dtype=np.float64)
-        return cls(label, np.median(values, axis=0), role, values.min(axis=0), values.max(axis=0))
+        middle, low, high = _over_seeds(runs)
+        return cls(label, middle, role, low, high)
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Described):
     """A cloud of points in a plane. `marker`: "o", "x", "+" (a plus), "s" (a square), "*"."""
 
     label: str
     x: Numbers
     y: Numbers
     role: Role = "neutral"
-    marker: Literal["o", "x", "+", "s", "*"] = "o"
+    marker: Marker = "o"
     size: Number = 6.0
-    shade: Number = 1.0
+    shade: Shade = 1.0
 
-    def __post_init__(self) -> None:
-        _check_look(self.role, self.shade)
-        one_of("marker", self.marker, ("o", "x", "+", "s", "*"))
-        for name in ("x", "y"):
-            object.__setattr__(self, name, numbers(name, getattr(self, name)))
+    def _check(self) -> None:
         same_length(x=self.x, y=self.y)
 
 
 @dataclass(frozen=True)
-class Contour:
+class Contour(Described):
     """Level lines of a field given on a grid: `z[i][j]` is its value at `(x[j], y[i])`.
 
     `fill` tints the two sides of zero: a decision boundary with its regions.
@@ -180,19 +220,15 @@ class Contour:
     role: Role = "neutral"
     levels: Numbers = (0.0,)
     fill: bool = False
-    shade: Number = 1.0
+    shade: Shade = 1.0
 
-    def __post_init__(self) -> None:
-        _check_look(self.role, self.shade)
-        for name in ("x", "y", "levels"):
-            object.__setattr__(self, name, numbers(name, getattr(self, name)))
-        object.__setattr__(self, "z", matrix("z", self.z))
+    def _check(self) -> None:
         same_length(y=self.y, rows_of_z=self.z)
         same_length(x=self.x, columns_of_z=self.z[0])
 
 
 @dataclass(frozen=True)
-class Arrow:
+class Arrow(Described):
     """An arrow from one point of a plane to another, such as a minimal perturbation."""
 
     start: Pair
@@ -200,64 +236,35 @@ class Arrow:
     label: str = ""
     role: Role = "reference"
 
-    def __post_init__(self) -> None:
-        one_of("role", self.role, ROLES)
-        for name in ("start", "end"):
-            x, y = numbers(name, getattr(self, name))
-            object.__setattr__(self, name, (x, y))
-
 
 @dataclass(frozen=True)
-class Circle:
+class Circle(Described):
     """A circle in a plane, such as the ball of a radius around a point."""
 
     center: Pair
-    radius: Number
+    radius: Place
     label: str = ""
     role: Role = "reference"
 
-    def __post_init__(self) -> None:
-        one_of("role", self.role, ROLES)
-        x, y = numbers("center", self.center)
-        object.__setattr__(self, "center", (x, y))
-        object.__setattr__(self, "radius", numbers("radius", (self.radius,))[0])
-
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Described):
     """A reference line across the panel: `axis="y"` is horizontal at y = `at`, "x" vertical."""
 
-    at: Number
-    axis: Literal["x", "y"] = "y"
+    at: Place
+    axis: Side = "y"
     label: str = ""
     role: Role = "reference"
 
-    def __post_init__(self) -> None:
-        one_of("axis", self.axis, ("x", "y"))
-        one_of("role", self.role, ROLES)
-        object.__setattr__(self, "at", numbers("at", (self.at,))[0])
-
 
 @dataclass(frozen=True)
-class Note:
+class Note(Described):
     """A short text at a point of the panel."""
 
-    x: Number
-    y: Number
+    x: Place
+    y: Place
     text: str
     role: Role = "reference"
-
-    def __post_init__(self) -> None:
-        one_of("role", self.role, ROLES)
-        x, y = numbers("x, y", (self.x, self.y))
-        object.__setattr__(self, "x", x)
-        object.__setattr__(self, "y", y)
-
-
-def _check_look(role: str, shade: Number) -> None:
-    one_of("role", role, ROLES)
-    if not 0.0 <= shade <= 1.0:
-        raise InputError("shade", f"is {shade}", "give a number from 0 (pale) to 1 (full)")
 
 
 Row: TypeAlias = dict[str, Any]

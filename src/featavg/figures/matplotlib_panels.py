@@ -11,7 +11,7 @@ import numpy as np
 from featavg.figures.marks import MATPLOTLIB, Axis, Note, Number, Numbers, Panel, Rule, Series
 from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
-from featavg.figures.plotly_parts import short
+from featavg.figures.plotly_figure import short
 from featavg.figures.typeset import SUPERSCRIPT, mathtext, number, without_tags
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from featavg.figures.marks import (
     Bar,
     Circle,
     Contour,
+    Described,
     Label,
     Matrix,
     Note,
@@ -30,14 +31,12 @@ from featavg.figures.marks import (
     Row,
     Rule,
     Series,
-    matrix,
-    numbers,
     same_length,
 )
 
 
 @dataclass(frozen=True)
-class Lines:
+class Lines(Described):
     """Curves and markers over two axes, either of them logarithmic."""
 
     x: Axis
@@ -53,8 +52,7 @@ class Lines:
         for one in self.series:
             yield Label(one.label, one.role, float(one.shade), one.style)
 
-    def __post_init__(self) -> None:
-        _as_tuples(self, "series", "rules", "notes")
+    def _check(self) -> None:
         for one in self.series:
             _positive_if_log(self.x, f"x of {one.label}", one.x)
             for values in (one.y, one.lo, one.hi):
@@ -65,15 +63,12 @@ class Lines:
         """One row per point."""
         for one in self.series:
             for i, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
-                row: Row = {"name": one.label, "x": x, "y": y}
-                if one.lo is not None and one.hi is not None:
-                    row |= {"lo": one.lo[i], "hi": one.hi[i]}
-                yield row
+                yield {"name": one.label, "x": x, "y": y} | _ends(one, i)
         yield from _rule_rows(self.rules)
 
 
 @dataclass(frozen=True)
-class Heatmap:
+class Heatmap(Described):
     """A matrix of values on a diverging scale, symmetric around zero.
 
     `limit` is the value at either end of the scale (by default the largest |value|). `row_breaks`
@@ -98,12 +93,9 @@ class Heatmap:
         """None: the scale tells."""
         yield from ()
 
-    def __post_init__(self) -> None:
-        _as_tuples(self, "rows", "columns", "row_breaks", "column_breaks")
-        values = matrix("values", self.values)
-        object.__setattr__(self, "values", values)
-        same_length(values=values, rows=self.rows)
-        same_length(values_in_a_row=values[0], columns=self.columns)
+    def _check(self) -> None:
+        same_length(values=self.values, rows=self.rows)
+        same_length(values_in_a_row=self.values[0], columns=self.columns)
         if self.limit is not None and not 0 < self.limit < math.inf:
             raise InputError("limit", f"is {self.limit}", "give a positive number")
 
@@ -128,7 +120,7 @@ class Heatmap:
 
 
 @dataclass(frozen=True)
-class Bars:
+class Bars(Described):
     """Groups of bars: `bars[b].values[g]` stands over `groups[g]`."""
 
     groups: tuple[str, ...]
@@ -141,11 +133,9 @@ class Bars:
 
     def labels(self) -> Iterator[Label]:
         """One for each colour of bars."""
-        for bar in self.bars:
-            yield Label(bar.label, bar.role, float(bar.shade), "block")
+        return _blocks(self.bars)
 
-    def __post_init__(self) -> None:
-        _as_tuples(self, "groups", "bars", "rules")
+    def _check(self) -> None:
         for bar in self.bars:
             same_length(groups=self.groups, values=bar.values)
             _positive_if_log(self.y, f"values of {bar.label}", bar.values)
@@ -156,15 +146,12 @@ class Bars:
         """One row a bar."""
         for bar in self.bars:
             for i, (group, value) in enumerate(zip(self.groups, bar.values, strict=True)):
-                row: Row = {"name": bar.label, "x": group, "y": value}
-                if bar.lo is not None and bar.hi is not None:
-                    row |= {"lo": bar.lo[i], "hi": bar.hi[i]}
-                yield row
+                yield {"name": bar.label, "x": group, "y": value} | _ends(bar, i)
         yield from _rule_rows(self.rules)
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(Described):
     """Counts (or shares) over shared bins; `edges` has one number more than each `bars[b].values`.
 
     Usually made by `Histogram.of`.
@@ -181,18 +168,14 @@ class Histogram:
 
     def labels(self) -> Iterator[Label]:
         """One for each colour of bars."""
-        for bar in self.bars:
-            yield Label(bar.label, bar.role, float(bar.shade), "block")
+        return _blocks(self.bars)
 
-    def __post_init__(self) -> None:
-        _as_tuples(self, "bars", "rules", "notes")
-        edges = numbers("edges", self.edges)
-        object.__setattr__(self, "edges", edges)
-        if any(b <= a for a, b in pairwise(edges)):
+    def _check(self) -> None:
+        if any(b <= a for a, b in pairwise(self.edges)):
             raise InputError("edges", "do not increase", "sort them and drop duplicates")
-        _positive_if_log(self.x, "edges", edges)
+        _positive_if_log(self.x, "edges", self.edges)
         for bar in self.bars:
-            same_length(bins=edges[1:], values=bar.values)
+            same_length(bins=self.edges[1:], values=bar.values)
         _check_overlays(self.x, self.y, self.rules, self.notes)
 
     @classmethod
@@ -227,7 +210,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Plane:
+class Plane(Described):
     """A scatter plot or a plane through the data: contours below, points, arrows and circles above.
 
     `equal` gives both axes the same scale, so that circles are round and distances comparable.
@@ -256,8 +239,7 @@ class Plane:
         for cloud in self.points:
             yield Label(cloud.label, cloud.role, float(cloud.shade), "markers")
 
-    def __post_init__(self) -> None:
-        _as_tuples(self, "points", "contours", "arrows", "circles", "rules", "notes")
+    def _check(self) -> None:
         if self.equal and self.x.log != self.y.log:
             raise InputError("equal", "cannot mix scales", "make both axes logarithmic or neither")
         for cloud in self.points:
@@ -284,11 +266,6 @@ class Plane:
         yield from _rule_rows(self.rules)
 
 
-def _as_tuples(panel: object, *names: str) -> None:
-    for name in names:
-        object.__setattr__(panel, name, tuple(getattr(panel, name)))
-
-
 def _positive_if_log(axis: Axis, name: str, values: Numbers | None) -> None:
     if axis.log and values is not None and any(v <= 0 for v in values):
         remedy = "use NaN for a gap, or a linear scale"
@@ -301,6 +278,17 @@ def _check_overlays(x: Axis, y: Axis, rules: Sequence[Rule], notes: Sequence[Not
     for note in notes:
         _positive_if_log(x, "x of note", (note.x,))
         _positive_if_log(y, "y of note", (note.y,))
+
+
+def _ends(mark: Series | Bar, i: int) -> Row:
+    if mark.lo is None or mark.hi is None:
+        return {}
+    return {"lo": mark.lo[i], "hi": mark.hi[i]}
+
+
+def _blocks(bars: Sequence[Bar]) -> Iterator[Label]:
+    for bar in bars:
+        yield Label(bar.label, bar.role, float(bar.shade), "block")
 
 
 def _rule_rows(rules: Sequence[Rule]) -> Iterator[Row]:

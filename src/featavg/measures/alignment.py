@@ -27,9 +27,8 @@ def require_size(net: TwoLayer, task: MultiCluster) -> None:
     if net.outputs not in (1, task.k):
         raise InputError("task", f"has {task.k} clusters", f"the network has {net.outputs} outputs")
     if net.dimension > task.d:
-        raise InputError(
-            "task", f"has d = {task.d}", f"the network reads {net.dimension} coordinates"
-        )
+        problem = f"has d = {task.d}"
+        raise InputError("task", problem, f"the network reads {net.dimension} coordinates")
 
 
 def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:
@@ -38,10 +37,6 @@ def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:
     A grouped network has them by construction. The m neurons of a class of a binary network are
     divided equally among the clusters of that class, so that both kinds can be laid side by side;
     with fewer neurons than clusters, clusters share them in turn.
-
-    Args:
-        net: one network or a batch.
-        labels: the class of each cluster.
     """
     if net.outputs > 1:
         head = net.head[(0,) * len(net.batch)]
@@ -52,9 +47,8 @@ def neuron_groups(net: TwoLayer, labels: Int[ndarray, " k"]) -> list[ndarray]:
         neurons, clusters = np.flatnonzero(signs == sign), np.flatnonzero(labels == sign)
         if len(neurons) == 0:
             raise InputError("net", "has no neuron for one class", "give each class at least one")
-        if len(neurons) >= len(clusters):
-            shares = np.array_split(neurons, len(clusters))
-        else:
+        shares = np.array_split(neurons, len(clusters))
+        if len(neurons) < len(clusters):
             shares = [neurons[i % len(neurons)][None] for i in range(len(clusters))]
         for cluster, share in zip(clusters, shares, strict=True):
             groups[cluster] = share

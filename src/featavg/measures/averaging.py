@@ -1,27 +1,25 @@
 r"""The averaging index: is a neuron the average of the features of its class?
 
-A weight vector is written in the basis of the features, w = sum_j a_j mu_j + (rest orthogonal to all
-features), by projection on their span, so that features at any angle and of any length are told
-apart: the coefficients of mu_1 are (1, 0, ..., 0) whatever its cosines with the others are. Two
-numbers in [0, 1] say what became of a neuron of class s:
+A weight is written in the basis of the features, w = sum_j a_j mu_j + (rest orthogonal to all of them), by
+projection on their span, so that features at any angle and of any length are told apart. The index of
+`averaging_index` is evenness times share: how many of its class's features the weight has with the right sign,
+and which part of it lies in their span, so that it is near 0 for a weight that has next to nothing to do with the
+features, however even that nothing is. Coefficients of dependent features are not unique: where a sum of
+a class does not read 1 then, or a single feature not 0, the index is refused.
 
-    evenness = max(0, (PR - 1) / (|J_s| - 1)),   PR = (sum_{a_j > 0} a_j^2)^2 / sum_j a_j^4,  j in J_s,
-    share    = |sum_j a_j mu_j|^2 / |w|^2,                                    j over all features.
+A deep network has no such weights, but at every point it is affine, and its slope there is one: the
+effective weight of cluster j is
 
-PR counts the features that a neuron has with the right sign: |J_s| for their sum, 1 for one of them;
-a negative coefficient does not count and weighs against the others. The share is the part of the
-weight that lies in the span of the features at all. The index is their product: 1 for f_FA and 0 for
-f_FD whenever the features are linearly independent, and near 0 for a weight that has next to nothing to
-do with the features, however even that nothing is. Coefficients of dependent features are not unique:
-where a sum of a class does not read 1 then, or a single feature not 0, the index is refused.
+    w_j = 1/n_j sum_{i in I_j} grad_x g_j(x_i),   g_j = y_j f for one output, g_j = f_j for k outputs.
+
+For two layers, all neurons active on their own class and on no other, it is the mean weight of the neurons of
+cluster j (of its class). Compression loses nothing: gradients lie in the span of the first layer.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -29,14 +27,15 @@ from numpy import ndarray
 from scipy.special import expit, stdtrit
 
 from featavg.boundary.public import public
-from featavg.data.clusters import MultiCluster
+from featavg.data.clusters import MultiCluster, Sample
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.measures.alignment import neuron_signs, require_size, unit
+from featavg.measures.alignment import cosine_matrix, neuron_signs, require_size, unit
+from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
 
-DRAWS = 20_000
+DRAWS, KEPT = 20_000, 256
 # Features whose singular values differ by more are taken for linearly dependent (a Gram matrix that is
 # singular on paper leaves 1e-8 after its Cholesky factor).
 RANK = 1e-6
@@ -49,15 +48,11 @@ class AveragingIndex:
     """How much of an average the neurons are: 1 the average of their class's features, 0 anything else.
 
     Attributes:
-        value: mean index over the neurons, evenness times share.
+        value, evenness, share: means over the neurons of the index and its two factors.
         null: mean index of neurons with as large a share in the span, but random directions in it.
-        interval: 95% interval of `value` over the networks of a batch, or over the neurons of a single
-            network.
+        interval: 95% interval of `value` over the networks of a batch, or over the neurons of one.
         null_interval: where 95% of the same mean over as many random neurons would lie.
-        evenness: mean over the neurons of how evenly they spread over the features of their class.
-        share: mean over the neurons of the share of |w|^2 in the span of the features.
-        neurons: the index of each neuron; NaN where its class has one feature only.
-        neuron_evenness, neuron_share: the two factors of each neuron.
+        neurons, neuron_evenness, neuron_share: of each neuron; NaN where its class has one feature only.
 
     Returned by `fa.averaging_index` and `fa.averaging_index_of`, which have examples.
     """
@@ -143,7 +138,7 @@ def averaging_index_of(
     shares = span_share(net.weights, coefficients, features)
     even = np.full(net.weights.shape[:-1], np.nan)
     chance, chance_spread = np.full(len(signs), np.nan), np.full(len(signs), np.nan)
-    by_chance = _Chance.of(features, labels)
+    by_chance = _by_chance(features, labels)
     for sign in (1, -1):
         clusters, neurons = np.flatnonzero(labels == sign), np.flatnonzero(signs == sign)
         if len(clusters) < 2:
@@ -153,12 +148,9 @@ def averaging_index_of(
     index = even * shares
     counted = ~np.isnan(even)
     if not counted.any():
-        nothing = float("nan")
-        pair = (nothing, nothing)
-        mean_share = float(shares.mean())
-        return AveragingIndex(
-            nothing, nothing, pair, pair, nothing, mean_share, index, even, shares
-        )
+        none = float("nan")
+        pair, mean_share = (none, none), float(shares.mean())
+        return AveragingIndex(none, none, pair, pair, none, mean_share, index, even, shares)
     # A random neuron keeps the share of the real one and loses its direction inside the span.
     columns = ~np.isnan(chance)
     kept = shares.reshape(-1, shares.shape[-1])[:, columns]
@@ -251,35 +243,24 @@ def random_coefficients(
     return feature_coefficients(normal, features @ basis.T)
 
 
-class _Chance(dict[int, tuple[float, float]]):
-    """Mean and spread of a random direction's evenness, for each class with several features.
+# The last answers: a sweep asks for the same features thousands of times.
+_CHANCES: dict[str, dict[int, tuple[float, float]]] = {}
 
-    It depends on the features alone, and a sweep asks for the same ones thousands of times: the last
-    answers are kept.
-    """
 
-    KEPT: ClassVar[int] = 256
-    _last: ClassVar[dict[str, _Chance]] = {}
-
-    @classmethod
-    def of(cls, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]) -> _Chance:
-        """Drawn, or remembered for these very numbers."""
-        numbers = repr((features.shape, DRAWS)).encode() + features.tobytes() + labels.tobytes()
-        key = hashlib.sha256(numbers).hexdigest()
-        if key not in cls._last:
-            while len(cls._last) >= cls.KEPT:
-                del cls._last[next(iter(cls._last))]
-            cls._last[key] = cls(cls._drawn(features, labels))
-        return cls._last[key]
-
-    @staticmethod
-    def _drawn(features: ndarray, labels: ndarray) -> Iterator[tuple[int, tuple[float, float]]]:
+def _by_chance(
+    features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
+) -> dict[int, tuple[float, float]]:
+    """Mean and spread of a random direction's evenness, for each class with several features."""
+    numbers = repr((features.shape, DRAWS)).encode() + features.tobytes() + labels.tobytes()
+    key = hashlib.sha256(numbers).hexdigest()
+    if key not in _CHANCES:
         random = random_coefficients(features, DRAWS)
-        for sign in (1, -1):
-            clusters = np.flatnonzero(labels == sign)
-            if len(clusters) > 1:
-                spread = evenness(random[:, clusters])
-                yield sign, (spread.mean(), spread.std())
+        own = {sign: np.flatnonzero(labels == sign) for sign in (1, -1)}
+        spreads = {sign: evenness(random[:, js]) for sign, js in own.items() if len(js) > 1}
+        while len(_CHANCES) >= KEPT:
+            del _CHANCES[next(iter(_CHANCES))]
+        _CHANCES[key] = {s: (float(e.mean()), float(e.std())) for s, e in spreads.items()}
+    return _CHANCES[key]
 
 
 def _interval(index: Float[ndarray, "*s M"]) -> tuple[float, float]:
@@ -306,3 +287,103 @@ def _group_signs(net: TwoLayer, labels: Int[ndarray, " k"]) -> Int[ndarray, " M"
     if len(head) != len(labels):
         raise InputError("net", f"has {len(head)} outputs", f"there are {len(labels)} features")
     return np.asarray(labels[np.argmax(head != 0, axis=0)])
+
+
+@public
+def effective_weights(
+    net: TwoLayer | Deep,
+    x: Float[ndarray, "*s n N"],
+    clusters: Int[ndarray, "*s n"],
+    labels: Int[ndarray, " k"],
+) -> Float[ndarray, "*t k N"]:
+    """w_j, the mean gradient of the decision over the points of each cluster.
+
+    Args:
+        net: a network with one output or with k, or a batch.
+        x, clusters: points with their clusters; a batch may have its own for each network.
+        labels: the class of each cluster, +1 or -1.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=2, d=100, sigma=0.1)
+    >>> net, points = fa.feature_decoupling(task), task.sample(50, seed=1)
+    >>> x = np.abs(points.coordinates(2))
+    >>> effective_weights(net, x, points.clusters, task.cluster_labels).round(6)
+    array([[ 10., -10.],
+           [-10.,  10.]])
+    """
+    k = len(labels)
+    if net.outputs not in (1, k):
+        raise InputError("net", f"has {net.outputs} outputs", f"give one, or {k} for {k} clusters")
+    member = (clusters[..., None] == np.arange(k)).astype(float)
+    counts = member.sum(axis=-2)
+    if np.any(counts == 0):
+        raise InputError("clusters", "lack one of the clusters", "give points of each")
+    slopes = labels[clusters][..., None].astype(float) if net.outputs == 1 else member
+    below = _first_layer_slopes(net, x, slopes)
+    mean = np.swapaxes(member / counts[..., None, :], -1, -2) @ below
+    return mean @ (net.weights if isinstance(net, TwoLayer) else net.weights[0])
+
+
+def _first_layer_slopes(net: TwoLayer | Deep, x: ndarray, slopes: ndarray) -> ndarray:
+    """d(sum_j slopes_j F_j) / dz by the pre-activations of the first layer at each point."""
+    if isinstance(net, TwoLayer):
+        return (slopes @ net.head) * (net.preactivations(x) >= 0.0)
+    wide = np.broadcast_to(slopes, (*net.batch, *slopes.shape[-2:]))
+    *_, (below, _) = net.backward(x, net.preactivations(x), wide)
+    return below
+
+
+@public
+def gradient_cosines(
+    net: TwoLayer | Deep, task: MultiCluster, points: Sample
+) -> Float[ndarray, "*s k k"]:
+    """The matrix of Figure 2 for any depth: entry (i, j) is cos(mu_i, w_j), w_j the effective weight.
+
+    Args:
+        net: a network of any depth, or a batch.
+        task: the clusters that it was trained on.
+        points: a sample of them, over which gradients are averaged.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=100)
+    >>> fa.gradient_cosines(fa.feature_averaging(task), task, task.sample(400, 1)).shape
+    (4, 4)
+    """
+    weights = _of_clusters(net, task, points)
+    return cosine_matrix(task.features_in(net.dimension), weights)
+
+
+@public
+def gradient_index(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> AveragingIndex:
+    """The averaging index of the effective weights, with its null.
+
+    Args:
+        net: a network of any depth, or a batch.
+        task: the clusters that it was trained on.
+        points: a sample of them, over which gradients are averaged.
+
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=1000)
+    >>> run = fa.train(task, n=200, seed=0)
+    >>> fa.gradient_index(run.net, task, task.sample(20, seed=1)).value > 0.5
+    True
+    """
+    weights = _of_clusters(net, task, points)
+    return index_of(weights, task.features_in(net.dimension), task.cluster_labels)
+
+
+def _of_clusters(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> ndarray:
+    x = points.coordinates(net.dimension)
+    return effective_weights(net, x, points.clusters, task.cluster_labels)
+
+
+def index_of(
+    weights: Float[ndarray, "*s k N"],
+    features: Float[ndarray, "k N"],
+    labels: Int[ndarray, " k"],
+) -> AveragingIndex:
+    """The averaging index of weight vectors, one for each cluster, as if they were neurons."""
+    head = np.broadcast_to(labels.astype(float), (*weights.shape[:-2], 1, len(labels)))
+    neurons = TwoLayer(weights, np.zeros(weights.shape[:-1]), head)
+    return averaging_index_of(neurons, features, labels)

@@ -25,10 +25,9 @@ class Collapse:
         nc1: within-class against between-class variability, tr(S_W pinv(S_B)) / C.
         nc2: how far class means are from a simplex: the deviation of their lengths over their mean
             length, plus the mean distance of their cosines from -1/(C-1).
-        nc3: distance of the last layer's weights from the class means, both at length one; None
-            where the network has no linear layer with a row per class.
-        nc4: share of samples that the nearest class mean decides otherwise than the network; None
-            where the network does not decide between these classes.
+        nc3: distance of the last layer's weights from the class means, both at length one; None without
+            a linear layer with a row per class.
+        nc4: share of samples that the nearest class mean decides otherwise than the network, if known.
     """
 
     nc1: float
@@ -142,12 +141,12 @@ def subclass_collapse(
     """
     means = class_features(features, fine, len(groups))
     cosines = cosine_matrix(means, means)
-    same = (groups[:, None] == groups[None, :]) & ~np.eye(len(groups), dtype=bool)
-    other = groups[:, None] != groups[None, :]
+    one_class = groups[:, None] == groups[None, :]
+    same = cosines[one_class & ~np.eye(len(groups), dtype=bool)]
     probe, chance = linear_probe(features, fine, groups, seed)
     return SubclassCollapse(
-        same_class_cosine=float(cosines[same].mean()) if same.any() else float("nan"),
-        other_class_cosine=float(cosines[other].mean()),
+        same_class_cosine=float(same.mean()) if same.size else float("nan"),
+        other_class_cosine=float(cosines[~one_class].mean()),
         probe=probe,
         chance=chance,
         classes=collapse(features, groups[fine], weights, decided),

@@ -17,7 +17,7 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.streams import stream
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.progress import Progress, silent
 
 LEAST = 2  # samples of a sub-class that an unbiased squared length needs
@@ -46,8 +46,8 @@ class SharedGradient:
     Attributes:
         value: A, the mean over pairs of sub-classes of one class, or over classes.
         low, high: a 95% bootstrap interval over samples.
-        null: the mean of A with sub-class labels permuted inside each class; 1 where A is well defined.
-        null_low, null_high: the 5% and 95% quantiles of the permutations.
+        null, null_low, null_high: the mean of A, and its 5% and 95% quantiles, with sub-class labels
+            permuted inside each class; 1 where A is well defined.
         matrix: A of every pair of sub-classes, also across classes; NaN where it is not defined.
         counts: samples of each sub-class.
         undefined: the share of same-class pairs without a positive squared length.
@@ -119,30 +119,25 @@ def shared_gradient(
     counts = np.bincount(fine, minlength=len(groups))
     pairs = same_class_pairs(groups, counts)
     if len(pairs) == 0:
-        raise InputError(
-            "fine",
-            f"leaves no class with two sub-classes of {LEAST} rightly decided samples",
-            "give finer labels, or more images",
-        )
-    if weigh not in ("pairs", "classes"):
-        raise InputError("weigh", f"is {weigh!r}", "choose pairs or classes")
+        problem = f"leaves no class with two sub-classes of {LEAST} rightly decided samples"
+        raise InputError("fine", problem, "give finer labels, or more images")
+    one_of("weigh", weigh, ("pairs", "classes"))
     gram = np.asarray(gradients @ gradients.T, dtype=float)
     classes = groups[fine]
     parts = {int(c): [p for p in pairs if groups[p[0]] == c] for c in groups[[i for i, _ in pairs]]}
-    matrix = _matrix(gram, _one_hot(fine, len(groups)))
+    plain = _one_hot(fine, len(groups))
+    matrix = _matrix(gram, plain)
     rng = stream(seed, "shared gradient")
-    drawn = []
+    drawn, permuted = [], []
     rounds = resamples + permutations
     for i in range(resamples):
         progress(i / rounds, "bootstrap")
         weights = np.zeros(len(fine))
         for j in np.flatnonzero(counts):
             members = np.flatnonzero(fine == j)
-            weights[members] = np.bincount(
-                rng.integers(0, len(members), len(members)), minlength=len(members)
-            )
-        drawn.append(_means(_matrix(gram, _one_hot(fine, len(groups)) * weights), pairs, parts))
-    permuted = []
+            chosen = rng.integers(0, len(members), len(members))
+            weights[members] = np.bincount(chosen, minlength=len(members))
+        drawn.append(_means(_matrix(gram, plain * weights), pairs, parts))
     for i in range(permutations):
         progress((resamples + i) / rounds, "permuted labels")
         labels = fine.copy()
@@ -151,29 +146,23 @@ def shared_gradient(
             labels[members] = fine[rng.permutation(members)]
         permuted.append(_means(_matrix(gram, _one_hot(labels, len(groups))), pairs, parts))
     means = _means(matrix, pairs, parts)
+
+    def of(which: int) -> tuple[float, float, float, float]:
+        """A, its interval and its null."""
+        low, high = _quantiles([each[which] for each in drawn], 0.025, 0.975)
+        # A permutation without a single defined pair says that A is not defined here: it counts as 0.
+        chance = np.nan_to_num([each[which] for each in permuted])
+        return means[which], low, high, float(chance.mean()) if len(chance) else float("nan")
+
     whole = _ALL_PAIRS if weigh == "pairs" else _ALL_CLASSES
-    low, high = _quantiles([each[whole] for each in drawn], 0.025, 0.975)
-    null_low, null_high = _quantiles([each[whole] for each in permuted], 0.05, 0.95)
     defined = np.array([matrix[i, j] for i, j in pairs])
     return SharedGradient(
-        value=means[whole],
-        low=low,
-        high=high,
-        null=_null([each[whole] for each in permuted]),
-        null_low=null_low,
-        null_high=null_high,
+        *of(whole),
+        *_quantiles([each[whole] for each in permuted], 0.05, 0.95),
         matrix=matrix,
         counts=counts,
         undefined=float(np.mean(np.isnan(defined))),
-        by_class=tuple(
-            ClassGradient(
-                c,
-                means[c],
-                *_quantiles([each[c] for each in drawn], 0.025, 0.975),
-                _null([each[c] for each in permuted]),
-            )
-            for c in sorted(parts)
-        ),
+        by_class=tuple(ClassGradient(c, *of(c)) for c in sorted(parts)),
     )
 
 
@@ -250,11 +239,6 @@ def _means(
     means[_ALL_CLASSES] = float(np.mean(defined)) if defined else float("nan")
     means[_ALL_PAIRS] = _mean(matrix, pairs)
     return means
-
-
-def _null(permuted: list[float]) -> float:
-    """A permutation without a single defined pair says that A is not defined here: it counts as 0."""
-    return float(np.mean(np.nan_to_num(permuted))) if permuted else float("nan")
 
 
 def _quantiles(values: list[float], low: float, high: float) -> tuple[float, float]:

@@ -21,10 +21,10 @@ _GAP = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MaxMargin:
-    r"""The solution of  min |w|^2 / 2  subject to  y_i <w, x_i> >= 1.
+    """The solution of  min |w|^2 / 2  subject to  y_i <w, x_i> >= 1.
 
     Attributes:
-        w: the solution; w / |w| is the max-margin direction.
+        w: the solution.
         margin: 1 / |w|, the distance of the nearest point to the separating plane.
         multipliers: alpha >= 0 with w = sum_i alpha_i y_i x_i.
         gap: (primal - dual) / primal, a bound on what is missing to the optimum.
@@ -108,11 +108,8 @@ def _solve(rows: Float[ndarray, "n N"]) -> tuple[ndarray, ndarray]:
         primal_tol=_FEASIBLE,
     )
     if flag != 1 or float((rows @ found).min()) < 0.5:
-        raise InputError(
-            "data",
-            "is not separable by a plane through the origin",
-            "give separable data, or add a constant coordinate for a plane that is not",
-        )
+        remedy = "give separable data, or add a constant coordinate for a plane that is not"
+        raise InputError("data", "is not separable by a plane through the origin", remedy)
     alpha = np.maximum(info["lam"], 0.0)
     support = np.flatnonzero(alpha > 1e-12 * alpha.max())
     part = rows[support]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.boundary.public import check_fields
-from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.activations._activation import Activation, ReLU
 from featavg.nets.network import check_finite, unchecked
@@ -265,48 +263,3 @@ def _in_order(
     biases = tuple(arrays.get(f"biases{number}") for number in numbers)
     weights = tuple(arrays[f"weights{number}"] for number in numbers)
     return weights, None if all(b is None for b in biases) else biases
-
-
-def random_deep(dimension: int, widths: Sequence[int], scale: float, seeds: Sequence[int]) -> Deep:
-    """A batch of networks with He weights times `scale`, one for each seed; `widths` end in c."""
-    sizes = (dimension, *widths)
-    draws = [stream(seed, "deep-weights") for seed in seeds]
-    return Deep(
-        tuple(
-            np.stack(
-                [scale * math.sqrt(2 / below) * d.standard_normal((here, below)) for d in draws]
-            )
-            for below, here in pairwise(sizes)
-        )
-    )
-
-
-def two_sided(
-    x: Float[ndarray, "s n N"],
-    y: Int[ndarray, "s n"],
-    widths: Sequence[int],
-    seeds: Sequence[int],
-    scale: float = 0.5,
-) -> Deep:
-    """A start with one path for each class, near the class average: no neuron hangs on a kink.
-
-    Half of every hidden layer is fed by, and feeds, its own half with positive weights; the first
-    layer is the mean of y_i x_i, with the sign of the half, plus noise. From a generic start deep
-    flows stick to kinks of inner layers, where no explicit integrator follows them.
-    """
-    plain = random_deep(x.shape[-1], widths, scale, seeds)
-    weights = list(plain.weights)
-    if len(weights) == 1:
-        return plain
-    mean = np.mean(y[..., None] * x, axis=-2, keepdims=True)
-    mean = mean / np.linalg.norm(mean, axis=-1, keepdims=True)
-    sides = [np.repeat([1.0, -1.0], width // 2) for width in widths[:-1]]
-    weights[0] = scale * sides[0][:, None] * mean + 0.5 * weights[0]
-    for number in range(1, len(weights)):
-        kept = (
-            sides[number - 1]
-            if number == len(widths) - 1
-            else (sides[number][:, None] == sides[number - 1])
-        )
-        weights[number] = np.abs(weights[number]) * kept
-    return Deep(tuple(weights))

@@ -52,6 +52,13 @@ def check_finite(arrays: Mapping[str, ndarray]) -> None:
             raise InputError(name, "hold NaN or infinite values", "give finite ones")
 
 
+def one_network(net: Network) -> None:
+    """Refuse a batch of networks, and one that has diverged in training."""
+    if net.batch:
+        raise InputError("net", "is a batch of networks", "pick one of them by index")
+    check_finite(net.arrays())
+
+
 def unchecked(kind: type[N], fields: Mapping[str, Any]) -> N:
     """A network made of fields that need no checks."""
     net = object.__new__(kind)

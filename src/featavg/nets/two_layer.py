@@ -181,18 +181,6 @@ def grouped(weights: Float[ndarray, "*s M N"], k: Count) -> TwoLayer:
     return TwoLayer(weights, np.zeros((*batch, neurons)), head)
 
 
-def groups_of(net: TwoLayer) -> list[ndarray]:
-    """The neurons that feed each output: an empty group is an error, a shared neuron too."""
-    feeds = net.head != 0
-    if net.batch:
-        raise InputError("net", "is a batch of networks", "pick one of them by index")
-    if np.any(feeds.sum(axis=0) > 1):
-        raise InputError("net", "has a neuron that feeds two outputs", "give each group its own")
-    if not np.all(feeds.any(axis=1)):
-        raise InputError("net", "has an empty group", "give every output at least one neuron")
-    return [np.flatnonzero(row) for row in feeds]
-
-
 def _features(task: MultiCluster, dimension: int | None) -> Float[ndarray, "k N"]:
     # The features' own k coordinates are all these networks look at, unless they are turned.
     shortest = task.k if task.orientation == "axes" else task.d

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,17 +16,14 @@ from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError, finite
-from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, decision_of
-from featavg.robustness.exact.deep.solver import Certifier
-from featavg.robustness.exact.result import Answer, RadiusStatus, Solver
-from featavg.robustness.exact.step_box import Bounds
+from featavg.robustness.exact.result import Answer, RadiusStatus
 from featavg.robustness.linf import PROGRAMS
-from featavg.robustness.solve import Task, solve
+from featavg.robustness.radii import Task, announce, sides_of, solve
 
 # Hidden neurons beyond which no step of a joint bound fits into a minute.
 MOST_NEURONS = 3000
@@ -105,19 +101,6 @@ class Certificates:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Task(Task):
-    """The decision at a radius, in a box or not."""
-
-    sides: Bounds | None = None
-
-    def solver(self) -> Solver:
-        """One search for networks of any depth."""
-        if self.norm == "linf":
-            return super().solver()
-        return Certifier(self.decision, self.labels, self.gap, self.sides)
-
-
 @public
 def certify(
     net: Net,
@@ -164,13 +147,19 @@ def certify(
     decision, x, labels = decision_of(net, points, y, readout, positive, norm)
     allowance = budget or (Budget(nodes=PROGRAMS) if norm == "linf" else Budget())
     each = tuple(sorted(set(labels.tolist())))
-    sides = None if bounds is None else _sides(bounds, x, norm)
-    _announce(decision.net, allowance)
+    if bounds is not None and norm == "linf":
+        raise InputError("bounds", "are given with l_inf", 'use norm="l2", or leave them out')
+    sides = None if bounds is None else sides_of(bounds, x)
+    beyond = (
+        "a joint bound takes minutes a step, and what lines and a local search do not decide in "
+        f"{allowance.seconds:g} s per point is left open."
+    )
+    announce(decision.net, MOST_NEURONS, beyond)
     unit, decision = _in_unit(decision, x, labels, radius)
     if sides is not None:
         sides = np.ldexp(sides[0], -unit), np.ldexp(sides[1], -unit)
     within = math.ldexp(radius, -unit)
-    task = _Task(decision, each, norm, allowance, 1e-3, within, sides)
+    task = Task(decision, each, norm, allowance, 1e-3, within, sides)
     # Small matrices: several threads on one of them take six times as long as one.
     with threadpool_limits(1):
         answers = solve(task, np.ldexp(x, -unit), labels, jobs, progress)
@@ -182,45 +171,6 @@ def certify(
             witness[i] = np.ldexp(answer.witness, unit)
     seconds = np.array([answer.seconds for answer in answers])
     return Certificates(float(radius), status, witness, seconds, norm)
-
-
-def _announce(net: TwoLayer | Deep, budget: Budget) -> None:
-    """Say beforehand what a network is too large for."""
-    neurons = sum(net.widths[:-1]) if isinstance(net, Deep) else 0
-    if neurons > MOST_NEURONS:
-        logging.getLogger(__name__).warning(
-            "The network has %d hidden neurons: beyond about %d a joint bound takes minutes a step, and "
-            "what lines and a local search do not decide in %g s per point is left open.",
-            neurons,
-            MOST_NEURONS,
-            budget.seconds,
-        )
-
-
-def _sides(bounds: tuple[Any, Any], x: Float[ndarray, "n N"], norm: str) -> Bounds:
-    """The sides of the box, one number for each coordinate; every point must be in it."""
-    if norm == "linf":
-        raise InputError("bounds", "are given with l_inf", 'use norm="l2", or leave them out')
-    ends = []
-    for end in bounds:
-        side = np.asarray(end, dtype=float)
-        if side.shape not in ((), x.shape[1:]):
-            remedy = f"give a number, or {x.shape[1]} numbers"
-            raise InputError("bounds", f"have a side of shape {side.shape}", remedy)
-        if np.isnan(side).any():
-            raise InputError("bounds", "hold a NaN", "give numbers")
-        ends.append(np.broadcast_to(side, x.shape[1:]).copy())
-    low, high = ends
-    if np.any(low > high):
-        raise InputError("bounds", "are an empty box", "give the lower side first")
-    outside = (x < low) | (x > high)
-    if outside.any():
-        wide = np.array_equal(low, 0.0 * low) and np.array_equal(high, 0.0 * high + 1.0)
-        pixels = wide and x.min() >= 0.0 and x.max() > 2.0
-        remedy = "divide the images by 255" if pixels else "give bounds that hold every point"
-        problem = f"exclude {int(outside.any(axis=1).sum())} of {len(x)} points"
-        raise InputError("bounds", problem, remedy)
-    return low, high
 
 
 def _status(answer: Answer, radius: float) -> Certificate:

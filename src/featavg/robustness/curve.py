@@ -47,13 +47,7 @@ class Curve:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        arrays = {
-            name: getattr(self, name).tolist() for name in ("radii", "accuracy", "low", "high")
-        }
-        plain = {
-            name: getattr(self, name) for name in ("n", "unit", "label", "confidence", "unresolved")
-        }
-        return arrays | plain
+        return {k: v.tolist() if isinstance(v, ndarray) else v for k, v in vars(self).items()}
 
 
 @public

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
+from featavg.cores import cores
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import ReadOut
-from featavg.progress import Progress
-from featavg.robustness.certify import _sides
+from featavg.nets.two_layer import TwoLayer
+from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.decision import Net, Positive, check_ambient, decision_of
-from featavg.robustness.exact.result import Radii
-from featavg.robustness.linf import PROGRAMS
-from featavg.robustness.solve import Task, solve
+from featavg.robustness.exact.decision import Decision, Net, Positive, check_ambient, decision_of
+from featavg.robustness.exact.deep.boxed import BoxedSolver
+from featavg.robustness.exact.deep.solver import Certifier, DeepSolver
+from featavg.robustness.exact.result import Answer, Radii, Solver
+from featavg.robustness.exact.step_box import Bounds
+from featavg.robustness.exact.two_layer import TwoLayerSolver
+from featavg.robustness.linf import PROGRAMS, BoxedLinfSolver, LinfSolver
 
 # Hidden neurons beyond which most searches spend any budget: 6 layers of 20 trained neurons do.
 MOST_NEURONS = 100
@@ -88,24 +97,171 @@ def radii(
     if not 0.0 < gap < 1.0:
         raise InputError("gap", f"is {gap}", "give a share between 0 and 1")
     allowance = budget or (Budget(nodes=PROGRAMS) if norm == "linf" else Budget())
-    if isinstance(decision.net, Deep):
-        _announce(decision.net, allowance)
+    beyond = (
+        f"exact radii are out of reach, and what {allowance.nodes} programs per point leave open is "
+        "given as a bracket. To decide one radius, use certify."
+    )
+    announce(decision.net, MOST_NEURONS, beyond)
     if bounds is not None:
         check_ambient(net, points, "turns the sides of a box")
-    sides = None if bounds is None else _sides(bounds, x, "l2")
+    sides = None if bounds is None else sides_of(bounds, x)
     each = tuple(sorted(set(labels.tolist())))
     task = Task(decision, each, norm, allowance, gap, sides=sides)
     return Radii.of(solve(task, x, labels, jobs, progress), x, gap, norm)
 
 
-def _announce(net: Deep, budget: Budget) -> None:
-    """Say beforehand that most radii will be brackets, where the network is too large for more."""
-    neurons = sum(net.widths[:-1])
-    if neurons > MOST_NEURONS:
+def announce(net: TwoLayer | Deep, most: int, beyond: str) -> None:
+    """Say beforehand what a deep network of more than `most` hidden neurons is too large for."""
+    neurons = sum(net.widths[:-1]) if isinstance(net, Deep) else 0
+    if neurons > most:
         logging.getLogger(__name__).warning(
-            "The network has %d hidden neurons: beyond about %d exact radii are out of reach, and what "
-            "%d programs per point leave open is given as a bracket. To decide one radius, use certify.",
-            neurons,
-            MOST_NEURONS,
-            budget.nodes,
+            f"The network has {neurons} hidden neurons: beyond about {most} {beyond}"
         )
+
+
+def sides_of(bounds: tuple[Any, Any], x: Float[ndarray, "n N"]) -> Bounds:
+    """The sides of the box, one number for each coordinate; every point must be in it."""
+    ends = []
+    for end in bounds:
+        side = np.asarray(end, dtype=float)
+        if side.shape not in ((), x.shape[1:]):
+            remedy = f"give a number, or {x.shape[1]} numbers"
+            raise InputError("bounds", f"have a side of shape {side.shape}", remedy)
+        if np.isnan(side).any():
+            raise InputError("bounds", "hold a NaN", "give numbers")
+        ends.append(np.broadcast_to(side, x.shape[1:]).copy())
+    low, high = ends
+    if np.any(low > high):
+        raise InputError("bounds", "are an empty box", "give the lower side first")
+    outside = (x < low) | (x > high)
+    if outside.any():
+        wide = np.array_equal(low, 0.0 * low) and np.array_equal(high, 0.0 * high + 1.0)
+        pixels = wide and x.min() >= 0.0 and x.max() > 2.0
+        remedy = "divide the images by 255" if pixels else "give bounds that hold every point"
+        problem = f"exclude {int(outside.any(axis=1).sum())} of {len(x)} points"
+        raise InputError("bounds", problem, remedy)
+    return low, high
+
+
+# Starting processes costs a second or two; work that takes less stays in this one.
+WORTH_A_POOL = 4.0
+TRIAL = 8  # points
+# Parts per process where a caller watches: enough for a bar that moves.
+PARTS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is asked of every point.
+
+    Attributes:
+        decision: the network and its decision.
+        labels: all labels that occur.
+        norm: of the distance.
+        budget: what one point may cost.
+        gap: for a curved read-out, 1 - certified / attack at which a search may stop.
+        radius: None for the radius itself; a number for the decision at that radius.
+        sides: of a box that flips are in.
+    """
+
+    decision: Decision
+    labels: tuple[int, ...]
+    norm: str
+    budget: Budget
+    gap: float
+    radius: float | None = None
+    sides: Bounds | None = None
+
+    def solver(self) -> Solver:
+        """In l2, two layers have a faster search for the radius, and one certifier is for any depth."""
+        asked = self.decision, self.labels, self.gap
+        if self.norm == "linf" and self.sides is not None:
+            return BoxedLinfSolver(self.decision, self.sides)
+        if self.norm == "linf":
+            return LinfSolver(self.decision)
+        if self.radius is not None:
+            return Certifier(*asked, self.sides)
+        two = isinstance(self.decision.net, TwoLayer)
+        plain = TwoLayerSolver(*asked) if two else DeepSolver(*asked)
+        return plain if self.sides is None else BoxedSolver(plain, *asked, self.sides)
+
+
+# A point that is right, its label, and what its solver found out about all points together.
+Point = tuple[ndarray, int, Any]
+
+
+def solve(
+    task: Task,
+    x: Float[ndarray, "n N"],
+    y: Int[ndarray, " n"],
+    jobs: int | None,
+    progress: Progress | None,
+) -> list[Answer]:
+    """The answers for all points; those that are wrong as they are have the answer zero."""
+    if jobs is not None and jobs < 1:
+        raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
+    solver = task.solver()
+    wrong = task.decision.wrong(x, y)
+    answers = [Answer.wrong(row) for row in x]
+    where = np.flatnonzero(~wrong)
+    # One product for all points: its last bits do not depend on how many processes share them.
+    hints = solver.hints(x, y, where)
+    points = [(x[i], int(y[i]), hint) for i, hint in zip(where, hints, strict=True)]
+    for i, answer in zip(where, _all(task, solver, points, jobs, progress), strict=True):
+        answers[i] = answer
+    return answers
+
+
+def _all(
+    task: Task,
+    solver: Solver,
+    points: list[Point],
+    jobs: int | None,
+    progress: Progress | None,
+) -> list[Answer]:
+    """In this process, unless the first few points say that several are worth their start."""
+    first = TRIAL if jobs is None else 0 if jobs > 1 else len(points)
+    begun = perf_counter()
+    answers: list[Answer] = []
+    for i, point in enumerate(points):
+        expected = (perf_counter() - begun) / max(i, 1) * (len(points) - i)
+        if i == first and (jobs is not None or expected >= WORTH_A_POOL):
+            workers = min(cores() if jobs is None else jobs, len(points) - i)
+            if workers > 1:
+                rest = None if progress is None else part(progress, i / len(points), 1.0)
+                return answers + _pooled(task, points[i:], workers, rest)
+        if progress is not None:
+            progress(i / len(points), f"point {i} of {len(points)}")
+        answers.append(_one(task, solver, point))
+    return answers
+
+
+def _pooled(
+    task: Task, points: list[Point], workers: int, progress: Progress | None
+) -> list[Answer]:
+    from joblib import Parallel, delayed, parallel_config
+
+    # Interleaved, so that hard points, which come in runs of one cluster, spread over the cores.
+    count = workers if progress is None else min(workers * PARTS, len(points))
+    answers: dict[int, Answer] = {}
+    # One BLAS thread each: the matrices are tiny, and two threads on them would fight.
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        pool = Parallel(n_jobs=workers, return_as="generator")
+        solved = pool(delayed(_several)(task, points[i::count]) for i in range(count))
+        for i, some in enumerate(solved):
+            answers |= zip(range(i, len(points), count), some, strict=True)
+            if progress is not None:
+                progress((i + 1) / count, f"{len(points)} points")
+    return [answers[i] for i in range(len(points))]
+
+
+def _several(task: Task, points: Sequence[Point]) -> list[Answer]:
+    solver = task.solver()
+    return [_one(task, solver, point) for point in points]
+
+
+def _one(task: Task, solver: Solver, point: Point) -> Answer:
+    x, label, hint = point
+    begun = perf_counter()
+    answer = solver.at(x, label, task.budget.start(), hint, task.radius)
+    return answer.after(perf_counter() - begun)

@@ -19,10 +19,10 @@ from featavg.errors import InputError
 from featavg.measures.averaging import averaging_index_of
 from featavg.nets.two_layer import TwoLayer, grouped
 from featavg.robustness.radii import radii
-from featavg.training.controllers.constant import Constant
+from featavg.training.controllers import Constant
 from featavg.training.driver import Stop, run
-from featavg.training.losses._loss import Loss, LossValue, log_sum_exp
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
+from featavg.training.parts import Loss, LossValue, log_sum_exp
 from featavg.training.recipe import Recipe
 from featavg.training.train import loss_of, train
 

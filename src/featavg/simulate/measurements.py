@@ -14,8 +14,12 @@ from numpy import ndarray
 
 from featavg.measures.accuracy import Accuracy, decisions, wilson
 from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
-from featavg.measures.averaging import AveragingIndex, averaging_index_of
-from featavg.measures.effective_weights import effective_weights, index_of
+from featavg.measures.averaging import (
+    AveragingIndex,
+    averaging_index_of,
+    effective_weights,
+    index_of,
+)
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.simulate.points import SimulationPoints

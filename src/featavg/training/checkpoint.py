@@ -66,9 +66,6 @@ class Checkpoint:
             return None
         arrays, meta = read_folder(self.folder)
         if meta.get("run") != run:
-            raise InputError(
-                str(self.folder),
-                "holds the checkpoint of another run",
-                "choose another folder, or delete this one if you do not need it",
-            )
+            remedy = "choose another folder, or delete this one if you do not need it"
+            raise InputError(str(self.folder), "holds the checkpoint of another run", remedy)
         return arrays, meta

@@ -19,10 +19,16 @@ from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.controllers._controller import Controller
-from featavg.training.objectives.objective import Evaluation, Objective, Params
+from featavg.training.parts import (
+    Controller,
+    Evaluation,
+    Objective,
+    Params,
+    Proposal,
+    Start,
+    Stepper,
+)
 from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
-from featavg.training.steppers._stepper import Proposal, Stepper
 from featavg.training.trajectory import Outcome, Trajectory
 
 _log = logging.getLogger(__name__)
@@ -210,7 +216,7 @@ def _advance(
 ) -> Evaluation:
     """One attempt at a step for every seed that is still running."""
     log_rate = np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
-    proposal = stepper.propose(objective, state.params, evaluation, state.memory, log_rate)
+    proposal = stepper.propose(objective, Start(state.params, evaluation, state.memory, log_rate))
     accepted, rate = controller.judge(state.rate, evaluation, proposal)
     passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
     state.cap = np.where(passed, _landing_rate(state, stop, evaluation, proposal, log_rate), np.inf)

@@ -14,13 +14,13 @@ from featavg.boundary.public import check_fields, public
 from featavg.data.clusters import MultiCluster
 from featavg.data.labels import Labels
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, finite, one_of
 from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.training.driver import Stop, run
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
+from featavg.training.parts import Loss
 from featavg.training.trajectory import Outcome
 
 STARTS = ("awake", "gaussian")
@@ -59,8 +59,7 @@ class HeadRecipe:
         check_fields(self)
         one_of("start", self.start, STARTS)
         for name in ("m", "h", "scale", "rate", "steps"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
+            finite(name, getattr(self, name), above=0)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -111,28 +110,27 @@ def train_head(
     >>> net(x).shape
     (60, 1)
     """
-    known = labels
-    labels = one_of("labels", labels, ("coarse", "fine")) if isinstance(labels, str) else "fine"
-    net = initial_head(x, classes, groups, labels, recipe, seed)
-    if isinstance(known, Labels):
+    kind = one_of("labels", labels, ("coarse", "fine")) if isinstance(labels, str) else "fine"
+    net = initial_head(x, classes, groups, kind, recipe, seed)
+    trainable: tuple[str, ...] = ("weights",)
+    if isinstance(labels, Labels):
         task = MultiCluster(k=len(groups), d=len(groups), positive=groups == 1)
-        if known.groups is not None or groups.max() > 1:
+        if labels.groups is not None or groups.max() > 1:
             problem = "merge classes" if groups.max() == 1 else "are about more than two classes"
             raise InputError("labels", problem, "give a share of fine labels of two classes")
-        loss = PartialCrossEntropy("".join("+" if group else "-" for group in groups))
-        targets = known.targets(task, classes, seed)
-        objective = TwoLayerObjective(x, targets, net, loss, trainable=("weights",))
-    elif labels == "coarse":
+        signs = "".join("+" if group else "-" for group in groups)
+        loss: Loss = LOSSES.build("partial-cross-entropy", positive=signs)
+        targets = labels.targets(task, classes, seed)
+    elif kind == "coarse":
         if groups.max() > 1:
             raise InputError("groups", "hold more than two classes", "train the fine head")
+        loss, trainable = LOSSES.build("logistic"), ("weights", "biases")
         targets = np.where(groups[classes] == 1, 1, -1)
-        objective = TwoLayerObjective(x, targets, net, LOSSES.build("logistic"))
     else:
-        objective = TwoLayerObjective(
-            x, classes, net, LOSSES.build("cross-entropy"), trainable=("weights",)
-        )
+        loss, targets = LOSSES.build("cross-entropy"), classes
+    objective = TwoLayerObjective(x, targets, net, loss, trainable)
     length = float(np.mean(np.einsum("ij,ij->i", x, x)))
-    neurons = recipe.m if labels == "coarse" else recipe.h
+    neurons = recipe.m if kind == "coarse" else recipe.h
     trajectory = run(
         objective,
         objective.params_of(net),

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from featavg.data.clusters import MultiCluster
     from featavg.data.labels import Labels
     from featavg.nets.activations._activation import Activation
-    from featavg.training.controllers._controller import Controller
-    from featavg.training.losses._loss import Loss
-    from featavg.training.steppers._stepper import Stepper
+    from featavg.training.parts import Controller, Loss, Stepper
 
 LABELS = ("coarse", "fine")
 # "both" says "all" of two layers.

@@ -17,8 +17,8 @@ from numpy import ndarray
 
 from featavg.nets.network import Network
 from featavg.shapes import PerSeed, TruthPerSeed
-from featavg.training.objectives.objective import Evaluation, Params
-from featavg.training.trajectory import Outcome, Trajectory
+from featavg.training.parts import Evaluation, Params
+from featavg.training.trajectory import Outcome, Trajectory, padded
 
 
 class StepView(NamedTuple):
@@ -170,17 +170,5 @@ def own_rows(rows: ndarray, mine: ndarray, rest: float | None = None) -> ndarray
     batch = mine.shape[1:]
     flat = rows.reshape(len(rows), -1, *rows.shape[mine.ndim :])
     columns = [flat[keep, seed] for seed, keep in enumerate(mine.reshape(len(mine), -1).T)]
-    length = max(len(column) for column in columns)
-    filled = [
-        np.concatenate(
-            [
-                column,
-                np.broadcast_to(
-                    column[-1] if rest is None else rest,
-                    (length - len(column), *column.shape[1:]),
-                ),
-            ]
-        )
-        for column in columns
-    ]
-    return np.stack(filled, axis=1).reshape(length, *batch, *rows.shape[mine.ndim :])
+    filled = padded(columns, rest)
+    return np.stack(filled, axis=1).reshape(-1, *batch, *rows.shape[mine.ndim :])

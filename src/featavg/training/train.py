@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,13 +19,11 @@ from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
 from featavg.progress import Progress
-from featavg.registry import ACTIVATIONS, spec
+from featavg.registry import ACTIVATIONS, LOSSES, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses._loss import Loss
-from featavg.training.losses.partial_cross_entropy import PartialCrossEntropy
-from featavg.training.objectives.deep import DeepObjective
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import DeepObjective, TwoLayerObjective
+from featavg.training.parts import Loss
 from featavg.training.recipe import Recipe
 from featavg.training.state import Recorder
 from featavg.training.trajectory import Trajectory, joined
@@ -62,9 +61,18 @@ def train(
     >>> run.net.weights.shape, run.outcome.name, bool(run.log_loss[-1] < run.log_loss[0])
     ((4, 58), 'STEPS_DONE', True)
     """
-    recipe = _changed(recipe or Recipe(), changes)
+    recipe = recipe or Recipe()
+    unknown = set(changes) - set(Recipe.__dataclass_fields__)
+    if unknown:
+        remedy = f"choose from {', '.join(Recipe.__dataclass_fields__)}"
+        raise InputError(", ".join(sorted(unknown)), "is not part of a recipe", remedy)
+    recipe = replace(recipe, **changes)
     if isinstance(task, MultiCluster) and not recorders and checkpoint is None:
-        groups = _groups(task, recipe, n, seed, coordinates)
+        groups = (
+            []
+            if isinstance(seed, int | np.integer)
+            else _groups(task, recipe, n, seed, coordinates)
+        )
         if len(groups) > 1:
             parts = []
             for i, group in enumerate(groups):
@@ -76,15 +84,12 @@ def train(
             return joined(parts)
     data = task if isinstance(task, TrainingSet) else _draw(task, recipe, n, seed, coordinates)
     if data.coordinates == "compressed" and not recipe.chosen_stepper.keeps_rotations:
-        raise InputError(
-            "stepper",
-            f"is {recipe.chosen_stepper.name}, which looks at single coordinates",
-            'draw the data with coordinates="ambient"',
-        )
+        problem = f"is {recipe.chosen_stepper.name}, which looks at single coordinates"
+        raise InputError("stepper", problem, 'draw the data with coordinates="ambient"')
     objective = objective_of(data, recipe)
     return run(
         objective,
-        objective.params_of(objective.net),  # type: ignore[arg-type]
+        objective.params_of(objective.net),
         stepper=recipe.chosen_stepper,
         controller=recipe.chosen_controller,
         stop=Stop(
@@ -118,21 +123,19 @@ def targets_of(data: TrainingSet, recipe: Recipe) -> ndarray:
 def loss_of(data: TrainingSet, recipe: Recipe) -> Loss:
     """The loss of `recipe`, which may have to know the class of each output."""
     loss = recipe.chosen_loss
-    if not isinstance(loss, PartialCrossEntropy) or loss.positive:
+    if getattr(loss, "positive", "known"):
         return loss
     positive, _ = recipe.decision(data.task, "max")
-    return PartialCrossEntropy("".join("+" if own else "-" for own in np.asarray(positive)))
+    signs = "".join("+" if own else "-" for own in np.asarray(positive))
+    return LOSSES.build(loss.name, positive=signs)
 
 
 def initial_net(data: TrainingSet, recipe: Recipe) -> TwoLayer | Deep:
     """The network before training: Gaussian weights and, if it has them, Gaussian biases."""
     neurons = recipe.neurons(data.task.k)
     if data.unit_weights.shape[-2] != neurons:
-        raise InputError(
-            "task",
-            f"was drawn with {data.unit_weights.shape[-2]} directions",
-            f"this network starts from {neurons}",
-        )
+        problem = f"was drawn with {data.unit_weights.shape[-2]} directions"
+        raise InputError("task", problem, f"this network starts from {neurons}")
     weights = recipe.sigma_w * data.unit_weights
     if not recipe.two_layers_of_the_theory:
         return _initial_deep(data, recipe, weights)
@@ -169,11 +172,7 @@ def _initial_deep(data: TrainingSet, recipe: Recipe, first: ndarray) -> Deep:
 
 
 def _groups(
-    task: MultiCluster,
-    recipe: Recipe,
-    n: int,
-    seed: int | Sequence[int],
-    coordinates: str | None,
+    task: MultiCluster, recipe: Recipe, n: int, seeds: Sequence[int], coordinates: str | None
 ) -> list[Sequence[int]]:
     """Seeds that are best run together.
 
@@ -181,20 +180,14 @@ def _groups(
     through the memory at every step, where a few seeds at a time stay in the cache. Seeds count
     their own steps, so the grouping changes nothing but the time.
     """
-    if isinstance(seed, int | np.integer):
-        return []
     frame = coordinates or recipe.coordinates()
     columns = task.d if frame == "ambient" else min(task.k + recipe.neurons(task.k) + n, task.d)
     together = max(1, int(_CACHE / (8.0 * max(n, 1) * columns)))
-    return [seed[i : i + together] for i in range(0, len(seed), together)]
+    return [seeds[i : i + together] for i in range(0, len(seeds), together)]
 
 
 def _draw(
-    task: MultiCluster,
-    recipe: Recipe,
-    n: int,
-    seed: int | Sequence[int],
-    coordinates: str | None,
+    task: MultiCluster, recipe: Recipe, n: int, seed: int | Sequence[int], coordinates: str | None
 ) -> TrainingSet:
     neurons = recipe.neurons(task.k)
     frame = coordinates or recipe.coordinates()
@@ -203,42 +196,25 @@ def _draw(
     return draw_many(task, n, neurons, seed, frame)
 
 
-def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
-    fields = {name: getattr(recipe, name) for name in Recipe.__dataclass_fields__}
-    unknown = set(changes) - set(fields)
-    if unknown:
-        raise InputError(
-            ", ".join(sorted(unknown)),
-            "is not part of a recipe",
-            f"choose from {', '.join(fields)}",
-        )
-    return Recipe(**(fields | changes))
-
-
 def _settings(data: TrainingSet, recipe: Recipe) -> dict[str, Any]:
     """Everything needed to run it again, as plain values."""
-    plain: dict[str, Any] = {
-        name: getattr(recipe, name)
-        for name in Recipe.__dataclass_fields__
-        if name not in ("stepper", "controller", "loss", "activation", "pooling")
+    parts = {
+        "activation": ACTIVATIONS.build(recipe.activation),
+        "loss": recipe.chosen_loss,
+        "stepper": recipe.chosen_stepper,
+        "controller": recipe.chosen_controller,
     }
-    if recipe.competes:
-        plain["pooling"] = recipe.pooling
+    plain = {name: _finite(value) for name, value in vars(recipe).items()}
+    if not recipe.competes:
+        del plain["pooling"]
     if not isinstance(recipe.labels, str):
         plain["labels"] = recipe.labels.to_json()
-    plain = {name: _finite(value) for name, value in plain.items()}
     return {
         "task": data.task.settings(),
         "n": int(data.x.shape[-2]),
         "seeds": [int(seed) for seed in data.seeds],
         "coordinates": data.coordinates,
-        "recipe": plain
-        | {
-            "activation": spec(ACTIVATIONS.build(recipe.activation)),
-            "loss": spec(recipe.chosen_loss),
-            "stepper": spec(recipe.chosen_stepper),
-            "controller": spec(recipe.chosen_controller),
-        },
+        "recipe": plain | {name: spec(part) for name, part in parts.items()},
     }
 
 

@@ -130,54 +130,52 @@ class Trajectory:
         write_folder(Path(folder), arrays, meta)
 
 
+def padded(columns: Sequence[ndarray], rest: float | None = None) -> list[ndarray]:
+    """Arrays as long as the longest, filled up with their last row or with `rest`."""
+    length = max(len(column) for column in columns)
+    return [
+        np.concatenate(
+            [
+                column,
+                np.broadcast_to(
+                    column[-1] if rest is None else rest, (length - len(column), *column.shape[1:])
+                ),
+            ]
+        )
+        for column in columns
+    ]
+
+
 def joined(runs: Sequence[Trajectory]) -> Trajectory:
     """Runs of one seed or a few, one after another, as the one batch they are.
 
     A seed that ended before the others stays where it ended, as it does inside a batch.
     """
-    parts = [run if run.log_loss.ndim > 1 else _as_batch(run) for run in runs]
-    first = parts[0]
+    first, single = runs[0], [run.log_loss.ndim == 1 for run in runs]
 
-    def along(arrays: Sequence[ndarray], rest: float | None = None) -> ndarray:
-        length = max(len(array) for array in arrays)
-        shape = [(length - len(array), *array.shape[1:]) for array in arrays]
-        tails = [
-            np.broadcast_to(array[-1] if rest is None else rest, missing)
-            for array, missing in zip(arrays, shape, strict=True)
-        ]
-        pairs = zip(arrays, tails, strict=True)
-        return np.concatenate([np.concatenate(pair) for pair in pairs], axis=1)
+    def along(arrays: Sequence[ndarray], axis: int = 1, rest: float | None = None) -> ndarray:
+        """Arrays side by side, those of single runs with an axis for their seed."""
+        wide = [np.expand_dims(a, axis) if s else a for a, s in zip(arrays, single, strict=True)]
+        return np.concatenate(padded(wide, rest) if axis else wide, axis=axis)
 
-    return Trajectory(
-        steps=along([part.steps for part in parts]),
-        log_times=along([part.log_times for part in parts]),
+    return replace(
+        first,
+        steps=along([run.steps for run in runs]),
+        log_times=along([run.log_times for run in runs]),
         parameters={
-            name: along([part.parameters[name] for part in parts]) for name in first.parameters
+            name: along([run.parameters[name] for run in runs]) for name in first.parameters
         },
         start=first.start.with_arrays(
             {
-                name: np.concatenate([part.start.arrays()[name] for part in parts])
+                name: along([run.start.arrays()[name] for run in runs], axis=0)
                 for name in first.start.arrays()
             }
         ),
-        log_loss=along([part.log_loss for part in parts]),
-        log_rate=along([part.log_rate for part in parts], rest=-np.inf),
-        outcomes=tuple(outcome for part in parts for outcome in part.outcomes),
+        log_loss=along([run.log_loss for run in runs]),
+        log_rate=along([run.log_rate for run in runs], rest=-np.inf),
+        outcomes=tuple(outcome for run in runs for outcome in run.outcomes),
         settings=first.settings
-        | {"seeds": [seed for part in parts for seed in part.settings["seeds"]]},
-    )
-
-
-def _as_batch(run: Trajectory) -> Trajectory:
-    """A run of one seed with an axis for its seed."""
-    return replace(
-        run,
-        steps=run.steps[:, None],
-        log_times=run.log_times[:, None],
-        parameters={name: array[:, None] for name, array in run.parameters.items()},
-        start=run.start.with_arrays({n: array[None] for n, array in run.start.arrays().items()}),
-        log_loss=run.log_loss[:, None],
-        log_rate=run.log_rate[:, None],
+        | {"seeds": [seed for run in runs for seed in run.settings["seeds"]]},
     )
 
 
@@ -212,9 +210,8 @@ def load_trajectory(folder: str | Path) -> Trajectory:
             **{name: arrays[name] for name in ("log_times", "log_loss", "log_rate")},
         )
     except (KeyError, TypeError, IndexError) as error:
-        raise InputError(
-            str(folder), f"is not a saved run ({error} is missing)", "give the folder of a run"
-        ) from error
+        problem = f"is not a saved run ({error} is missing)"
+        raise InputError(str(folder), problem, "give the folder of a run") from error
 
 
 def _per_seed(steps: ndarray, log_times: ndarray) -> ndarray:

@@ -6,7 +6,6 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.measures.decomposition import projected_coefficients
 from featavg.paper.theorems import packed
 from featavg.paper.theorems.packed import (
     PackedObjective,
@@ -15,14 +14,15 @@ from featavg.paper.theorems.packed import (
     draw_packed,
     packed_bytes,
 )
+from featavg.paper.theorems.recorders import projected_coefficients
 from featavg.paper.theorems.scale import (
     packed_coefficients,
     precision_error,
     scale_run,
     theorem_scale,
 )
-from featavg.training.losses.logistic import Logistic
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.losses import Logistic
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 

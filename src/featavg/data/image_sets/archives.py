@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from featavg.data.image_sets.image_set import ImageSet
-from featavg.data.image_sets.registry import image_sets, named
+from featavg.data.image_sets.registry import ImageSet, image_sets, named
 from featavg.errors import InputError
 from featavg.storage.reading import is_file, opened
 
@@ -77,26 +76,21 @@ def download(name: str, folder: Path, progress: bool = True) -> list[Path]:
         if all((target / file).exists() for file in archive.files):
             continue
         try:
-            path = Path(
-                pooch.retrieve(
-                    archive.url,
-                    known_hash=f"md5:{archive.md5}",
-                    path=folder / "downloads",
-                    fname=archive.url.rsplit("/", 1)[1],
-                    progressbar=_Bar() if progress else False,
-                )
+            path = pooch.retrieve(
+                archive.url,
+                known_hash=f"md5:{archive.md5}",
+                path=folder / "downloads",
+                fname=archive.url.rsplit("/", 1)[1],
+                progressbar=_Bar() if progress else False,
             )
         except ValueError as error:  # pooch's word for a wrong hash
-            raise InputError(
-                archive.url, "arrived damaged", "try again, or use a mirror"
-            ) from error
+            remedy = "try again, or use a mirror"
+            raise InputError(archive.url, "arrived damaged", remedy) from error
         except OSError as error:
-            raise InputError(
-                archive.url,
-                f"cannot be downloaded ({type(error).__name__})",
-                f"get it yourself and unpack it as {target}",
-            ) from error
-        _unpack(path, archive.files, target)
+            problem = f"cannot be downloaded ({type(error).__name__})"
+            remedy = f"get it yourself and unpack it as {target}"
+            raise InputError(archive.url, problem, remedy) from error
+        _unpack(Path(path), archive.files, target)
     return list(checked(image_set, folder).values())
 
 

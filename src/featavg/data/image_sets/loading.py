@@ -17,7 +17,7 @@ from featavg.boundary.public import public
 from featavg.data.image_sets.archives import checked
 from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import Images, ImageTask, partition, split
-from featavg.data.npz import read_npz
+from featavg.data.user_points import read_npz
 from featavg.errors import InputError
 from featavg.storage.reading import is_file, is_folder, read_bytes
 
@@ -135,9 +135,8 @@ def _classes(labels: ndarray, name: str, most: int | None = None) -> Int[ndarray
         raise InputError(name, f"holds {labels.min()}", "number classes from 0")
     # Nothing may be sized by a label before this: n images have at most n classes.
     if labels.max() >= (len(labels) if most is None else most):
-        raise InputError(
-            name, f"holds {labels.max()} for {len(labels)} images", "number classes 0, 1, 2, ..."
-        )
+        problem = f"holds {labels.max()} for {len(labels)} images"
+        raise InputError(name, problem, "number classes 0, 1, 2, ...")
     return labels.astype(int)
 
 
@@ -205,9 +204,6 @@ def _pictures(files: list[Path]) -> ndarray:
         except Exception as error:  # each format has errors of its own, syntax errors among them
             raise InputError(str(file), "is damaged", "delete or replace it") from error
         if pixels[-1].shape != pixels[0].shape:
-            raise InputError(
-                str(file),
-                f"is {pixels[-1].shape[:2]} pixels where others are {pixels[0].shape[:2]}",
-                "scale all pictures to one size",
-            )
+            problem = f"is {pixels[-1].shape[:2]} pixels where others are {pixels[0].shape[:2]}"
+            raise InputError(str(file), problem, "scale all pictures to one size")
     return np.stack(pixels).transpose(0, 3, 1, 2)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.readouts import NAMES
 from featavg.registry import POOLINGS
@@ -173,7 +173,8 @@ def readout_of(readout: str | ReadOut) -> ReadOut:
         return readout
     if readout.partition(":")[0] not in POOLINGS:
         one_of("readout", readout, dict.fromkeys((*NAMES, *POOLINGS)))
-    return POOLINGS.build(readout)
+    rule: ReadOut = POOLINGS.build(readout)
+    return rule
 
 
 @public

@@ -10,11 +10,13 @@ from jaxtyping import Bool
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.errors import InputError
+from featavg.errors import InputError, finite, whole
 from featavg.nets.readouts._readout import Mean, readout_of
 from featavg.nets.readouts.soft import Soft
 from featavg.nets.readouts.top import Top
 from featavg.nets.two_layer import TwoLayer, grouped_head
+
+POOLED = ("max", "mean", "top", "soft")
 
 
 class Compete(nn.Module):
@@ -30,14 +32,15 @@ class Compete(nn.Module):
 
     def __init__(self, groups: int, pooling: str = "max") -> None:
         super().__init__()
-        if groups < 1:
-            raise InputError("groups", f"is {groups}", "give at least one")
-        self.groups, self.pooling, self.rule = groups, pooling, readout_of(pooling)
-        if not isinstance(self.rule, (Mean, Soft, Top)) and self.rule.name != "max":
+        if pooling.partition(":")[0] not in POOLED:
             raise InputError("pooling", f"is {pooling!r}", "choose max, mean, top or soft")
+        self.groups, self.pooling = whole("groups", groups, least=1), pooling
+        self.rule = readout_of(pooling)
 
     def forward(self, x: Tensor) -> Tensor:
         """The pooled channels."""
+        if x.ndim < 2:
+            raise InputError("x", f"has shape {tuple(x.shape)}", "give points x channels")
         channels = x.shape[1]
         if channels % self.groups:
             remedy = f"give a multiple of {self.groups}, so that groups are of one size"
@@ -88,10 +91,10 @@ class CompetitiveHead(nn.Module):
         scale: float | None = None,
     ) -> None:
         super().__init__()
-        if classes < 2:
+        whole("features", features, least=1)
+        whole("neurons", neurons, least=1)
+        if whole("classes", classes, least=1) < 2:
             raise InputError("classes", f"is {classes}", "a decision needs two or more")
-        if neurons < 1:
-            raise InputError("neurons", f"is {neurons}", "give each class at least one")
         self.linear = nn.Linear(features, classes * neurons)
         self.compete = Compete(classes, pooling)
         if isinstance(self.compete.rule, Top) and self.compete.rule.q > neurons:
@@ -99,12 +102,17 @@ class CompetitiveHead(nn.Module):
             raise InputError("q", problem, f"give at most {neurons}")
         if scale is not None:
             with torch.no_grad():
-                self.linear.weight.normal_(std=scale)
+                self.linear.weight.normal_(std=finite("scale", scale, least=0))
                 self.linear.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """The output of each class."""
-        return self.compete(torch.relu(self.linear(x.flatten(1))))
+        flat = x.flatten(1)
+        if flat.shape[1] != self.linear.in_features:
+            remedy = f"give {self.linear.in_features}, the features of this head"
+            raise InputError("x", f"has {flat.shape[1]} numbers a point", remedy)
+        pooled: Tensor = self.compete(torch.relu(self.linear(flat)))
+        return pooled
 
     def exact(self) -> tuple[TwoLayer, Bool[ndarray, " M"]]:
         """One output a neuron and the neurons of class 1, for `fa.radii(..., readout=pooling)`.

@@ -256,6 +256,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         ) from error
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), list):
+        several = content["state_dict"]
+        if len(several) != 1:
+            problem, remedy = f"holds {len(several)} networks", "save the state dict of one"
+            raise InputError(str(path), problem, remedy)
+        content = several[0]
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
         raise InputError(str(path), "holds no table of tensors", "save a state dict")
     return {str(name): value for name, value in content.items()}

@@ -123,16 +123,7 @@ def _bind_again(table: dict[str, Any], before: dict[str, Any]) -> None:
 def own_randomness(seed: int, device: str | torch.device = "cpu") -> Iterator[None]:
     """Inside, torch draws from `seed` on the CPU and on `device`; afterwards all is as it was.
 
-    `torch.manual_seed` would seed every GPU besides, and nobody would give that back.
-
-    >>> before = torch.get_rng_state()
-    >>> with own_randomness(0):
-    ...     first = torch.rand(1)
-    >>> with own_randomness(0):
-    ...     bool(torch.rand(1) == first)
-    True
-    >>> torch.equal(before, torch.get_rng_state())
-    True
+    `torch.manual_seed` would also seed every GPU, for good.
     """
     gpus = graphics([torch.device(device)])
     with torch.random.fork_rng(devices=gpus):

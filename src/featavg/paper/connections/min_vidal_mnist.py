@@ -188,7 +188,7 @@ def robust(table: xr.Dataset, norm: str, radius: float) -> xr.DataArray:
     "(published: APGD on the cross-entropy); activation relu(⟨w,x⟩)<sup>p</sup>/(|w||x|)<sup>p−1</sup> "
     "of centred images, as in the authors' public code, Adam at 0.001, 10 epochs of batches of 256 "
     "(not printed)",
-    tier="full", minutes=8, needs=("torch", "mnist"), statements=("csml-conjecture-1",), seeds=2,
+    tier="full", minutes=12, needs=("torch", "mnist"), statements=("csml-conjecture-1",), seeds=3,
 )  # fmt: skip
 def mnist(
     run: Context,

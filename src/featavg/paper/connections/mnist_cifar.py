@@ -156,7 +156,7 @@ def _convolutional(
     measured="AUC on 2000 test pictures of a ResNet-18 of width 8 trained on 10,000 for two epochs "
     "(published: convolutional networks, deeper and wider ones); as notes, of a fully "
     "connected network with two hidden layers of 100",
-    tier="full", minutes=6, needs=("torch", "mnist", "cifar10"), statements=STATEMENTS, seeds=2,
+    tier="full", minutes=9, needs=("torch", "mnist", "cifar10"), statements=STATEMENTS, seeds=3,
 )  # fmt: skip
 def pictures(run: Context, steps: int = STEPS, dense_steps: int = 600) -> Evidence:
     """On pictures of a digit above a vehicle, both of which give the label away, a network relies on

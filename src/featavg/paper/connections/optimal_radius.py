@@ -20,7 +20,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role, Style
 from featavg.nets.two_layer import TwoLayer, biased_robust, feature_averaging, feature_decoupling
-from featavg.paper.connections.min_vidal import attacked, power_relu_run
+from featavg.paper.connections.limits import attacked, power_relu_run
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.progress import Progress, part
 from featavg.robustness.radii import radii

@@ -21,11 +21,11 @@ from featavg.errors import InputError
 from featavg.nets.activations._activation import LeakyReLU
 from featavg.nets.network import KINDS
 from featavg.progress import Progress
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import Stop, run
-from featavg.training.losses._loss import LossValue, require_signs
-from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.objective import Params, check_points
+from featavg.training.losses import Exponential
+from featavg.training.objectives import check_points
+from featavg.training.parts import LossValue, Params, require_signs
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.trajectory import Trajectory
 

@@ -88,18 +88,17 @@ class Check:
         single = fmean(values) if values else float(given)
         if math.isnan(single) and interval is not None and not values:
             single = (interval[0] + interval[1]) / 2
-        fields = {
-            "name": name,
-            "measured": single,
-            "relation": relation,
-            "bound": _bound(relation, bound),
-            "note": note,
-            "role": role,
-            "values": values,
-            "interval": interval,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        # The class is frozen for everybody else.
+        self.__dict__.update(
+            name=name,
+            measured=single,
+            relation=relation,
+            bound=_bound(relation, bound),
+            note=note,
+            role=role,
+            values=values,
+            interval=interval,
+        )
 
     @property
     def essential(self) -> bool:

@@ -142,17 +142,16 @@ class Evidence:
         names = [each.name for each in drawn]
         if len(set(names)) < len(names):
             raise InputError("figures", f"share a name ({', '.join(names)})", "make names differ")
-        fields = {
-            "checks": _with_main(checks),
-            "figures": drawn,
-            "numbers": {} if numbers is None else numbers,
-            "finding": finding,
-            "headlines": tuple(headlines),
-            "seeds": seeds,
-            "seconds": seconds,
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        # The class is frozen for everybody else.
+        self.__dict__.update(
+            checks=_with_main(checks),
+            figures=drawn,
+            numbers={} if numbers is None else numbers,
+            finding=finding,
+            headlines=tuple(headlines),
+            seeds=seeds,
+            seconds=seconds,
+        )
 
     @property
     def main(self) -> Check:
@@ -204,13 +203,9 @@ def _with_main(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     first = next((i for i, check in enumerate(checks) if check.essential), None)
     if first is None:
         raise InputError("checks", "has nothing essential", "give at least one essential check")
-    return (*checks[:first], _as_main(checks[first]), *checks[first + 1 :])
-
-
-def _as_main(check: Check) -> Check:
-    main = copy(check)
-    object.__setattr__(main, "role", "main")
-    return main
+    main = copy(checks[first])
+    main.__dict__["role"] = "main"
+    return (*checks[:first], main, *checks[first + 1 :])
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from featavg.storage.places import install_command, typed
 from featavg.storage.provenance import commit
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
-PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox"}
+PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox", "onnx": "onnx"}
 
 
 # Fewer independent trainings than this decide nothing.

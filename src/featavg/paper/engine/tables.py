@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Real
+from numpy import ndarray
 
-from featavg.measures.power_law import power_law_exponent
+from featavg.errors import InputError
 from featavg.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -89,3 +91,22 @@ def exponents(values: xr.DataArray) -> list[float]:
     (axis,) = (str(name) for name in values.dims if name != "seed")
     columns = values.transpose("seed", axis).values
     return [power_law_exponent(values[axis].values, column) for column in columns]
+
+
+def power_law_exponent(
+    x: Sequence[float] | Real[ndarray, " q"], y: Sequence[float] | Real[ndarray, " q"]
+) -> float:
+    """The p of y ~ x^p, by least squares of log y against log x.
+
+    Args:
+        x, y: positive numbers, at least two.
+
+    >>> import featavg as fa
+    >>> round(power_law_exponent([1, 10, 100], [3.0, 0.3, 0.03]), 9)
+    -1.0
+    """
+    horizontal, vertical = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    for name, values in (("x", horizontal), ("y", vertical)):
+        if len(values) < 2 or not np.all(values > 0):
+            raise InputError(name, "has no logarithms to fit", "give two or more positive numbers")
+    return float(np.polyfit(np.log(horizontal), np.log(vertical), 1)[0])

@@ -24,9 +24,8 @@ import numpy as np
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
-from featavg.measures.power_law import power_law_exponent
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import power_law_exponent, tabulate
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 

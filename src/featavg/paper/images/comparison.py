@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.errors import one_of
+from featavg.errors import one_of, whole
 from featavg.progress import Progress, part
-from featavg.robustness.attacks.attack import Attack, positive_whole
+from featavg.robustness.attacks.attack import Attack
 from featavg.robustness.attacks.foolbox_bridge import foolbox_attack
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN
 from featavg.robustness.attacks.pgd import apgd
@@ -113,7 +113,7 @@ def compare_attacks(
         seed: of random starts.
     """
     one_of("norm", norm, NORMS)
-    positive_whole("budget", budget)
+    whole("budget", budget, least=1)
     tasks = 1 + len(OPPONENTS[norm]) + len(SHARES)
     stages = [part(progress, i / tasks, (i + 1) / tasks) for i in range(tasks)]
     result = attack_suite(

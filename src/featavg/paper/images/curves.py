@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.progress import Progress, silent
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN, minimal_radii
@@ -77,23 +77,10 @@ class CurveSettings:
 
 def coarse_model(net: nn.Module, task: ImageTask, labels: str, readout: str = "max") -> TorchModel:
     """A trained network as a model with bounds, unit and coarse decision."""
-    import torch
-
     from featavg.nets.torch.inference import frozen
 
     groups = np.arange(task.coarse) if labels == "coarse" else task.groups
-    model = torch_model(frozen(net), readout=readout, groups=groups, batch=250)
-    first = task.test.unit[:1]
-    # Before the model checks its own outputs: this sentence knows the task.
-    with torch.no_grad():
-        outputs = model.module(torch.from_numpy(first).to(model.mean))
-    if outputs.shape[1] != task.outputs(labels):
-        raise InputError(
-            "net",
-            f"has {outputs.shape[1]} outputs",
-            f"{labels} labels of {task.name} need {task.outputs(labels)}",
-        )
-    return model
+    return torch_model(frozen(net), readout=readout, groups=groups, batch=250)
 
 
 def attacked_images(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"]:
@@ -106,7 +93,7 @@ def attacked_images(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"
 def image_curves(
     nets: Mapping[str, nn.Module | ImageNetwork],
     task: ImageTask,
-    settings: CurveSettings | None = None,
+    settings: CurveSettings,
     folder: Path | None = None,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
@@ -122,11 +109,6 @@ def image_curves(
     """
     from featavg.training.torch.image_network import ImageNetwork
 
-    if not nets:
-        raise InputError("nets", "are none", 'give a network, such as {"coarse": net}')
-    for labels in nets:
-        one_of("nets", labels, ("coarse", "fine"))
-    settings = settings or CurveSettings()
     jobs, curves = _parts(tuple(nets), settings), []
     for i, job in enumerate(jobs):
         protocol, labels, readout, norm = job

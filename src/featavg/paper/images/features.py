@@ -47,17 +47,6 @@ class FeatureSet:
     groups: Int[ndarray, " k"]
     source: str
 
-    def __post_init__(self) -> None:
-        if self.train.shape[1] != self.test.shape[1]:
-            raise InputError(
-                "test", f"has {self.test.shape[1]} features", "use one network for both"
-            )
-        for classes in (self.train_classes, self.test_classes):
-            if classes.max() >= len(self.groups) or classes.min() < 0:
-                raise InputError(
-                    "classes", "do not match the partition", "give one entry per class"
-                )
-
     @property
     def length(self) -> float:
         """The root mean square length of a training feature vector, the unit of radii."""
@@ -96,12 +85,9 @@ class FeatureSet:
 
 
 def embed(
-    source: str | Path | nn.Module,
+    source: str | Path | Embedding,
     task: ImageTask,
-    size: int = 0,
-    mean: tuple[float, ...] = (0.0,),
-    deviation: tuple[float, ...] = (1.0,),
-    folder: str | Path | None = None,
+    folder: Path | None = None,
     train: int | None = None,
     progress: Progress | None = None,
 ) -> FeatureSet:
@@ -110,9 +96,7 @@ def embed(
     Args:
         source: `pixels`; `efficientnet` or `clip` (packages of others); the folder of a network that
             `train_images` wrote or a file with the weights of a CIFAR ResNet (both: the activations
-            before the last layer); or a module that turns a batch of images into a batch of vectors.
-        size, mean, deviation: what a module of yours expects: images scaled to this height and
-            width (0: as they are), then shifted and divided by channel.
+            before the last layer); or an `Embedding`.
         folder: keep the features there, and take them from there if they are the same.
         train: the first training images, at most this many.
 
@@ -120,32 +104,10 @@ def embed(
     >>> embed("pixels", load_images("digits"))
     pixels of digits: 64 features of 1258 training and 539 test images, 10 fine classes
     """
-    if isinstance(source, str) and source == "pixels":
+    if source == "pixels":
         return pixels_of(task, train)
     torch_needed()
-    place = None if folder is None else Path(folder)
-    if isinstance(source, str | Path):
-        return features_of(task, _named(source), place, train, progress)
-    embedding = _of_module(source, size, mean, deviation)
-    return features_of(task, embedding, place, train, progress)
-
-
-def pixels_of(task: ImageTask, train: int | None = None) -> FeatureSet:
-    """The pixels themselves, in [0, 1], as features: no network below a head."""
-    some, test = task.train if train is None else task.train[slice(0, train)], task.test
-    flat = [part.unit.reshape(len(part), -1).astype(float) for part in (some, test)]
-    name = f"pixels of {task.name}"
-    return FeatureSet(flat[0], some.fine, flat[1], test.fine, task.groups, name)
-
-
-def features_of(
-    task: ImageTask,
-    embedding: Embedding,
-    folder: Path | None = None,
-    train: int | None = None,
-    progress: Progress | None = None,
-) -> FeatureSet:
-    """The same for an `Embedding`."""
+    embedding = source if isinstance(source, Embedding) else _named(source)
     some, test = task.train if train is None else task.train[slice(0, train)], task.test
     # Of the images themselves only a few: what they are made of is known by their labels and name.
     first = embedding(test.pixels[:4]).round(3)
@@ -162,6 +124,14 @@ def features_of(
     arrays = [kept[name].astype(np.float64) for name in ("train", "test")]
     name = f"{embedding.name} on {task.name}"
     return FeatureSet(arrays[0], some.fine, arrays[1], test.fine, task.groups, name)
+
+
+def pixels_of(task: ImageTask, train: int | None = None) -> FeatureSet:
+    """The pixels themselves, in [0, 1], as features: no network below a head."""
+    some, test = task.train if train is None else task.train[slice(0, train)], task.test
+    flat = [part.unit.reshape(len(part), -1).astype(float) for part in (some, test)]
+    name = f"pixels of {task.name}"
+    return FeatureSet(flat[0], some.fine, flat[1], test.fine, task.groups, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,15 +163,11 @@ class Embedding:
             x = torch.from_numpy(np.ascontiguousarray(some)).float()
             with torch.no_grad():
                 out = self.call(self._prepared(x / 255.0 if some.dtype == np.uint8 else x))
-            if out.ndim != 2 or len(out) != len(some):
-                raise InputError(
-                    "module", f"returned shape {tuple(out.shape)}", "return one vector per image"
-                )
             parts.append(out.double().cpu().numpy())
             progress(min(1.0, (start + batch) / len(pixels)), f"{self.name} features")
         features = np.concatenate(parts)
         if not np.all(np.isfinite(features)):
-            raise InputError("module", "returned a NaN or an infinity", "check its weights")
+            raise InputError("features", "hold a NaN or an infinity", "check the network's weights")
         return features
 
     def _prepared(self, x: Tensor) -> Tensor:
@@ -240,26 +206,6 @@ def _penultimate(net: nn.Module, name: str) -> Embedding:
 
     read: Any = frozen(net).net
     return Embedding(name, read.features)
-
-
-def _of_module(
-    module: nn.Module, size: int, mean: tuple[float, ...], deviation: tuple[float, ...]
-) -> Embedding:
-    """Any torch module that turns a batch of images into a batch of vectors; it is left as it was."""
-    from torch import nn
-
-    from featavg.nets.torch.inference import unchanged
-
-    if not isinstance(module, nn.Module):
-        raise InputError("module", f"is a {type(module).__name__}", "give a torch.nn.Module")
-
-    def call(x: Tensor) -> Tensor:
-        like = next(module.parameters(), x)
-        with unchanged(module):
-            vectors: Tensor = module(x.to(like.device))
-        return vectors
-
-    return Embedding("module", call, size, mean, deviation)
 
 
 def efficientnet_lite0(size: int = 224) -> Embedding:

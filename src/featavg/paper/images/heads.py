@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featavg.data.streams import stream
-from featavg.errors import InputError
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
 from featavg.measures.alignment import cosine_matrix, equivalent_weights
 from featavg.measures.averaging import averaging_index_of
@@ -59,8 +58,6 @@ def trained_heads(
     """
     import xarray as xr
 
-    if len(seeds) == 0:
-        raise InputError("seeds", "are none", "give at least one")
     groups, truth = features.groups, features.groups[features.test_classes]
     signs = np.where(groups == 1, 1, -1)
     mu = class_features(features.train, features.train_classes, len(groups))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from featavg.audit.discovery import clustered
+from featavg.audit.subclasses import clustered
 from featavg.data.images import Images, ImageTask
 from featavg.data.streams import stream
 from featavg.errors import InputError

@@ -310,8 +310,8 @@ def _measured(
 
 def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     """The shared gradient where it means something, the noise of gradients, and collapse."""
-    from featavg.audit.gradients import INPUT, by_layer, passes, reported
-    from featavg.audit.wrapping import classifier
+    from featavg.audit.classifier import classifier
+    from featavg.audit.gradients import INPUT, passes, sharing
 
     some = task.test[slice(0, LOOKED_INTO)]
     coarse, fine = task.targets(some, "coarse"), some.fine
@@ -319,7 +319,7 @@ def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     decision = Decision.of(groups=groups, readout="probability")
     seen = passes(classifier(net, some.unit), decision, some.unit, coarse)
     right = np.flatnonzero(decision.margins(seen.outputs, coarse) > 0)
-    layer = reported(by_layer(seen.gradients, right, fine, task.groups))
+    layer = sharing(seen.gradients, right, fine, task.groups).reported
     assert seen.features is not None
     collapse = subclass_collapse(seen.features, fine, task.groups)
     nan = float("nan")

@@ -19,7 +19,7 @@ from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
-from featavg.paper.images.features import FeatureSet, efficientnet_lite0, features_of
+from featavg.paper.images.features import FeatureSet, efficientnet_lite0, embed
 from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
@@ -48,7 +48,7 @@ def superclasses(run: Context, h: int = 1, points: int = 500, budget: int = 60) 
     except InputError as error:
         raise NotRun(str(error)) from error
     folder = run_folder(run) / "features-cifar100-efficientnet"
-    features = features_of(task, embedding, folder, progress=part(run.progress, 0.0, 0.5))
+    features = embed(embedding, task, folder, progress=part(run.progress, 0.0, 0.5))
     progress = part(run.progress, 0.5, 1.0)
     table = superclass_heads(features, run.seeds, h, points, budget, progress)
     index = {

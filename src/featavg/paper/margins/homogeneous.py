@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
+from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Role, Rule, Series
 from featavg.measures.margin import Margins, deepest_fall, margins, parameter_norm
-from featavg.nets.deep import Deep, two_sided
+from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.margins.kkt_flow import LOSS_DEPTHS, STARTS, KKTFlow, kkt_flow, rate_exponents
 from featavg.progress import remembered
-from featavg.training.controllers.error import ErrorControl
+from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.deep import DeepObjective
+from featavg.training.losses import Exponential
+from featavg.training.objectives import DeepObjective
 from featavg.training.steppers.flow import GradientFlow
 
 NETWORK_DEPTHS = (1, 2, 3, 4)
@@ -268,3 +271,48 @@ def margin_homogeneous_rates(
         finding="Over 700 decades of t, and over 170 from generic starts, the exponents are those of the "
         f"theorem, to {max(check.measured for check in checks):.1%}.",
     )  # fmt: skip
+
+
+def random_deep(dimension: int, widths: Sequence[int], scale: float, seeds: Sequence[int]) -> Deep:
+    """A batch of networks with He weights times `scale`, one for each seed; `widths` end in c."""
+    sizes = (dimension, *widths)
+    draws = [stream(seed, "deep-weights") for seed in seeds]
+    return Deep(
+        tuple(
+            np.stack(
+                [scale * math.sqrt(2 / below) * d.standard_normal((here, below)) for d in draws]
+            )
+            for below, here in pairwise(sizes)
+        )
+    )
+
+
+def two_sided(
+    x: Float[ndarray, "s n N"],
+    y: Int[ndarray, "s n"],
+    widths: Sequence[int],
+    seeds: Sequence[int],
+    scale: float = 0.5,
+) -> Deep:
+    """A start with one path for each class, near the class average: no neuron hangs on a kink.
+
+    Half of every hidden layer is fed by, and feeds, its own half with positive weights; the first
+    layer is the mean of y_i x_i, with the sign of the half, plus noise. From a generic start deep
+    flows stick to kinks of inner layers, where no explicit integrator follows them.
+    """
+    plain = random_deep(x.shape[-1], widths, scale, seeds)
+    weights = list(plain.weights)
+    if len(weights) == 1:
+        return plain
+    mean = np.mean(y[..., None] * x, axis=-2, keepdims=True)
+    mean = mean / np.linalg.norm(mean, axis=-1, keepdims=True)
+    sides = [np.repeat([1.0, -1.0], width // 2) for width in widths[:-1]]
+    weights[0] = scale * sides[0][:, None] * mean + 0.5 * weights[0]
+    for number in range(1, len(weights)):
+        kept = (
+            sides[number - 1]
+            if number == len(widths) - 1
+            else (sides[number][:, None] == sides[number - 1])
+        )
+        weights[number] = np.abs(weights[number]) * kept
+    return Deep(tuple(weights))

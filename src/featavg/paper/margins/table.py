@@ -12,30 +12,127 @@ the same bits; `--set passes=1` trains nothing more and shows the rows that are 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from featavg.cores import cores
+from featavg.data.images import Images
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.margins.network.fit import CHECKPOINT, fit
-from featavg.paper.margins.network.rows import PUBLISHED_MARGINS, MarginTable, table_in
-from featavg.paper.margins.network.run import read_run
-from featavg.paper.margins.network.settings import MarginCNN, MarginSettings, SupportRule
+from featavg.paper.margins.network.passes import module_of
+from featavg.paper.margins.network.run import MarginCNN, MarginSettings, SupportRule, read_run
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.models.torch_model import torch_model
+from featavg.storage.cache import kept_values, note_saved
 from featavg.storage.folders import folder_exists
 from featavg.training.checkpoint import fingerprint
 
 FACTOR = 1.5
 # Relative: a median of attacked radii moves by about this much when the attack's budget doubles.
 ATTACK = 0.02
-ATTACKED_PICTURES = 500
+ATTACKED_PICTURES, BUDGET = 500, 60
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
 LONGER = ("itcs-longer-helps", "csml-longer-helps")
 TABLE = ("itcs-margin-table", "csml-margin-table", *LONGER)
 LOSS_BASED = ("itcs-loss-based-rate", "csml-loss-based-rate")
+
+
+class PublishedRow(NamedTuple):
+    """One row of the published table (Lyu and Li 2020)."""
+
+    model: int
+    epochs: int
+    log10_loss: float
+    normalized_margin: float
+
+
+PUBLISHED_MARGINS = (
+    PublishedRow(1, 38, -10.04, 5.65e-5),
+    PublishedRow(2, 75, -15.12, 9.50e-5),
+    PublishedRow(3, 107, -20.07, 1.30e-4),
+    PublishedRow(4, 935, -120.01, 4.61e-4),
+    PublishedRow(5, 10000, -881.51, 1.18e-3),
+)
+
+
+@dataclass(frozen=True)
+class MarginRow:
+    """The network when its loss first fell below that of the published row `model`.
+
+    `epoch` counts passes (or rounds over the support) that count; `radii` are the l2 radii that DDN
+    finds for each test picture, pixels in [0,1].
+    """
+
+    model: int
+    epoch: int
+    log10_loss: float
+    normalized_margin: float
+    product_margin: float
+    radii: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MarginTable:
+    """The rows that a run has reached, and the way there (an entry for some passes)."""
+
+    data: str
+    rows: tuple[MarginRow, ...]
+    history: tuple[dict[str, Any], ...]
+    settings: dict[str, Any]
+
+
+def table_in(folder: Path, data: str, pictures: Images) -> MarginTable:
+    """The rows that the run in `folder` has reached, attacked on `pictures`; radii are kept there."""
+    rows = []
+    for published in PUBLISHED_MARGINS:
+        place = folder / f"row-{published.model}"
+        if not folder_exists(place):
+            continue
+        run = read_run(place)
+
+        def attacked(params: dict[str, ndarray] = run.params) -> dict[str, list[float]]:
+            return {"radii": attack_radii(params, pictures, BUDGET).tolist()}
+
+        key = fingerprint(list(run.params.values()), len(pictures), BUDGET)
+        radii = kept_values(place.with_name(f"{place.name}-radii.json"), key, attacked)["radii"]
+        names = "epoch", "log10_loss", "normalized_margin", "product_margin"
+        entry = {name: run.history[-1][name] for name in names}
+        rows.append(MarginRow(published.model, radii=tuple(radii), **entry))
+    last = read_run(folder / CHECKPOINT)
+    note_saved(last.seconds)
+    # Enough for a curve; the run folder has every pass.
+    thin = last.history[-1 :: -max(1, len(last.history) // 60)][::-1]
+    return MarginTable(data, tuple(rows), tuple(thin), last.settings.plain())
+
+
+def attack_radii(params: dict[str, ndarray], pictures: Images, budget: int) -> Float[ndarray, " n"]:
+    """The l2 radius (pixels in [0,1]) that DDN finds for each picture; 0 where it is misclassified.
+
+    The outputs of a network that was trained this long are in the hundreds; dividing them by their
+    size changes no decision and keeps the attack's gradients alive.
+    """
+    import torch
+
+    module = module_of(params)
+    with torch.no_grad():
+        size = float(module(torch.from_numpy(pictures.unit)).abs().mean())
+
+    class Scaled(torch.nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            scaled: torch.Tensor = module(batch) / size
+            return scaled
+
+    model = torch_model(Scaled(), groups=np.arange(len(params["fc2.weight"])), batch=100)
+    return attack_suite(model, pictures.unit, pictures.fine, "l2", ("ddn",), budget=budget).radii
 
 
 def growth(before: Sequence[float], after: Sequence[float]) -> tuple[float, float, float]:
@@ -230,13 +327,12 @@ def protocol(table: MarginTable) -> str:
     rule, samples = table.settings.get("support"), table.history[-1].get("samples")
     if not rule:
         return "SGD with batches of 100 and the loss-based rate throughout, as published."
-    step = "implicit steps" if rule.get("step") == "implicit" else "passes of SGD"
     # On average over MNIST's 60,000.
     visits = f" ({samples / 60_000:.0f} visits of the data in all)" if samples else ""
     return (
-        f"Not as published: SGD at a constant rate to a loss of 10^{rule['first_until']:g}, then {step} "
-        "over the samples that hold the loss with the loss-based rate, taken back where the loss rose"
-        f"{visits}; the loss and the margin of every row are those of all samples."
+        f"Not as published: SGD at a constant rate to a loss of 10^{rule['first_until']:g}, then implicit "
+        "steps over the samples that hold the loss with the loss-based rate, taken back where the loss "
+        f"rose{visits}; the loss and the margin of every row are those of all samples."
     )
 
 

@@ -33,12 +33,12 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.questions.adversarial_objective import AdversarialObjective, worst_case
 from featavg.robustness.radii import radii
-from featavg.training.controllers.constant import Constant
+from featavg.training.controllers import Constant
 from featavg.training.driver import Stop
 from featavg.training.driver import run as descend
-from featavg.training.objectives.objective import TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
-from featavg.training.steppers.gd import GradientDescent
+from featavg.training.steppers import GradientDescent
 from featavg.training.train import objective_of, train
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from numpy import ndarray
 from featavg.errors import InputError, finite
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
-from featavg.training.losses._loss import LossValue
-from featavg.training.objectives.objective import Params, TwoLayerObjective
+from featavg.training.objectives import TwoLayerObjective
+from featavg.training.parts import LossValue, Params
 
 # 2^6 convex problems for each point; beyond that it is attacked.
 EXACT = 6

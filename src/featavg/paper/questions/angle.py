@@ -30,10 +30,10 @@ from numpy import ndarray
 
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role, Style
-from featavg.measures.power_law import power_law_exponent
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
+from featavg.paper.engine.tables import power_law_exponent
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.points import SimulationPoints

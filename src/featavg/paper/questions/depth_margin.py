@@ -19,8 +19,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
-from featavg.measures.effective_weights import gradient_index
-from featavg.measures.kkt import kkt
+from featavg.measures.averaging import gradient_index
+from featavg.measures.margin import kkt
 from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.questions.depth_networks import (
@@ -35,12 +35,12 @@ from featavg.paper.questions.depth_networks import (
     median_radius,
 )
 from featavg.storage.places import results_folder
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 from featavg.training.driver import Stop
 from featavg.training.driver import run as descend
-from featavg.training.losses.exponential import Exponential
-from featavg.training.objectives.deep import DeepObjective
-from featavg.training.steppers.gd import GradientDescent
+from featavg.training.losses import Exponential
+from featavg.training.objectives import DeepObjective
+from featavg.training.steppers import GradientDescent
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -23,7 +23,7 @@ from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.measures.effective_weights import gradient_cosines, gradient_index
+from featavg.measures.averaging import gradient_cosines, gradient_index
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, silent

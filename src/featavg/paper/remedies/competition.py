@@ -16,6 +16,10 @@ the sum over neurons has sqrt(d/k) at every m.
 
 The tolerances were written after eight networks had been seen (m = 5, 10, 20 and 40, two seeds, medians
 from 9.8 to 14.9 with d = 500) and before any of the runs below.
+
+What it costs: accuracy with few samples, neurons that never win, steps to the same loss. A point pulls one
+neuron of its class instead of all, so a cluster has to be seen often enough by the one that wins it; the
+others stay where they started.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.measures.accuracy import decisions
 from featavg.measures.averaging import averaging_index
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
@@ -47,6 +52,8 @@ CHANGES: dict[str, tuple[float, ...]] = {
     "k": (4, 20), "d": (200, 2000), "n": (100, 1000), "sigma_w": (1e-5, 1e-2, 1e-1), "sigma": (0.5, 2.0),
 }  # fmt: skip
 TIME = 5.0  # rate times d
+# What the cost is measured with: the loss that ends training, fresh points, and a second noise.
+TARGET, TEST, NOISY = math.log(0.01), 2000, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,16 +193,10 @@ def competition(
     wide = tabulate(lambda m, seed: measured(points, seed, m=m), many, run.progress, m=widths)
     sums = tabulate(lambda m, seed: averaged(points, seed), run.seeds, m=(5,)).isel(m=0)
     path = tabulate(
-        lambda q, seed: measured(points, seed, f"top:q={q}", m=max(tops)),
-        run.seeds,
-        run.progress,
-        q=tops,
+        lambda q, seed: measured(points, seed, f"top:q={q}", m=max(tops)), run.seeds, q=tops
     )
     long = tabulate(
-        lambda steps, seed: measured(points, seed, m=10, steps=steps),
-        run.seeds,
-        run.progress,
-        steps=lengths,
+        lambda steps, seed: measured(points, seed, m=10, steps=steps), run.seeds, steps=lengths
     )
     rows = {}
     for field, values in CHANGES.items():
@@ -219,6 +220,9 @@ def competition(
     sized = [gains[name] for name in gains if name.split(" = ")[0] in ("k", "d", "n")]
     longer = (long["radius"][-1] / long["radius"][lengths.index(BASE["steps"])]).values
     last = (path["radius"][-1] / base).values
+    decoupled = (path["radius"][0] / path["radius"][-1]).values
+    furthest = ratio[np.abs(np.log(ratio)).argmax()]
+    index = wide["index"][-1].values.reshape(len(run.seeds), networks).mean(axis=1)
     table = ", ".join(
         f"{m}: {r:.1f}" for m, r in zip(widths, wide["radius"].mean("seed").values, strict=True)
     )
@@ -230,29 +234,17 @@ def competition(
             "<=",
             3.0,
         ),
-        Check(
-            "median radius / law, the m furthest from 1",
-            ratio[np.abs(np.log(ratio)).argmax()],
-            "within",
-            (0.85, 1.1),
-        ),
-        Check(
-            f"index of neurons that own a cluster, m = {widths[-1]}",
-            wide["index"][-1].values.reshape(len(run.seeds), networks).mean(axis=1),
-            "<=",
-            0.25,
-        ),
-        Check("index of the sum's neurons", sums["index"].values, ">=", 0.5, role="note"),
+        Check("median radius / law, the m furthest from 1", furthest, "within", (0.85, 1.1)),
+        Check(f"index of neurons that own a cluster, m = {widths[-1]}", index, "<=", 0.25),
+        Check("index of the sum's neurons", sums["index"], ">=", 0.5, role="note"),
         Check("radius at q = m over the sum's", last, "within", (0.9, 1.1)),
-        Check(
-            "radius at q = 1 over q = m", (path["radius"][0] / path["radius"][-1]).values, ">=", 1.3
-        ),
+        Check("radius at q = 1 over q = m", decoupled, ">=", 1.3),
         Check(f"radius after {lengths[-1]} steps over {BASE['steps']}", longer, ">=", 0.9),
         Check("gain over the sum, least over other k, d and n", min(sized), ">=", 1.3),
         *(
             Check(
                 f"gain over the sum, {name}",
-                np.array(row["radius"]) / np.array(row["sum's radius"]),
+                np.divide(row["radius"], row["sum's radius"]),
                 ">=",
                 1.3,
                 role="note",
@@ -282,4 +274,90 @@ def competition(
         "Gains elsewhere: "
         + ", ".join(f"{name}: {value:.2f}" for name, value in gains.items())
         + ".",
+    )
+
+
+def costs(n: int, pooling: str, sigma: float, seed: int, m: int, steps: int) -> dict[str, float]:
+    """Accuracy, share of neurons that win no training point, and steps until the loss is 0.01.
+
+    The mean over m neurons learns m times slower than their sum, so it has m times the rate.
+    """
+    task = MultiCluster(k=int(BASE["k"]), d=int(BASE["d"]), sigma=sigma)
+    rate = TIME / task.d * (m if pooling == "mean" else 1)
+    run = train(
+        task, n=n, m=m, pooling=pooling, seed=seed, sigma_w=BASE["sigma_w"], lr=rate,
+        steps=steps, target_log_loss=TARGET,
+    )  # fmt: skip
+    assert isinstance(run.net, TwoLayer)
+    fresh, positive = task.sample(TEST, seed=10**6 + seed), np.arange(2 * m) < m
+    x = fresh.coordinates(run.net.dimension)
+    right = decisions(run.net, x, None if pooling == "mean" else positive, pooling) == fresh.y
+    outputs = run.net.preactivations(x)
+    winners = [np.where(side, outputs, -np.inf).argmax(axis=1)[fresh.y == sign]
+               for side, sign in ((positive, 1), (~positive, -1))]  # fmt: skip
+    wins = np.bincount(np.concatenate(winners), minlength=2 * m)
+    return {
+        "accuracy": float(np.mean(right)),
+        "idle": float(np.mean(wins == 0)),
+        "steps": float(run.steps[-1] if run.log_loss[-1] <= TARGET else np.nan),
+    }
+
+
+@claim(
+    "competition-cost", "What competition costs", theme="Open questions", source=SOURCE,
+    measured="accuracy on fresh points, neurons that never win and steps to the loss 0.01, for the maximum "
+    "and the sum over twenty neurons a class, against n",
+    tier="full", minutes=2,
+    statements=("summary-tradeoffs",),
+)  # fmt: skip
+def competition_cost(
+    run: Context, sizes: tuple[int, ...] = (30, 50, 100, 200, 500), m: int = 20, steps: int = 3000
+) -> Evidence:
+    """With ten samples a cluster or more, competition costs less than a point of clean accuracy and at
+    most three times the steps; most neurons stay idle.
+    """
+    both = tabulate(
+        lambda n, pooling, sigma, seed: costs(n, pooling, sigma, seed, m, steps),
+        run.seeds, run.progress, n=sizes, pooling=("mean", "max"), sigma=(1.0, NOISY),
+    )  # fmt: skip
+    table, other = both.sel(sigma=1.0), both["accuracy"].sel(sigma=NOISY)
+    noisy = (other.sel(pooling="mean") - other.sel(pooling="max")).mean("seed").values
+    loss = table["accuracy"].sel(pooling="mean") - table["accuracy"].sel(pooling="max")
+    slower = table["steps"].sel(pooling="max") / table["steps"].sel(pooling="mean")
+    enough = [i for i, n in enumerate(sizes) if n >= 10 * BASE["k"]]
+    few = float(loss[0].mean())
+    worst = max(enough, key=lambda i: float(loss[i].mean()))
+    slowest = max(enough, key=lambda i: float(slower[i].mean()))
+    idle = table["idle"].sel(pooling="max")
+    means = 100 * table["accuracy"].mean("seed")
+    lines = (
+        Series("sum", sizes, means.sel(pooling="mean").values, "averaged", "line+markers"),
+        Series("max", sizes, means.sel(pooling="max").values, "decoupled", "line+markers"),
+    )
+    return Evidence(
+        Check("accuracy lost, n ≥ 10k, worst n", loss[worst], "<=", 0.01, role="main"),
+        Check(
+            "steps to the loss 0.01 over the sum's, n ≥ 10k, worst n", slower[slowest], "<=", 3.0
+        ),
+        Check(
+            f"share of neurons that win no fresh point, n = {sizes[-1]}",
+            idle[-1],
+            ">=",
+            0.5,
+            role="note",
+        ),
+        Check(f"accuracy lost, n = {sizes[0]}", loss[0], "<=", 0.05, role="note"),
+        figure=Figure(
+            "competition-cost",
+            "What competition costs",
+            "Accuracy on fresh points against the number of training points, k = 10, d = 500, σ = 1.",
+            (Lines(Axis("samples n", log=True), Axis("accuracy, %"), lines),),
+        ),
+        numbers={name: both[name].values for name in both} | {"sizes": sizes},
+        finding=f"At n = {sizes[0]} the maximum loses {100 * few:.1f} points of accuracy, from "
+        f"n = {10 * int(BASE['k'])} on at most {100 * float(loss[worst].mean()):.2f}; it takes "
+        f"{float(slower[slowest].mean()):.2f} times the steps, and "
+        f"{100 * float(idle[-1].mean()):.0f}% of its neurons win nothing. With noise of σ = {NOISY:g} it loses "
+        + ", ".join(f"{100 * float(v):.1f} (n = {n})" for n, v in zip(sizes, noisy, strict=True))
+        + " points.",
     )

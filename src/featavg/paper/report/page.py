@@ -27,6 +27,13 @@ from featavg.storage.files import strict_json, write
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+# What readers also type: the other spelling, and the words of neighbouring fields.
+SPELLINGS = (("isation", "ization"), ("our", "or"), ("ise", "ize"))
+SYNONYMS = {
+    "radi": "distance", "attack": "adversarial perturbation", "fine": "subclass", "coarse": "superclass",
+    "decoupled": "disentangled", "averag": "mean", "sample": "data points", "certif": "verification verified",
+    "noise": "snr", "start": "initialisation initialization", "robust": "adversarial",
+}  # fmt: skip
 HERE = Path(__file__).parent
 NAME, PLAYGROUND = "report.html", "playground.html"
 
@@ -130,7 +137,12 @@ def _searchable(outcome: ClaimResult) -> str:
     """What the search looks at."""
     texts = (outcome.id, outcome.theme, outcome.verdict.value, outcome.title, outcome.source)
     statements = " ".join(outcome.statements)
-    return without_tags(" ".join((*texts, outcome.statement, statements))).lower()
+    text = without_tags(" ".join((*texts, outcome.statement, statements))).lower()
+    respelled = text
+    for british, american in SPELLINGS:
+        respelled = respelled.replace(british, american)
+    other = sorted(set(respelled.split()) - set(text.split()))
+    return " ".join([text, *other, *(also for word, also in SYNONYMS.items() if word in text)])
 
 
 def _seeds(outcomes: Sequence[ClaimResult]) -> str:

@@ -14,6 +14,7 @@ from featavg.paper.engine.run import run_claims
 from featavg.paper.engine.store import any_kept, last_result, record_result, recorded_result
 from featavg.paper.engine.terminal import show_results
 from featavg.paper.report.page import write_report
+from featavg.paper.report.slides import write_slides
 from featavg.storage.files import dumps, strict_json, usable_file, usable_folder, write
 from featavg.storage.places import results_folder, typed
 from featavg.storage.provenance import provenance
@@ -88,7 +89,10 @@ def reproduce(
 
 
 def rebuild(
-    folder: str | Path | None = None, only: str | Iterable[str] | None = None, quiet: bool = False
+    folder: str | Path | None = None,
+    only: str | Iterable[str] | None = None,
+    quiet: bool = False,
+    slides: bool = False,
 ) -> list[ClaimResult]:
     """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
 
@@ -99,6 +103,7 @@ def rebuild(
         folder: what `reproduce` wrote to; `featavg-results/report` by default.
         only: ids or beginnings of ids, whether they have a result there or not.
         quiet: print nothing.
+        slides: write `slides.pdf` too, a figure a page.
 
     >>> import tempfile
     >>> import featavg as fa  # long
@@ -125,6 +130,10 @@ def rebuild(
     if not quiet:
         show_results(results)
     _write(results, usable_folder(out), None, quiet)
+    if slides:
+        written = write_slides(results, out)
+        if not quiet:
+            print(f"Slides: {written}")
     return results
 
 

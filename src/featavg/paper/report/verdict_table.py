@@ -14,60 +14,10 @@ _COLUMNS = ("Claim", "Verdict", "What decided")
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _SPECIAL |= {sign: "\\" + sign for sign in "&%$#_{}"}
 # What the texts of claims use; pdflatex knows none of it, and the rest is the reader's alphabet.
-_MATHS = {
-    **dict(
-        zip(
-            "αβγδεηθλμνξπρστφω",
-            [
-                "alpha",
-                "beta",
-                "gamma",
-                "delta",
-                "varepsilon",
-                "eta",
-                "theta",
-                "lambda",
-                "mu",
-                "nu",
-                "xi",
-                "pi",
-                "rho",
-                "sigma",
-                "tau",
-                "varphi",
-                "omega",
-            ],
-            strict=True,
-        )
-    ),
-    **dict(
-        zip(
-            "ΣΩΔ∇≤≥≈√∞×·∝−±⟨⟩∂∈→",
-            [
-                "Sigma",
-                "Omega",
-                "Delta",
-                "nabla",
-                "le",
-                "ge",
-                "approx",
-                "surd",
-                "infty",
-                "times",
-                "cdot",
-                "propto",
-                "-",
-                "pm",
-                "langle",
-                "rangle",
-                "partial",
-                "in",
-                "to",
-            ],
-            strict=True,
-        )
-    ),
-}
+_GREEK = "alpha beta gamma delta varepsilon eta theta lambda mu nu xi pi rho sigma tau varphi omega"
+_SIGNS = "Sigma Omega Delta nabla le ge approx surd infty times cdot propto - pm langle rangle partial in to"
+_MATHS = dict(zip("αβγδεηθλμνξπρστφω", _GREEK.split(), strict=True))
+_MATHS |= zip("ΣΩΔ∇≤≥≈√∞×·∝−±⟨⟩∂∈→", _SIGNS.split(), strict=True)
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+", strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₋₊ⱼᵢ", "0123456789-+ji", strict=True))
 

@@ -11,10 +11,9 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.measures.averaging import averaging_index
-from featavg.measures.decomposition import Coefficients
-from featavg.measures.dynamics import own_clusters
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
+from featavg.paper.theorems.recorders import Coefficients, own_clusters
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 

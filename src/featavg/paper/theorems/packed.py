@@ -24,8 +24,8 @@ from featavg.data.memory import require
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.training.losses._loss import Loss
-from featavg.training.objectives.objective import Params, TwoLayerEvaluation
+from featavg.training.objectives import TwoLayerEvaluation
+from featavg.training.parts import Loss, Params
 
 # Rows in a block: large enough for BLAS, small enough to waste little above the diagonal.
 ROWS = 512

@@ -18,9 +18,8 @@ from scipy.special import ndtri
 
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
-from featavg.measures.power_law import power_law_exponent
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import power_law_exponent, tabulate
 from featavg.paper.theorems.runs import numbers, regime, theorem_run
 
 if TYPE_CHECKING:

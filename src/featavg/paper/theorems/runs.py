@@ -22,10 +22,14 @@ from featavg.data.compress import TrainingSet, draw
 from featavg.figures.figure import Axis, Lines, Series
 from featavg.figures.marks import Role
 from featavg.measures.accuracy import decisions
-from featavg.measures.decomposition import projected_coefficients
-from featavg.measures.dynamics import Activations, LossBalance, own_clusters
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.tables import tabulate
+from featavg.paper.theorems.recorders import (
+    Activations,
+    LossBalance,
+    own_clusters,
+    projected_coefficients,
+)
 from featavg.progress import Progress, part, silent
 from featavg.training.driver import SaveAt
 from featavg.training.recipe import Recipe

@@ -41,7 +41,7 @@ from featavg.progress import Progress, part, silent
 from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
 from featavg.training.driver import SaveAt, Stop, run
-from featavg.training.losses.logistic import Logistic
+from featavg.training.losses import Logistic
 
 USUAL_STEPS = 27  # of gradient flow to eta T = k^8, at every k: for estimates of the time left
 # A fresh point has N coordinates: few at a time.

@@ -24,10 +24,9 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.averaging import averaging_index
-from featavg.measures.decomposition import projected_coefficients
-from featavg.measures.dynamics import own_clusters
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
+from featavg.paper.theorems.recorders import own_clusters, projected_coefficients
 from featavg.paper.theorems.runs import scaled_recipe
 from featavg.progress import part
 from featavg.training.train import train

@@ -19,9 +19,8 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.figures.figure import Figure
 from featavg.measures.accuracy import Accuracy, wilson
-from featavg.measures.power_law import power_law_exponent
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import exponents
+from featavg.paper.engine.tables import exponents, power_law_exponent
 from featavg.paper.theorems.runs import (
     PAPER_D,
     PAPER_TIME,

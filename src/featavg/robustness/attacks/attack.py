@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, whole
 from featavg.progress import Progress, silent
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model
@@ -123,10 +123,10 @@ class AttackProblem:
         """The radii of `nearest`, infinite where nothing flipped yet."""
         return self.nearest.radii(self.x, self.norm)
 
-    @property
-    def whole_decision(self) -> Int[ndarray, " n"]:
-        """The rival ALL for every point: aim at the margin itself."""
-        return np.full(len(self.x), ALL)
+    def take(self, rows: Int[ndarray, " m"]) -> AttackProblem:
+        """The same for some of the points, with nothing known about them."""
+        x, label, margin = self.x[rows], self.label[rows], self.margin[rows]
+        return replace(self, x=x, label=label, margin=margin, ends=())
 
 
 class Attack(ABC):
@@ -161,8 +161,14 @@ class Attack(ABC):
         """The nearest flipped points that this attack sees."""
 
     def expected_gradients(self, budget: int) -> float:
-        """Gradients per point that it will take, about: what the time left is estimated from."""
-        return budget
+        """Gradients per point, about, for the time left: its own `steps` if it has any, or the budget."""
+        return getattr(self, "steps", None) or budget
+
+    def at_least_one(self, *names: str) -> None:
+        """Refuse settings that are not 1, 2, ..., or None: no steps would call everything robust."""
+        for name in names:
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), least=1)
 
     def obstacle(
         self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
@@ -195,42 +201,25 @@ class Attack(ABC):
         return repr(self) if self._changed() else self.name
 
 
-def positive_whole(argument: str, value: int) -> int:
-    """Return `value` if it is 1, 2, ...; an attack with no steps would call everything robust.
-
-    >>> positive_whole("steps", 40)
-    40
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(argument, f"is {value!r}", "give a whole number, 1 or more")
-    return int(value)
-
-
-def targets(
-    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], most: int
-) -> Int[ndarray, "n r"]:
+def targets(problem: AttackProblem, most: int = 9) -> Int[ndarray, "n r"]:
     """The rivals of each point: ALL, then the `most` outputs of other classes that are highest."""
-    outputs = model.outputs(x)
-    groups = model.decision.groups
+    groups, every = problem.model.decision.groups, np.full((len(problem.x), 1), ALL)
+    outputs = problem.model.outputs(problem.x)
     if groups is None or len(groups) == 2:
-        return np.full((len(x), 1), ALL)
-    outputs = np.where(groups == label[:, None], -np.inf, outputs)
+        return every
+    outputs = np.where(groups == problem.label[:, None], -np.inf, outputs)
     # Classes may differ in size: a row with fewer rivals repeats ALL.
     order = np.argsort(-outputs, axis=1, kind="stable")[:, : min(most, outputs.shape[1])]
     known = np.isfinite(np.take_along_axis(outputs, order, axis=1))
     rivals = np.where(known, order, ALL)[:, known.any(axis=0)]
-    return np.concatenate([np.full((len(x), 1), ALL), rivals], axis=1)
+    return np.concatenate([every, rivals], axis=1)
 
 
-def gradient_is_dead(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    rivals: Int[ndarray, "n r"],
-) -> Bool[ndarray, " n"]:
+def gradient_is_dead(problem: AttackProblem) -> Bool[ndarray, " n"]:
     """Where the gradient towards every rival is zero, so that no descent can begin."""
+    model, x, label = problem.model, problem.x, problem.label
     dead = np.ones(len(x), dtype=bool)
-    for aims in rivals.T:
+    for aims in targets(problem).T:
         rows = np.flatnonzero(dead)
         if len(rows) == 0:
             break
@@ -263,6 +252,11 @@ class AttackEnd:
     def nothing(x: Float[ndarray, "n D"]) -> AttackEnd:
         """The end of an attack that flipped none of the points x."""
         return AttackEnd(x.copy(), np.zeros(len(x), dtype=bool))
+
+    @staticmethod
+    def of(point: Float[ndarray, "n D"]) -> AttackEnd:
+        """The end of an attack that claims that all its points are flipped."""
+        return AttackEnd(point, np.ones(len(point), dtype=bool))
 
     def radii(self, x: Float[ndarray, "n D"], norm: str) -> Float[ndarray, " n"]:
         """|point - x|, infinite where nothing flipped."""

@@ -1,23 +1,17 @@
-"""Minimal-norm descent: the direction and the norm of a perturbation are moved apart."""
+"""Minimal-norm descents, DDN and FMN: the direction and the norm of a perturbation are moved apart."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.robustness.attacks.attack import (
-    Attack,
-    AttackEnd,
-    AttackProblem,
-    nearer,
-    positive_whole,
-    targets,
-)
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, nearer, targets
 from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.models.model import Model, TwoLayerModel
@@ -43,36 +37,45 @@ class DDN(Attack):
     targeted: bool = True
 
     def __post_init__(self) -> None:
-        if self.steps is not None:
-            positive_whole("steps", self.steps)
+        self.at_least_one("steps")
 
     def usual_for(self, model: Model) -> bool:
         """On deep networks several short descents find more (see `MultiStartDDN`)."""
         return isinstance(model, TwoLayerModel)
 
-    def expected_gradients(self, budget: int) -> float:
-        """The whole budget."""
-        return budget if self.steps is None else self.steps
-
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Descend to the nearest boundary found."""
-        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
-        steps = problem.budget if self.steps is None else self.steps
-        if self.targeted:
-            return aimed_ddn(model, x, label, problem.margin, norm, steps)
-        return ddn(model, x, label, problem.whole_decision, norm, steps)
+        steps = self.steps or problem.budget
+        return aimed_ddn(problem, steps) if self.targeted else ddn(problem, None, steps)
 
 
-def aimed_ddn(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    margin: Float[ndarray, " n"],
-    norm: str = "l2",
-    budget: int = 120,
-    most: int = 9,
-    width: int = 6,
-) -> AttackEnd:
+@dataclass(frozen=True, repr=False)
+class FMN(Attack):
+    """FMN on the decision (see `fmn`).
+
+    Attributes:
+        steps: gradients per point; the budget of the suite unless given.
+
+    >>> import numpy as np
+    >>> import featavg as fa
+    >>> net = fa.binary(np.eye(2))
+    >>> attacks = [fa.attacks.FMN(steps=50)]
+    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
+    array([1.414])
+    """
+
+    name: ClassVar[str] = "fmn"
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        self.at_least_one("steps")
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Descend from the point itself."""
+        return fmn(problem, self.steps or problem.budget)
+
+
+def aimed_ddn(problem: AttackProblem, budget: int = 120, width: int = 6) -> AttackEnd:
     """DDN at every rival, the best two go on, and the nearer of them slides along the boundary.
 
     Every rival is linearised once at x and the `width` nearest are run, on two thirds of the
@@ -80,54 +83,38 @@ def aimed_ddn(
     within 0.1% of the best known, 400 steps at the margin alone stay 4% above.
 
     Args:
-        margin: that of x, positive.
         budget: gradients per point, at most.
-        most: how many rivals are linearised.
-        width: how many are run.
+        width: how many rivals are run.
     """
-    n = len(x)
-    rivals = targets(model, x, label, most)
-    runs = np.repeat(np.arange(n), rivals.shape[1])
-    aims = rivals.reshape(-1)
-    _, value, gradient = model.descend(x[runs], label[runs], aims)
-    first, _ = to_halfspace(x[runs], gradient, np.maximum(value, 0.0), norm, model.bounds)
+    model, x, norm, n = problem.model, problem.x, problem.norm, len(problem.x)
+    rivals = targets(problem)
+    count = rivals.shape[1]
+    every, aims = problem.take(np.repeat(np.arange(n), count)), rivals.reshape(-1)
+    _, value, gradient = model.descend(every.x, every.label, aims)
+    first, _ = to_halfspace(every.x, gradient, np.maximum(value, 0.0), norm, model.bounds)
     near = np.where(np.any(gradient != 0, axis=1), length(first, norm), np.inf).reshape(n, -1)
-    width = min(width, rivals.shape[1])
+    width = min(width, count)
     kept = np.argsort(near, axis=1, kind="stable")[:, :width]
-    rows = (np.arange(n)[:, None] * rivals.shape[1] + kept).reshape(-1)
+    rows = np.arange(n)[:, None] * count + kept
     last = max(4, budget // 20)
-    steps = max(5, (budget - rivals.shape[1] - last) * (2 if width > 2 else 3) // 3 // width)
-    ends = ddn(model, x[runs[rows]], label[runs[rows]], aims[rows], norm, steps, first[rows])
-    near = np.where(ends.flipped, length(ends.point - x[runs[rows]], norm), np.inf)
-    order = np.argsort(near.reshape(n, width), axis=1, kind="stable")[:, :2]
+    steps = max(5, (budget - count - last) * (2 if width > 2 else 3) // 3 // width)
+    run, flat = every.take(rows.reshape(-1)), rows.reshape(-1)
+    ends = ddn(run, aims[flat], steps, first[flat])
+    order = np.argsort(ends.radii(run.x, norm).reshape(n, width), axis=1, kind="stable")[:, :2]
     best = ends.take(np.arange(n) * width + order[:, 0])
     if width > 2:
-        rows = rows.reshape(n, width)
-        spare = (budget - rivals.shape[1] - last - steps * width) // order.shape[1]
-        for column in range(order.shape[1]):
-            column_rows = np.arange(n) * width + order[:, column]
-            again = ddn(
-                model,
-                x,
-                label,
-                aims[rows[np.arange(n), order[:, column]]],
-                norm,
-                max(spare, 1),
-                ends.point[column_rows] - x,
-                step_size=(0.2, 0.01),
-                norm_step=(0.05, 0.002),
-            )
+        spare = (budget - count - last - steps * width) // order.shape[1]
+        for column in order.T:
+            start = ends.point[np.arange(n) * width + column] - x
+            aimed = aims[rows[np.arange(n), column]]
+            again = ddn(problem, aimed, max(spare, 1), start, (0.2, 0.01), (0.05, 0.002))
             best = nearer(x, best, again, norm)
-    point, flipped = shorten(model, x, label, best.point, margin, insist=True)
-    return slide(model, x, label, AttackEnd(point, flipped & best.flipped), margin, norm, last)
+    return slide(problem, shorten(problem, best, insist=True), last)
 
 
 def ddn(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    rival: Int[ndarray, " n"],
-    norm: str = "l2",
+    problem: AttackProblem,
+    rival: Int[ndarray, " n"] | None = None,
     steps: int = 40,
     start: Float[ndarray, "n D"] | None = None,
     step_size: tuple[float, float] = (0.5, 0.02),
@@ -145,38 +132,117 @@ def ddn(
     good as pixels. Until the first flip the radius grows by the linearised distance still to go.
 
     Args:
-        rival: the output each row is aimed at, or ALL.
+        rival: the output each row is aimed at; the decision itself unless given.
         steps: gradient evaluations, the one at x included unless `start` is given.
         start: perturbations to begin with; the linearised one unless given.
         step_size, norm_step: first and last a, first and last c.
     """
+    x, norm, bounds = problem.x, problem.norm, problem.model.bounds
     if start is None:
-        _, value, gradient = model.descend(x, label, rival)
-        start, _ = to_halfspace(x, gradient, value, norm, model.bounds)
+        _, value, gradient = problem.model.descend(x, problem.label, rival)
+        start, _ = to_halfspace(x, gradient, value, norm, bounds)
         steps -= 1
-    delta = to_box(x, start, model.bounds)
-    radius = length(delta, norm)
-    best, best_length = x.copy(), np.full(len(x), np.inf)
-    for i in range(steps):
-        share = (1 + math.cos(math.pi * i / max(steps, 1))) / 2
-        a, c = (last + (first - last) * share for first, last in (step_size, norm_step))
-        point = x + delta
-        margin, value, gradient = model.descend(point, label, rival)
-        now, flipped = length(delta, norm), margin <= 0
-        better = flipped & (now < best_length)
-        best[better], best_length[better] = point[better], now[better]
-        further = now + value / dual_length(gradient, norm)
-        never = np.isinf(best_length)
+    begin = to_box(x, start, bounds)
+    radius = length(begin, norm)
+
+    def move(at: _Step, a: float, c: float) -> Float[ndarray, "n D"]:
+        nonlocal radius
+        further = at.length + at.value / dual_length(at.gradient, norm)
         radius = np.where(
-            flipped,
-            np.minimum(now, best_length) * (1 - c),
-            np.where(never, np.maximum(further, now * (1 + c)), radius * (1 + c)),
+            at.flipped,
+            np.minimum(at.length, at.best) * (1 - c),
+            np.where(np.isinf(at.best), np.maximum(further, at.length * (1 + c)), radius * (1 + c)),
         )
         # A radius past the best length can only find something worse.
-        radius = np.minimum(radius, best_length)
-        step = _direction(gradient, norm) * (a * radius)[:, None].astype(x.dtype)
-        delta = to_box(x, _to_sphere(delta - step, radius, norm), model.bounds)
-    return AttackEnd(best, np.isfinite(best_length))
+        radius = np.minimum(radius, at.best)
+        step = _direction(at.gradient, norm) * (a * radius)[:, None].astype(x.dtype)
+        return _to_sphere(at.delta - step, radius, norm)
+
+    return _descend(problem, rival, begin, steps, step_size, norm_step, move)
+
+
+def fmn(
+    problem: AttackProblem,
+    steps: int = 100,
+    start: Float[ndarray, "n D"] | None = None,
+    step_size: tuple[float, float] = (1.0, 0.01),
+    norm_step: tuple[float, float] = (0.05, 0.001),
+) -> AttackEnd:
+    r"""The fast minimum-norm attack (Pintor et al. 2021), in l2 and in l_inf.
+
+    With the margin h, its gradient g, the dual norm |.|_* and a radius r, one step is
+
+        r     <- min(|delta_best|, (1 - c) r)        where the decision has flipped,
+                 |delta| + h / |g|_*                 where it has never flipped yet,
+                 (1 + c) r                           otherwise,
+        delta <- box(ball_r(delta - a s g / |g|_2)),
+
+    and a, c fall along a half cosine. Unlike DDN it may stay inside the ball, and the step does
+    not shrink with the radius. The published step is 1 in units of the input; here s is the l2 size
+    of the first linearised perturbation, so that the units do not matter.
+
+    Args:
+        steps: gradients per point.
+        start: perturbations to begin with; none unless given.
+        step_size, norm_step: first and last a, first and last c.
+    """
+    x, norm, bounds = problem.x, problem.norm, problem.model.bounds
+    begin = np.zeros_like(x) if start is None else to_box(x, start, bounds)
+    size, radius = None, np.full(len(x), np.inf)
+
+    def move(at: _Step, a: float, c: float) -> Float[ndarray, "n D"]:
+        nonlocal size, radius
+        gap = np.maximum(at.value, 0.0)
+        if size is None:
+            first, _ = to_halfspace(x, at.gradient, gap, norm, bounds)
+            size = np.maximum(length(begin, "l2"), length(first, "l2"))
+        estimate = at.length + gap / dual_length(at.gradient, norm)
+        # The estimate may land on the boundary again and again, short of it by a rounding.
+        unflipped_yet = np.maximum(estimate, at.length * (1 + c))
+        grown = np.where(np.isinf(at.best), unflipped_yet, radius * (1 + c))
+        shrunk = np.minimum(at.best, np.minimum(radius, at.length) * (1 - c))
+        radius = np.minimum(np.where(at.flipped, shrunk, grown), at.best)
+        step = steepest(at.gradient, "l2") * (a * size)[:, None].astype(x.dtype)
+        return to_ball(at.delta - step, radius, norm)
+
+    return _descend(problem, None, begin, steps, step_size, norm_step, move)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """What a descent knows after a look at x + delta; `best` is the least length that flipped."""
+
+    delta: Float[ndarray, "n D"]
+    length: Float[ndarray, " n"]
+    flipped: Bool[ndarray, " n"]
+    value: Float[ndarray, " n"]
+    gradient: Float[ndarray, "n D"]
+    best: Float[ndarray, " n"]
+
+
+def _descend(
+    problem: AttackProblem,
+    rival: Int[ndarray, " n"] | None,
+    delta: Float[ndarray, "n D"],
+    steps: int,
+    step_size: tuple[float, float],
+    norm_step: tuple[float, float],
+    move: Callable[[_Step, float, float], Float[ndarray, "n D"]],
+) -> AttackEnd:
+    """The nearest flipped point of all that `move` leads to, with a and c along a half cosine."""
+    x, norm, model = problem.x, problem.norm, problem.model
+    point, best = x.copy(), np.full(len(x), np.inf)
+    for i in range(steps):
+        share = (1 + math.cos(math.pi * i / steps)) / 2
+        a, c = (last + (first - last) * share for first, last in (step_size, norm_step))
+        here = x + delta
+        margin, value, gradient = model.descend(here, problem.label, rival)
+        now, flipped = length(delta, norm), margin <= 0
+        better = flipped & (now < best)
+        point[better], best[better] = here[better], now[better]
+        at = _Step(delta, now, flipped, value, gradient, best)
+        delta = to_box(x, move(at, a, c), model.bounds)
+    return AttackEnd(point, np.isfinite(best))
 
 
 def _direction(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, "n D"]:
@@ -207,90 +273,3 @@ def dual_length(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, " 
     wide = gradient.astype(np.float64, copy=False)
     size = np.abs(wide).sum(axis=1) if norm == "linf" else length(wide, "l2")
     return np.where(size > 0, size, np.inf)
-
-
-@dataclass(frozen=True, repr=False)
-class FMN(Attack):
-    """FMN on the decision (see `fmn`).
-
-    Attributes:
-        steps: gradients per point; the budget of the suite unless given.
-
-    >>> import numpy as np
-    >>> import featavg as fa
-    >>> net = fa.binary(np.eye(2))
-    >>> attacks = [fa.attacks.FMN(steps=50)]
-    >>> fa.attack_suite(fa.network_model(net), [[3.0, 1.0]], [1], attacks=attacks).radii.round(3)
-    array([1.414])
-    """
-
-    name: ClassVar[str] = "fmn"
-    steps: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.steps is not None:
-            positive_whole("steps", self.steps)
-
-    def expected_gradients(self, budget: int) -> float:
-        """The whole budget."""
-        return budget if self.steps is None else self.steps
-
-    def __call__(self, problem: AttackProblem) -> AttackEnd:
-        """Descend from the point itself."""
-        steps = problem.budget if self.steps is None else self.steps
-        return fmn(problem.model, problem.x, problem.label, problem.norm, steps)
-
-
-def fmn(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    norm: str = "l2",
-    steps: int = 100,
-    start: Float[ndarray, "n D"] | None = None,
-    step_size: tuple[float, float] = (1.0, 0.01),
-    norm_step: tuple[float, float] = (0.05, 0.001),
-) -> AttackEnd:
-    r"""The fast minimum-norm attack (Pintor et al. 2021), in l2 and in l_inf.
-
-    With the margin h, its gradient g, the dual norm |.|_* and a radius r, one step is
-
-        r     <- min(|delta_best|, (1 - c) r)        where the decision has flipped,
-                 |delta| + h / |g|_*                 where it has never flipped yet,
-                 (1 + c) r                           otherwise,
-        delta <- box(ball_r(delta - a s g / |g|_2)),
-
-    and a, c fall along a half cosine. Unlike DDN it may stay inside the ball, and the step does
-    not shrink with the radius. The published step is 1 in units of the input; here s is the l2 size
-    of the first linearised perturbation, so that the units do not matter.
-
-    Args:
-        steps: gradients per point.
-        start: perturbations to begin with; none unless given.
-        step_size, norm_step: first and last a, first and last c.
-    """
-    positive_whole("steps", steps)
-    delta = np.zeros_like(x) if start is None else to_box(x, start, model.bounds)
-    size = length(delta, "l2")
-    radius = np.full(len(x), np.inf)
-    best, best_length = x.copy(), np.full(len(x), np.inf)
-    for i in range(steps):
-        share = (1 + math.cos(math.pi * i / steps)) / 2
-        a, c = (last + (first - last) * share for first, last in (step_size, norm_step))
-        point = x + delta
-        margin, value, gradient = model.descend(point, label)
-        now, flipped = length(delta, norm), margin <= 0
-        if i == 0:
-            first, _ = to_halfspace(x, gradient, np.maximum(value, 0.0), norm, model.bounds)
-            size = np.maximum(size, length(first, "l2"))
-        better = flipped & (now < best_length)
-        best[better], best_length[better] = point[better], now[better]
-        estimate = now + np.maximum(value, 0.0) / dual_length(gradient, norm)
-        # The estimate may land on the boundary again and again, short of it by a rounding.
-        unflipped_yet = np.maximum(estimate, now * (1 + c))
-        grown = np.where(np.isinf(best_length), unflipped_yet, radius * (1 + c))
-        shrunk = np.minimum(best_length, np.minimum(radius, now) * (1 - c))
-        radius = np.minimum(np.where(flipped, shrunk, grown), best_length)
-        step = steepest(gradient, "l2") * (a * size)[:, None].astype(x.dtype)
-        delta = to_box(x, to_ball(delta - step, radius, norm), model.bounds)
-    return AttackEnd(best, np.isfinite(best_length))

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
-from numpy import ndarray
 
-from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, positive_whole
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem
 from featavg.robustness.attacks.line_search import shorten
-from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import length, to_box, to_halfspace
 
 
@@ -34,7 +31,7 @@ class DeepFool(Attack):
     overshoot: float = 0.02
 
     def __post_init__(self) -> None:
-        positive_whole("steps", self.steps)
+        self.at_least_one("steps")
 
     def expected_gradients(self, budget: int) -> float:
         """It stops at the first flip, usually long before the last step."""
@@ -42,26 +39,10 @@ class DeepFool(Attack):
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Walk to the boundary of the decision itself, whatever rivals there are."""
-        return deepfool(
-            problem.model,
-            problem.x,
-            problem.label,
-            problem.whole_decision,
-            problem.norm,
-            self.steps,
-            self.overshoot,
-        )
+        return deepfool(problem, self.steps, self.overshoot)
 
 
-def deepfool(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    rival: Int[ndarray, " n"],
-    norm: str = "l2",
-    steps: int = 20,
-    overshoot: float = 0.02,
-) -> AttackEnd:
+def deepfool(problem: AttackProblem, steps: int = 20, overshoot: float = 0.02) -> AttackEnd:
     r"""DeepFool (Moosavi-Dezfooli et al. 2016) with the overshoot on the total perturbation.
 
     Step t linearises the objective h at x_t = x + (1 + overshoot) delta_t and adds the shortest
@@ -71,12 +52,13 @@ def deepfool(
 
     An overshoot on each step alone would leave the sum of many short steps short of the boundary.
     """
+    model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
     total = np.zeros_like(x)
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
     left = np.arange(len(x))
     for _ in range(steps):
         here = x[left] + to_box(x[left], (1 + overshoot) * total[left], model.bounds)
-        margin, value, gradient = model.descend(here, label[left], rival[left])
+        margin, value, gradient = model.descend(here, label[left])
         hit = margin <= 0
         best[left[hit]], flipped[left[hit]] = here[hit], True
         step, possible = to_halfspace(here, gradient, np.maximum(value, 0.0), norm, model.bounds)
@@ -88,15 +70,7 @@ def deepfool(
     return AttackEnd(best, flipped)
 
 
-def slide(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    end: AttackEnd,
-    margin: Float[ndarray, " n"],
-    norm: str = "l2",
-    steps: int = 8,
-) -> AttackEnd:
+def slide(problem: AttackProblem, end: AttackEnd, steps: int = 8) -> AttackEnd:
     r"""Slide a flipped point along the boundary towards x.
 
     At a boundary point x + delta with gradient g, the point of the tangent plane nearest to x is
@@ -104,6 +78,7 @@ def slide(
     that is cut when the boundary curves away, find the boundary again on the ray, repeat. It ends
     where delta is its own projection: the condition for a nearest point of the boundary.
     """
+    model, x, norm = problem.model, problem.x, problem.norm
     best = end.point.copy()
     share = np.ones(len(x))
     size = length(best - x, norm)
@@ -111,8 +86,8 @@ def slide(
     for _ in range(steps):
         if len(live) == 0:
             break
-        delta = best[live] - x[live]
-        _, _, gradient = model.descend(best[live], label[live])
+        some, delta = problem.take(live), best[live] - x[live]
+        _, _, gradient = model.descend(best[live], some.label)
         gap = -np.einsum("nd,nd->n", gradient.astype(float), delta.astype(float))
         tangent, _ = to_halfspace(x[live], gradient, gap, norm, model.bounds)
         step = delta + share[live, None].astype(x.dtype) * (tangent - delta)
@@ -120,11 +95,11 @@ def slide(
         # Beyond the tangent plane by half of what is to be gained: the boundary may curve away.
         step *= (1 + np.minimum(0.5 * gain, 0.02))[:, None].astype(x.dtype)
         trial = x[live] + to_box(x[live], step, model.bounds)
-        near, hit = shorten(model, x[live], label[live], trial, margin[live], steps=5)
-        now = length(near - x[live], norm)
-        better = hit & (now < size[live])
+        near = shorten(some, AttackEnd.of(trial), steps=5)
+        now = length(near.point - x[live], norm)
+        better = near.flipped & (now < size[live])
         progress = np.where(better, 1.0 - now / size[live], np.inf)
-        best[live[better]], size[live[better]] = near[better], now[better]
+        best[live[better]], size[live[better]] = near.point[better], now[better]
         share[live[~better]] /= 3
         live = live[(progress > 1e-6) & (gain > 1e-6) & (share[live] > 0.02)]
     return AttackEnd(best, end.flipped)

@@ -1,4 +1,4 @@
-"""The directions that the theory says to attack along."""
+"""Attacks along the directions that the theory names, and along random ones where those before failed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ from featavg.robustness.attacks.attack import (
     FeatureDirections,
     gradient_is_dead,
     nearer,
-    positive_whole,
-    targets,
 )
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import reach, shorten
 from featavg.robustness.attacks.pgd import minimal_pgd
-from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import steepest
 
@@ -53,7 +50,7 @@ class Directions(Attack):
     steps: int = 15
 
     def __post_init__(self) -> None:
-        positive_whole("steps", self.steps)
+        self.at_least_one("steps")
 
     def expected_gradients(self, budget: int) -> float:
         """The descent, and as much again for the line searches."""
@@ -71,23 +68,18 @@ class Directions(Attack):
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """The nearest point over all directions, before and after the descent."""
-        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
         features = problem.features
         if features is None:
-            assert isinstance(model, TwoLayerModel), "refused by `obstacle`"
-            features = weight_features(model)
-        line, _ = along_directions(model, x, label, problem.margin, features, norm)
+            assert isinstance(problem.model, TwoLayerModel), "refused by `obstacle`"
+            features = weight_features(problem.model)
+        line = along_directions(problem, features)
         rows = np.flatnonzero(line.flipped)
         if len(rows) == 0:
             return line
-        start = line.point[rows] - x[rows]
-        aims = problem.whole_decision[rows]
-        descended = ddn(model, x[rows], label[rows], aims, norm, self.steps, start)
-        point, flipped = shorten(
-            model, x[rows], label[rows], descended.point, problem.margin[rows], insist=True
-        )
-        closer = AttackEnd(point, flipped & descended.flipped)
-        return nearer(x, line, line.put(rows, closer), norm)
+        some = problem.take(rows)
+        descended = ddn(some, None, self.steps, line.point[rows] - some.x)
+        closer = shorten(some, descended, insist=True)
+        return nearer(problem.x, line, line.put(rows, closer), problem.norm)
 
 
 def weight_features(model: TwoLayerModel) -> FeatureDirections:
@@ -99,57 +91,28 @@ def weight_features(model: TwoLayerModel) -> FeatureDirections:
     return FeatureDirections(net.weights, pulls.argmax(axis=0))
 
 
-def smallest_margin_direction(
-    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], count: int = 100
-) -> Float[ndarray, "C D"]:
-    """For each class, the sum of its own samples minus that of others, over the smallest margins.
-
-    With two classes and labels y this is y * sum_i y_i x_i. In a network at a stationary point of
-    margin maximisation these samples carry the multipliers, so their sum is close to its weights.
-    """
-    margin = model.margins(x, label)
-    right = np.flatnonzero(margin > 0)
-    chosen = right[np.argsort(margin[right], kind="stable")[:count]]
-    signs = np.where(label[chosen] == np.arange(model.decision.classes)[:, None], 1.0, -1.0)
-    return np.asarray(signs @ x[chosen])
-
-
-def along_directions(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    margin: Float[ndarray, " n"],
-    features: FeatureDirections,
-    norm: str = "l2",
-) -> tuple[AttackEnd, list[str]]:
-    """A line search along each direction: the nearest flipped point, and whose it was.
+def along_directions(problem: AttackProblem, features: FeatureDirections) -> AttackEnd:
+    """The nearest flipped point of a line search along each direction.
 
     In l_inf the sign of each direction is tried as well, which is its steepest form there.
     """
-    best = AttackEnd.nothing(x)
-    names = [""] * len(x)
-    scale = _scale(model, x, margin, label)
-    for name, direction in features.at(x, label).items():
+    x, norm = problem.x, problem.norm
+    best, scale = AttackEnd.nothing(x), _scale(problem)
+    for direction in features.at(x, problem.label).values():
         for way in (direction, steepest(direction, norm)) if norm == "linf" else (direction,):
-            point = reach(model, x, label, way, scale / _size(way))
-            hit = np.any(point != x, axis=1)
-            point, _ = shorten(model, x, label, point, margin)
-            new = nearer(x, best, AttackEnd(point, hit), norm)
-            changed = np.any(new.point != best.point, axis=1)
-            names = [name if c else old for c, old in zip(changed, names, strict=True)]
-            best = new
-    return best, names
+            far = reach(problem, way, scale / _size(way))
+            point = shorten(problem, far).point
+            best = nearer(x, best, AttackEnd(point, far.flipped), norm)
+    return best
 
 
-def _scale(
-    model: Model, x: Float[ndarray, "n D"], margin: Float[ndarray, " n"], label: Int[ndarray, " n"]
-) -> Float[ndarray, " n"]:
+def _scale(problem: AttackProblem) -> Float[ndarray, " n"]:
     """The linearised l2 distance: the length to start a search from, whatever the units are."""
-    _, value, gradient = model.descend(x, label)
+    _, value, gradient = problem.model.descend(problem.x, problem.label)
     size = np.linalg.norm(gradient.astype(float), axis=1)
-    distance = np.where(size > 0, value / np.where(size > 0, size, 1.0), np.nan)
+    distance = value / np.where(size > 0, size, np.nan)
     known = distance[np.isfinite(distance) & (distance > 0)]
-    typical = float(np.median(known)) if len(known) else float(np.abs(x).max(initial=1.0))
+    typical = float(np.median(known)) if len(known) else float(np.abs(problem.x).max(initial=1.0))
     return np.where(np.isfinite(distance) & (distance > 0), distance, typical)
 
 
@@ -184,8 +147,7 @@ class RandomStarts(Attack):
     steps: int = 20
 
     def __post_init__(self) -> None:
-        positive_whole("starts", self.starts)
-        positive_whole("steps", self.steps)
+        self.at_least_one("starts", "steps")
 
     def expected_gradients(self, budget: int) -> float:
         """One look at each gradient; points in need are the exception."""
@@ -194,69 +156,40 @@ class RandomStarts(Attack):
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """The nearest flipped points over all starts; only of the points in need."""
         rows = _in_need(problem)
+        nothing = AttackEnd.nothing(problem.x)
         if len(rows) == 0:
-            return AttackEnd.nothing(problem.x)
-        best = AttackEnd.nothing(problem.x[rows])
-        draw = stream(problem.seed, "random starts")
-        scale = _typical_length(problem)
+            return nothing
+        some, scale = problem.take(rows), _typical_length(problem)
+        best, draw = nothing.take(rows), stream(problem.seed, "random starts")
         for number in range(self.starts):
-            direction = draw.standard_normal((len(problem.x), problem.x.shape[1]))[rows]
+            direction = draw.standard_normal(problem.x.shape)[rows]
             # In l_inf a corner of the cube is the farthest one gets for the price.
             direction = np.sign(direction) if problem.norm == "linf" else direction
+            direction = direction.astype(some.x.dtype)
+            unit = (direction / _size(direction)[:, None]).astype(some.x.dtype)
             # Lengths from an eighth of what is typical to four times it, where no line flips.
-            length = scale * 2.0 ** (number % 6 - 3)
-            end = self._from(problem, rows, direction.astype(problem.x.dtype), length)
-            best = nearer(problem.x[rows], best, end, problem.norm)
-        best = nearer(problem.x[rows], best, self._pgd(problem, rows, scale), problem.norm)
-        best = slide(
-            problem.model,
-            problem.x[rows],
-            problem.label[rows],
-            best,
-            problem.margin[rows],
-            problem.norm,
-        )
-        return AttackEnd.nothing(problem.x).put(rows, best)
+            end = self._along(some, unit, scale * 2.0 ** (number % 6 - 3))
+            best = nearer(some.x, best, end, some.norm)
+        by_pgd = minimal_pgd(some, np.full(len(rows), scale), restarts=self.starts)
+        return nothing.put(rows, slide(some, nearer(some.x, best, by_pgd, some.norm)))
 
-    def _from(
-        self,
-        problem: AttackProblem,
-        rows: Int[ndarray, " m"],
-        direction: Float[ndarray, "m D"],
-        length: float,
+    def _along(
+        self, problem: AttackProblem, unit: Float[ndarray, "m D"], length: float
     ) -> AttackEnd:
         """Along one direction for each point, and down from where the line flips or ends."""
-        model, x, label = problem.model, problem.x[rows], problem.label[rows]
-        unit = direction / np.linalg.norm(direction.astype(float), axis=1)[:, None]
-        unit = unit.astype(x.dtype)
-        point = reach(model, x, label, unit, np.full(len(x), length))
-        line, flipped = shorten(model, x, label, point, problem.margin[rows])
-        start = np.where(flipped[:, None], line - x, unit * x.dtype.type(length))
-        aims = np.full(len(x), ALL)
-        descended = ddn(model, x, label, aims, problem.norm, self.steps, start)
-        return nearer(x, AttackEnd(line, flipped), descended, problem.norm)
-
-    def _pgd(self, problem: AttackProblem, rows: Int[ndarray, " m"], scale: float) -> AttackEnd:
-        return minimal_pgd(
-            problem.model,
-            problem.x[rows],
-            problem.label[rows],
-            problem.margin[rows],
-            np.full(len(rows), scale),
-            problem.norm,
-            restarts=self.starts,
-            seed=problem.seed,
-        )
+        x = problem.x
+        far = reach(problem, unit, np.full(len(x), length))
+        line = shorten(problem, AttackEnd.of(far.point))
+        start = np.where(line.flipped[:, None], line.point - x, unit * x.dtype.type(length))
+        return nearer(x, line, ddn(problem, None, self.steps, start), problem.norm)
 
 
 def _in_need(problem: AttackProblem) -> Int[ndarray, " m"]:
     """Points that nothing has flipped yet, and those whose gradient is zero towards every rival."""
-    model, x, label = problem.model, problem.x, problem.label
     need = ~problem.nearest.flipped
     rest = np.flatnonzero(~need)
     if len(rest):
-        rivals = targets(model, x[rest], label[rest], most=9)
-        need[rest] = gradient_is_dead(model, x[rest], label[rest], rivals)
+        need[rest] = gradient_is_dead(problem.take(rest))
     return np.flatnonzero(need)
 
 

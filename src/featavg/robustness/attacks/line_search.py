@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.attacks.attack import AttackEnd
-from featavg.robustness.models.model import Model
+from featavg.robustness.attacks.attack import AttackEnd, AttackProblem
 from featavg.robustness.models.norms import to_box
+
+# A line search stops where its interval is this share of the way.
+TOLERANCE = 1e-7
 
 
 def shorten(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    point: Float[ndarray, "n D"],
-    margin: Float[ndarray, " n"],
-    steps: int = 8,
-    tolerance: float = 1e-7,
-    insist: bool = False,
-) -> tuple[Float[ndarray, "n D"], Bool[ndarray, " n"]]:
-    """The point on the way from x to `point` where the decision flips; whether `point` flips.
+    problem: AttackProblem, end: AttackEnd, steps: int = 8, insist: bool = False
+) -> AttackEnd:
+    """The points on the ways from x to the flipped ends where the decision flips.
 
     Keeps a flipped end and an unflipped end. The secant through both is tried first and moved a
     little beyond, since the margin is close to linear near the boundary; when that stops halving
     the interval, its middle is. The returned point was evaluated as it is and found to flip.
 
     Args:
-        margin: that of x itself, positive.
         steps: evaluations after the first.
-        tolerance: stop where the interval is this share of the way.
-        insist: `point` is known to flip: if it does not any more, look a hair beyond it. In another
-            batch the same point has other last digits.
+        insist: where a point does not flip any more, look a hair beyond it. In another batch the same
+            point has other last digits.
     """
-    point = point.copy()
-    end = model.margins(point, label)
+    model, x, label = problem.model, problem.x, problem.label
+    claimed = end.flipped
+    point = end.point.copy()
+    margin = model.margins(point, label)
     for hair in (1e-9, 1e-6, 1e-4) if insist else ():
-        rows = np.flatnonzero((end > 0) & np.any(point != x, axis=1))
+        rows = np.flatnonzero((margin > 0) & np.any(point != x, axis=1))
         if len(rows) == 0:
             break
         longer = to_box(x[rows], (1 + hair) * (point[rows] - x[rows]), model.bounds)
         trial = (x[rows] + longer).astype(x.dtype)
         margins = model.margins(trial, label[rows])
         hit = margins <= 0
-        point[rows[hit]], end[rows[hit]] = trial[hit], margins[hit]
-    flipped = end <= 0
+        point[rows[hit]], margin[rows[hit]] = trial[hit], margins[hit]
+    flipped = margin <= 0
     low, high = np.zeros(len(x)), np.ones(len(x))
-    at_low, at_high = margin.astype(float), end.astype(float)
+    at_low, at_high = problem.margin.astype(float), margin.astype(float)
     far = point.copy()
     for step in range(steps):
-        open_ = np.flatnonzero(flipped & (high - low > tolerance * high))
+        open_ = np.flatnonzero(flipped & (high - low > TOLERANCE * high))
         if len(open_) == 0:
             break
         lo, hi = low[open_], high[open_]
@@ -69,21 +64,20 @@ def shorten(
         point[open_[hit]] = between[hit]
         high[open_[hit]], at_high[open_[hit]] = trial[hit], found[hit]
         low[open_[~hit]], at_low[open_[~hit]] = trial[~hit], found[~hit]
-    return point, flipped
+    return AttackEnd(point, flipped & claimed)
 
 
 def reach(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
+    problem: AttackProblem,
     direction: Float[ndarray, "n D"],
     scale: Float[ndarray, " n"],
     doublings: int = 12,
-) -> Float[ndarray, "n D"]:
+) -> AttackEnd:
     """x plus the shortest of the multiples scale * 2^i that flips it, i = -doublings..doublings.
 
-    x itself where none does. Clipped to the bounds: a long enough multiple is a corner of the box.
+    Clipped to the bounds: a long enough multiple is a corner of the box.
     """
+    model, x, label = problem.model, problem.x, problem.label
     best = x.copy()
     left = np.flatnonzero(np.isfinite(scale) & (scale > 0))
     for i in range(-doublings, doublings + 1):
@@ -95,17 +89,16 @@ def reach(
         hit = model.margins(point, label[left]) <= 0
         best[left[hit]] = point[hit]
         left = left[~hit]
-    return best
+    return AttackEnd(best, np.any(best != x, axis=1))
 
 
-def confirmed(
-    model: Model, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], end: AttackEnd
-) -> AttackEnd:
+def confirmed(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
     """Points that flip the model itself, a hair beyond the boundary; those that do not are dropped.
 
     On the boundary the sign of a rounded score is a toss, and in another batch another one: the
     hair is far above rounding, far below what anybody reads off a radius, and longer if need be.
     """
+    model, x, label = problem.model, problem.x, problem.label
     point, open_ = end.point.copy(), end.flipped.copy()
     hairs = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
     for hair in hairs if x.dtype == np.float64 else hairs[4:]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from featavg.robustness.attacks.attack import (
     AttackEnd,
     AttackProblem,
     nearer,
-    positive_whole,
     targets,
 )
 from featavg.robustness.attacks.ddn import ddn, fmn
@@ -38,25 +37,19 @@ FEWEST = 4
 class MultiStartDDN(Attack):
     r"""The nearest end of several descents from different starts, refined.
 
-    The boundary of a deep network has many points that are nearest in their neighbourhood, and which
-    of them a descent ends at is a matter of chance: on a digits network foolbox's DDN with 120 steps
-    ended more than 1% beyond the best known for 37% of the images, and 100 steps of ours for 19%. Seven
-    descents of 15 steps do better: what a descent loses by being short, it loses by less than a
-    percent, and the last steps win it back. A larger budget buys more descents, not longer ones: of four
-    digits networks, with 240 gradients, 15 descents leave 0.2% of the images over 1% longer than
-    foolbox's best with 120, seven 0.7% (in l_inf nine 0.4%, four 1.1%). The first begins at x. Later
-    ones begin at
+    The boundary of a deep network has many points that are nearest in their neighbourhood, and chance
+    decides at which of them a descent ends: on a digits network one of 100 steps ended more than 1%
+    beyond the best known for 19% of the images. Several short ones do better, and a larger budget buys
+    more of them (with 240 gradients, 15 descents leave 0.2% of the images over 1% longer than foolbox's
+    best with 120, seven leave 0.7%). The first begins at x, later ones at
 
-        delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one,
+        delta = (delta_best / 2) + |delta_best| v,   v a random direction of length one.
 
-    near what is best so far and away from it. In l_inf descents converge later: there are four longer
-    ones, FMN takes turns with DDN, and FMN refines. Where the margin
-    has kinks between rivals (the read-out `max`, or more than two classes), every other descent is
-    aimed at one of them alone, the nearest first by the linearised distance. What is left of the
-    budget refines the shortest by small steps, aimed as the descent that found it.
-
-    Where no descent has flipped a point (training against attacks leaves flat places, without a
-    gradient to follow), the last steps begin on the way to the nearest point that is decided otherwise.
+    In l_inf descents converge later: there are four longer ones, FMN takes turns with DDN, and FMN
+    refines. Where the margin has kinks between rivals (the read-out `max`, or more than two classes),
+    every other descent is aimed at one of them, the nearest first. What is left of the budget refines
+    the shortest by small steps. Where no descent has flipped a point, for lack of a gradient, the last
+    steps begin on the way to the nearest point that is decided otherwise.
 
     Attributes:
         steps: gradients per point in total; the budget of the suite unless given.
@@ -77,27 +70,19 @@ class MultiStartDDN(Attack):
     starts: int | None = None
 
     def __post_init__(self) -> None:
-        if self.steps is not None:
-            positive_whole("steps", self.steps)
-        if self.starts is not None:
-            positive_whole("starts", self.starts)
+        self.at_least_one("steps", "starts")
 
     def usual_for(self, model: Model) -> bool:
         """Two-layer networks have attacks that know their shape."""
         return not isinstance(model, TwoLayerModel)
 
-    def expected_gradients(self, budget: int) -> float:
-        """The whole budget."""
-        return budget if self.steps is None else self.steps
-
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Descend, begin again, refine."""
-        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
-        budget = problem.budget if self.steps is None else self.steps
+        x, norm, budget = problem.x, problem.norm, self.steps or problem.budget
         rivals, ways = _rivals(problem) if budget >= 4 * SHORTEST else (_no_rivals(x), [])
         left = budget - len(ways)
         # One share of the budget is for refining.
-        wanted = max(left // LENGTH[norm] - 1, FEWEST) if self.starts is None else self.starts
+        wanted = self.starts or max(left // LENGTH[norm] - 1, FEWEST)
         starts = max(1, min(wanted, left // SHORTEST - 1))
         steps = max(left // (starts + 1), 1)
         draw = stream(problem.seed, "strongest")  # an older name: the same draws
@@ -113,51 +98,39 @@ class MultiStartDDN(Attack):
                 start = _elsewhere(problem, best, draw)
             if norm == "linf" and number % 2 == 0:
                 # In l_inf the two ways of descending end at different places, and neither is better.
-                end = fmn(model, x, label, norm, steps, start, norm_step=(0.15, 0.002))
+                end = fmn(problem, steps, start, norm_step=(0.15, 0.002))
             else:
-                end = ddn(model, x, label, aims, norm, steps, start, step_size=(1.0, 0.02))
-            end = _shortened(problem, end)
+                end = ddn(problem, aims, steps, start, step_size=(1.0, 0.02))
+            end = shorten(problem, end, steps=5, insist=True)
             won = end.radii(x, norm) < best.radii(x, norm)
             best, best_aims = nearer(x, best, end, norm), np.where(won, aims, best_aims)
         problem.progress(starts / (starts + 1), "refining the shortest")
         last = left - starts * steps
-        refined = self._refined(problem, best, best_aims, last)
+        refined = _refined(problem, best, best_aims, last)
         return refined if best.flipped.all() else _from_other_points(problem, refined, last)
 
-    def _refined(
-        self, problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int
-    ) -> AttackEnd:
-        if steps < 1:
-            return best
-        # FMN cannot aim: what was found by aiming at a rival is refined by DDN.
-        by_fmn = (problem.norm == "linf") & (aims == ALL)
-        for rows in (np.flatnonzero(best.flipped & by_fmn), np.flatnonzero(best.flipped & ~by_fmn)):
-            if len(rows) == 0:
-                continue
-            x, label = problem.x[rows], problem.label[rows]
-            start = best.point[rows] - x
-            if by_fmn[rows[0]]:
-                end = fmn(
-                    problem.model, x, label, problem.norm, steps, start, step_size=(0.5, 0.01)
-                )
-            else:
-                end = ddn(
-                    problem.model,
-                    x,
-                    label,
-                    aims[rows],
-                    problem.norm,
-                    steps,
-                    start,
-                    step_size=(0.2, 0.01),
-                    norm_step=(0.05, 0.002),
-                )
-            best = nearer(problem.x, best, best.put(rows, end), problem.norm)
-        return best
+
+def _refined(
+    problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int
+) -> AttackEnd:
+    """The shortest by small steps. FMN cannot aim: what was found at a rival is refined by DDN."""
+    by_fmn = (problem.norm == "linf") & (aims == ALL)
+    for which in (by_fmn, ~by_fmn) if steps >= 1 else ():
+        rows = np.flatnonzero(best.flipped & which)
+        if len(rows) == 0:
+            continue
+        some = problem.take(rows)
+        start = best.point[rows] - some.x
+        if by_fmn[rows[0]]:
+            end = fmn(some, steps, start, step_size=(0.5, 0.01))
+        else:
+            end = ddn(some, aims[rows], steps, start, (0.2, 0.01), (0.05, 0.002))
+        best = nearer(problem.x, best, best.put(rows, end), problem.norm)
+    return best
 
 
 def _rivals(
-    problem: AttackProblem, most: int = 9
+    problem: AttackProblem,
 ) -> tuple[Int[ndarray, "n r"], list[Float[ndarray, "n D"]]]:
     """The rivals of each point, nearest first, and the linearised way to each.
 
@@ -166,7 +139,7 @@ def _rivals(
     foolbox's by over 1%, instead of 1.5%).
     """
     model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
-    rivals = targets(model, x, label, most)[:, 1:]
+    rivals = targets(problem)[:, 1:]
     kinks = model.decision.classes > 2 or model.decision.readout.name == "max"
     if rivals.shape[1] == 0 or not kinks:
         return _no_rivals(x), []
@@ -219,20 +192,12 @@ def _from_other_points(problem: AttackProblem, best: AttackEnd, steps: int) -> A
     rows = np.array(known, dtype=int)
     if len(rows) == 0:
         return best
-    some = replace(problem, x=x[rows], label=label[rows], margin=problem.margin[rows])
-    end = _shortened(some, AttackEnd(point[rows], np.ones(len(rows), dtype=bool)))
+    some = problem.take(rows)
+    end = shorten(some, AttackEnd.of(point[rows]), steps=5, insist=True)
     if steps >= 1:
-        way, aims = end.point - some.x, some.whole_decision
-        again = ddn(some.model, some.x, some.label, aims, norm, steps, way, step_size=(1.0, 0.02))
+        again = ddn(some, None, steps, end.point - some.x, step_size=(1.0, 0.02))
         end = nearer(some.x, end, again, norm)
     return best.put(rows, end)
-
-
-def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
-    point, flipped = shorten(
-        problem.model, problem.x, problem.label, end.point, problem.margin, steps=5, insist=True
-    )
-    return AttackEnd(point, flipped & end.flipped)
 
 
 def minimal_radii(
@@ -243,13 +208,11 @@ def minimal_radii(
     margin = model.margins(x, label)
     radii = np.zeros(len(x))
     right = np.flatnonzero(margin > 0)
-    if len(right) == 0:
-        return radii
-    problem = AttackProblem(model, x[right], label[right], margin[right], norm, budget=budget)
-    end = MultiStartDDN()(problem)
-    point, flipped = shorten(model, x[right], label[right], end.point, margin[right], insist=True)
-    # Not taken on trust: what counts is the plain evaluation of the point, a hair beyond the boundary.
-    # On it a sign is a toss: one image in twelve of a digits network was lost to the last digits.
-    end = confirmed(model, x[right], label[right], AttackEnd(point, flipped & end.flipped))
-    radii[right] = end.radii(x[right], norm)
+    if len(right):
+        problem = AttackProblem(model, x, label, margin, norm, budget=budget).take(right)
+        # Not taken on trust: what counts is the plain evaluation of the point, a hair beyond the
+        # boundary. On it a sign is a toss: one image in twelve of a digits network was lost to the
+        # last digits.
+        end = confirmed(problem, shorten(problem, MultiStartDDN()(problem), insist=True))
+        radii[right] = end.radii(problem.x, norm)
     return radii

@@ -12,13 +12,12 @@ from numpy import ndarray
 from scipy.special import expit, softmax
 
 from featavg.data.streams import stream
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, one_of, whole
 from featavg.robustness.attacks.attack import (
     Attack,
     AttackEnd,
     AttackProblem,
     nearer,
-    positive_whole,
 )
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.models.model import Covector, Model
@@ -51,10 +50,7 @@ class PGD(Attack):
     restarts: int | None = None
 
     def __post_init__(self) -> None:
-        positive_whole("steps", self.steps)
-        positive_whole("rounds", self.rounds)
-        if self.restarts is not None:
-            positive_whole("restarts", self.restarts)
+        self.at_least_one("steps", "rounds", "restarts")
 
     def expected_gradients(self, budget: int) -> float:
         """All starts at all radii; those that flip stop early."""
@@ -62,22 +58,12 @@ class PGD(Attack):
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Bisect between radii where PGD flips and where it does not."""
-        x, along = problem.x, []
+        along: list[ndarray] = []
         if problem.features is not None:
-            along = list(problem.features.at(x, problem.label).values())
-        return minimal_pgd(
-            problem.model,
-            x,
-            problem.label,
-            problem.margin,
-            first_guess(problem),
-            problem.norm,
-            self.rounds,
-            self.steps,
-            self.restarts or (1 if along else 2),
-            along,
-            problem.seed,
-        )
+            along = list(problem.features.at(problem.x, problem.label).values())
+        restarts = self.restarts or (1 if along else 2)
+        guess = first_guess(problem)
+        return minimal_pgd(problem, guess, self.rounds, self.steps, restarts, along)
 
 
 def pgd(
@@ -135,37 +121,31 @@ def pgd(
 
 def check_pgd(steps: int, step_size: float | None, restarts: int) -> None:
     """Refuse settings that attack nothing: a curve of them would read as robustness."""
-    positive_whole("steps", steps)
-    positive_whole("restarts", restarts)
+    whole("steps", steps, least=1)
+    whole("restarts", restarts, least=1)
     if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
         raise InputError("step_size", f"is {step_size}", "give a positive share of the radius")
 
 
 def minimal_pgd(
-    model: Model,
-    x: Float[ndarray, "n D"],
-    label: Int[ndarray, " n"],
-    margin: Float[ndarray, " n"],
+    problem: AttackProblem,
     guess: Float[ndarray, " n"],
-    norm: str = "l2",
     rounds: int = 6,
     steps: int = 20,
     restarts: int = 1,
     starts: Sequence[Float[ndarray, "n D"]] = (),
-    seed: int = 0,
 ) -> AttackEnd:
     """The smallest radius at which PGD flips, by bisection between an unflipped and a flipped one.
 
     Args:
         guess: a first radius for each point, such as what another attack found.
     """
-    problem = AttackProblem(model, x, label, margin, norm)
-    return smallest_radius(
-        lambda radius: pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=seed),
-        problem,
-        guess,
-        rounds,
-    )
+    model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+
+    def at_radius(radius: Float[ndarray, " n"]) -> AttackEnd:
+        return pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=problem.seed)
+
+    return smallest_radius(at_radius, problem, guess, rounds)
 
 
 def smallest_radius(
@@ -186,7 +166,7 @@ def smallest_radius(
     radius = guess.astype(float).copy()
     for _ in range(rounds):
         end = at_radius(radius)
-        point, _ = shorten(problem.model, x, problem.label, end.point, problem.margin, steps=4)
+        point = shorten(problem, end, steps=4).point
         best = nearer(x, best, AttackEnd(point, end.flipped), problem.norm)
         high = best.radii(x, problem.norm)
         low = np.where(end.flipped, low, np.maximum(low, radius))
@@ -285,8 +265,7 @@ class APGD(Attack):
     restarts: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rounds", "restarts"):
-            positive_whole(name, getattr(self, name))
+        self.at_least_one("steps", "rounds", "restarts")
 
     def expected_gradients(self, budget: int) -> float:
         """All starts at all radii; those that flip stop early."""
@@ -334,8 +313,8 @@ def apgd(
         steps: gradients per point and start.
         restarts: the first begins at x, later ones at random in the ball.
     """
-    positive_whole("steps", steps)
-    positive_whole("restarts", restarts)
+    whole("steps", steps, least=1)
+    whole("restarts", restarts, least=1)
     end = AttackEnd.nothing(x)
     for start in beginnings(x, radius, norm, restarts, (), seed):
         rows = np.flatnonzero(~end.flipped)

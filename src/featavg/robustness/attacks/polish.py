@@ -24,7 +24,6 @@ from featavg.robustness.attacks.attack import (
     AttackEnd,
     AttackProblem,
     FeatureDirections,
-    positive_whole,
 )
 from featavg.robustness.geometry.qp import shortest_step
 from featavg.robustness.models.model import Model, TwoLayerModel
@@ -52,7 +51,7 @@ class Polish(Attack):
     rounds: int = 6
 
     def __post_init__(self) -> None:
-        positive_whole("rounds", self.rounds)
+        self.at_least_one("rounds")
 
     def obstacle(
         self, model: Model, norm: str = "l2", features: FeatureDirections | None = None

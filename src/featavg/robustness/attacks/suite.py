@@ -1,6 +1,6 @@
 """One call: the worst case over a set of attacks, a radius and a witness for every point.
 
-To add an attack, write a file with a subclass of `Attack` and a line in `registry.ATTACKS`: its name is
+To add an attack, write a file with a subclass of `Attack` and a line in `ATTACKS`: its name is
 then known to `attack_suite`, to error messages, and, if `default` says so, part of every suite.
 """
 
@@ -15,9 +15,9 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, one_of, whole
 from featavg.progress import Progress, part
-from featavg.registry import ATTACKS
+from featavg.registry import Registry
 from featavg.robustness.attacks.attack import (
     NOT_FOUND,
     Attack,
@@ -27,8 +27,6 @@ from featavg.robustness.attacks.attack import (
     FeatureDirections,
     gradient_is_dead,
     nearer,
-    positive_whole,
-    targets,
 )
 from featavg.robustness.attacks.directions import weight_features
 from featavg.robustness.attacks.foolbox_bridge import PREFIX, Foolbox
@@ -37,6 +35,24 @@ from featavg.robustness.geometry.subspace import Span, span_of
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
+
+# In the order in which they run.
+ATTACKS: Registry[Attack] = Registry(
+    "attacks",
+    "robustness/attacks",
+    {
+        "multi-start-ddn": "multi_start_ddn",
+        "ddn": "ddn",
+        "deepfool": "deepfool",
+        "directions": "directions",
+        "fmn": "ddn",
+        "pgd": "pgd",
+        "apgd": "pgd",
+        "random-starts": "directions",
+        "polish": "polish",
+    },
+    scanned=False,
+)
 
 
 @public
@@ -75,7 +91,7 @@ def attack_suite(
     (array([1.414214]), 'l2, raw')
     """
     one_of("norm", norm, NORMS)
-    positive_whole("budget", budget)
+    whole("budget", budget, least=1)
     if isinstance(model, TorchModel):
         model = model.shaped(x)
     points, label = model.rows(x), model.decision.labels(y)
@@ -87,10 +103,9 @@ def attack_suite(
     radii, witness = np.zeros(len(points)), points.astype(float)
     winners = ["misclassified"] * len(points)
     if len(right):
-        margin = model.margins(points[right], label[right])
-        problem = AttackProblem(
-            model, points[right], label[right], margin, norm, features, budget, seed
-        )
+        some = points[right], label[right]
+        margin = model.margins(*some)
+        problem = AttackProblem(model, *some, margin, norm, features, budget, seed)
         end, names = _run(problem, chosen, progress)
         if not end.flipped.any():
             _refuse_if_nothing_moves(problem)
@@ -122,14 +137,14 @@ def _run(
     for attack, start, stop in zip(attacks, [0.0, *ends_at], ends_at, strict=False):
         step = _named_progress(part(progress, float(start), float(stop)), str(attack))
         step(0.0, "")
-        end = _shortened(inner, attack(replace(inner, progress=step)))
+        end = shorten(inner, attack(replace(inner, progress=step)), insist=True)
         closer = end.radii(inner.x, inner.norm) < best.radii(inner.x, inner.norm)
         best = nearer(inner.x, best, end, inner.norm)
         names = [str(attack) if c else name for c, name in zip(closer, names, strict=True)]
         inner = replace(inner, ends=(*inner.ends, end))
     if span is not None:
         best = AttackEnd(span.back(problem.x, inner.x, best.point), best.flipped)
-    return confirmed(problem.model, problem.x, problem.label, best), names
+    return confirmed(problem, best), names
 
 
 def _named_progress(progress: Progress, name: str) -> Progress:
@@ -154,18 +169,9 @@ def _in_span(problem: AttackProblem) -> tuple[AttackProblem, Span | None]:
     return replace(problem, model=span.model, x=inside, margin=margin, features=features), span
 
 
-def _shortened(problem: AttackProblem, end: AttackEnd) -> AttackEnd:
-    """What an attack ended at, pulled back along its line to the boundary; checked by evaluation."""
-    point, flipped = shorten(
-        problem.model, problem.x, problem.label, end.point, problem.margin, insist=True
-    )
-    return AttackEnd(point, flipped & end.flipped)
-
-
 def _refuse_if_nothing_moves(problem: AttackProblem) -> None:
     """An error where nothing flipped and every gradient is zero: no attack could have moved."""
-    model, x, label = problem.model, problem.x, problem.label
-    if gradient_is_dead(model, x, label, targets(model, x, label, most=9)).all():
+    if gradient_is_dead(problem).all():
         raise InputError(
             "model",
             "has a zero gradient at every point",
@@ -194,20 +200,16 @@ def chosen_attacks(
         raise InputError("attacks", "are empty", f"choose from {', '.join(ATTACKS)}")
     chosen = [_named(item) if isinstance(item, str) else item for item in attacks]
     for attack in chosen:
-        _refuse_what_is_no_attack(attack)
+        if not isinstance(attack, Attack):
+            raise InputError(
+                "attacks",
+                f"hold a {type(attack).__name__}",
+                "give names, or objects of a class derived from featavg.attacks.Attack",
+            )
         obstacle = attack.obstacle(model, norm, features)
         if obstacle is not None:
             raise obstacle
     return tuple(sorted(chosen, key=lambda attack: attack.refines))
-
-
-def _refuse_what_is_no_attack(thing: object) -> None:
-    if not isinstance(thing, Attack):
-        raise InputError(
-            "attacks",
-            f"hold a {type(thing).__name__}",
-            "give names, or objects of a class derived from featavg.Attack",
-        )
 
 
 def _named(name: str) -> Attack:

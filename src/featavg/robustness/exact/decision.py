@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.data.clusters import Sample
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import Sample, positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
 from featavg.nets.readouts import NAMES as READOUTS
@@ -91,6 +90,8 @@ def decision_of(
     """
     one_of("norm", norm, ("l2", "linf"))
     network = net.net if isinstance(net, Trajectory) else net
+    if isinstance(net, Trajectory) and readout is None and positive is None:
+        readout, positive = _pooling_of(net)
     if not isinstance(network, TwoLayer | Deep):
         remedy = "give a TwoLayer or a Deep; attack_suite takes any network"
         raise InputError("net", f"is a {type(network).__name__}", remedy)
@@ -107,6 +108,13 @@ def decision_of(
     decision = _decision(network, readout, positive)
     x, labels = _points(network, points, y, decision)
     return decision, x, labels
+
+
+def _pooling_of(run: Trajectory) -> tuple[str | None, Positive | None]:
+    """How the neurons of a class were pooled in training, and which of them are of the class +1."""
+    recipe = run.settings.get("recipe", {})
+    pooling = recipe.get("pooling")
+    return pooling, None if pooling is None else np.arange(2 * recipe["m"]) < recipe["m"]
 
 
 def _check_linf(net: Net, network: TwoLayer | Deep, points: Sample | ndarray) -> None:

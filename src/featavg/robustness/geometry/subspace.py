@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from featavg.errors import InputError
-from featavg.nets.network import unchecked
+from featavg.nets.network import one_network, unchecked
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.model import TwoLayerModel
 
@@ -58,11 +57,7 @@ def reduce(net: TwoLayer) -> Subspace:
     >>> flat.rows.shape, flat.offsets, flat.head
     ((1, 1), array([2.]), array([[5.]]))
     """
-    if net.batch:
-        raise InputError("net", "is a batch of networks", "pick one of them by index")
-    for name, array in (("weights", net.weights), ("biases", net.biases), ("head", net.head)):
-        if not np.all(np.isfinite(array)):
-            raise InputError("net", f"has {name} that are not finite", "train it again")
+    one_network(net)
     # Two steps, so that squares of very small or very large weights neither vanish nor overflow.
     largest = np.abs(net.weights).max(axis=1)
     alive: Bool[ndarray, " m"] = largest > 0

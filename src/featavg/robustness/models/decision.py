@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
 from featavg.nets.readouts._readout import ReadOut, readout_of
 

@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.data.partition import positive_mask
+from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
+from featavg.nets.network import one_network
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import ALL, Decision
@@ -216,11 +217,7 @@ def network_model(
     >>> model.outputs(np.array([[3.0, 1.0]])), model.unit("l2")
     (array([[2.]]), 'l2, raw')
     """
-    if net.batch:
-        raise InputError("net", "is a batch of networks", "pick one of them by index")
-    for name, value in (("weights", net.weights), ("biases", net.biases), ("head", net.head)):
-        if not np.all(np.isfinite(value)):
-            raise InputError(name, "hold a NaN or an infinity", "give finite numbers")
+    one_network(net)
     if net.outputs > 1 and positive is None:
         raise InputError("positive", "is missing", f"say which of {net.outputs} outputs are +1")
     mask = None

@@ -188,6 +188,11 @@ def _radii(run: Run) -> dict[str, float]:
     return values
 
 
+@measure("max", "median exact l2 radius of cluster labels by `max` alone, for many clusters")
+def _max(run: Run) -> dict[str, float]:
+    return {"radius_fine_max": run.median_radius("fine", "max")} if "fine" in run.nets else {}
+
+
 @measure("probability", "median l2 radius of cluster labels by `probability`, to 1% (slower)")
 def _probability(run: Run) -> dict[str, float]:
     if "fine" not in run.trajectories:

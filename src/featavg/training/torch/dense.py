@@ -16,7 +16,7 @@ from torch import nn
 
 from featavg.boundary.public import check_fields, public
 from featavg.data.images import ImageTask
-from featavg.errors import InputError
+from featavg.errors import InputError, finite
 from featavg.nets.deep import Deep
 from featavg.nets.torch.inference import own_randomness
 from featavg.progress import Progress, silent
@@ -58,8 +58,7 @@ class DenseRecipe:
         if not self.hidden or min(self.hidden) < 1:
             raise InputError("hidden", f"is {self.hidden}", "give at least one layer of neurons")
         for name in ("epochs", "batch", "rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
+            finite(name, getattr(self, name), above=0)
         if not self.attack >= 0:
             raise InputError("attack", f"is {self.attack}", "give a radius, or 0 for none")
         if not 0 <= self.decay < math.inf:

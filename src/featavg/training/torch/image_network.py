@@ -123,8 +123,22 @@ def train_images(
     if not isinstance(labels, str):
         wanted["known"] = labels.to_json()
     check_device(device)
+
+    def trained(checkpoint: Checkpoint | None) -> ImageNetwork:
+        net = described.build(recipe.seed)
+        run = train_module(net, task, labels, recipe, checkpoint, progress, device)
+        about = wanted | {
+            "test_accuracy": accuracy(outputs(net, task.test.unit, device), task, kind),
+            "history": run.history,
+            "seconds": round(run.seconds, 1),
+            "precision": run.precision,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+        }
+        return ImageNetwork(net, kind, about)
+
     if folder is None:
-        return _train_new(task, labels, recipe, described, wanted, None, progress, device, every)
+        return trained(None)
     path = Path(folder)
     if folder_exists(path):  # perhaps where nothing can be written
         return _finished(path, wanted)
@@ -132,36 +146,10 @@ def train_images(
     with locked(path):
         if folder_exists(path):  # by whoever held the lock a moment ago
             return _finished(path, wanted)
-        return _train_new(task, labels, recipe, described, wanted, path, progress, device, every)
-
-
-def _train_new(
-    task: ImageTask,
-    labels: Labels | str,
-    recipe: ImageRecipe,
-    described: Architecture,
-    wanted: dict[str, Any],
-    path: Path | None,
-    progress: Progress | None,
-    device: str,
-    every: float,
-) -> ImageNetwork:
-    net = described.build(recipe.seed)
-    checkpoint = None if path is None else Checkpoint(save_folder(path), every)
-    trained = train_module(net, task, labels, recipe, checkpoint, progress, device)
-    logits = outputs(net, task.test.unit, device)
-    about = wanted | {
-        "test_accuracy": accuracy(logits, task, wanted["labels"]),
-        "history": trained.history,
-        "seconds": round(trained.seconds, 1),
-        "precision": trained.precision,
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-    }
-    if path is not None:
-        write_folder(path, arrays_of(net), about)
+        done = trained(Checkpoint(save_folder(path), every))
+        write_folder(path, arrays_of(done.net), done.about)
         shutil.rmtree(save_folder(path), ignore_errors=True)
-    return ImageNetwork(net, wanted["labels"], about)
+        return done
 
 
 @public
@@ -181,9 +169,8 @@ def load_trained(folder: str | Path) -> ImageNetwork:
     """
     arrays, about = read_folder(Path(folder))
     if about.get("kind") != "image network":
-        raise InputError(
-            str(folder), "holds no image network", "give what `featavg images train` wrote"
-        )
+        problem = "holds no image network"
+        raise InputError(str(folder), problem, "give what `featavg images train` wrote")
     net = Architecture.from_json(about["architecture"]).build()
     load_arrays(net, arrays)
     # Attacks and features run in this layout too: it is several times faster on a CPU.
@@ -225,11 +212,8 @@ def _finished(folder: Path, wanted: dict[str, Any]) -> ImageNetwork:
     wanted = {"known": None} | wanted
     changed = [key for key, value in wanted.items() if _kept(network, key) != _plain(value)]
     if changed:
-        raise InputError(
-            str(folder),
-            f"holds a network with another {changed[0]}",
-            "choose another folder, or delete this one if you do not need it",
-        )
+        remedy = "choose another folder, or delete this one if you do not need it"
+        raise InputError(str(folder), f"holds a network with another {changed[0]}", remedy)
     note_saved(network.about.get("seconds"))
     return network
 

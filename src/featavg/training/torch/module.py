@@ -6,10 +6,13 @@ threads: torch sums in another order on another number of them.
 
 from __future__ import annotations
 
-import contextlib
+import functools
+import logging
 import math
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +33,6 @@ from featavg.progress import Progress
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
 from featavg.training.torch.objectives import CrossEntropy, Objective, PartialCrossEntropy
-from featavg.training.torch.precision import used_precision
 from featavg.training.torch.recipe import ImageRecipe
 
 
@@ -74,7 +76,11 @@ def train_module(
     if checkpoint is not None:
         run.restore(checkpoint)
     spoken = time.monotonic()
-    with _own_randomness(recipe.seed, run):
+    # Dropout and the like draw from torch's one generator: lend it a seed, then give it back.
+    with own_randomness(recipe.seed, device):
+        # A checkpoint holds the CPU's generator alone: on a GPU, a resumed run has other dropouts.
+        if run.generator is not None:
+            torch.set_rng_state(run.generator)
         while run.step < run.steps:
             for x, y in run.batches.epoch(run.epoch, run.step % len(run.batches)):
                 run.advance(x, y)
@@ -103,19 +109,8 @@ def check_device(device: str) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # how builds without CUDA say it
-        raise InputError(
-            "device", f"is {device}, which torch cannot use here", "use cpu"
-        ) from error
-
-
-@contextlib.contextmanager
-def _own_randomness(seed: int, run: _Run) -> Iterator[None]:
-    """Dropout and the like draw from torch's one generator: lend it a seed, then give it back."""
-    with own_randomness(seed, run.device):
-        # A checkpoint holds the CPU's generator alone: on a GPU, a resumed run has other dropouts.
-        if run.generator is not None:
-            torch.set_rng_state(run.generator)
-        yield
+        problem = f"is {device}, which torch cannot use here"
+        raise InputError("device", problem, "use cpu") from error
 
 
 def partial_targets(task: ImageTask, labels: Labels, seed: int) -> ndarray:
@@ -165,7 +160,7 @@ class _Run:
             _groups(net, recipe), momentum=recipe.momentum, nesterov=True
         )
         self.steps = recipe.epochs * len(self.batches)
-        self.step, self.seconds, self.started = 0, 0.0, time.monotonic()
+        self.step, self.seconds, self.before, self.started = 0, 0.0, 0.0, time.monotonic()
         self.loss_sum, self.right = 0.0, 0
         self.history: list[dict[str, float]] = []
         self.generator: Tensor | None = None
@@ -223,18 +218,17 @@ class _Run:
     def line(self) -> str:
         """Progress for people."""
         done = self.step % len(self.batches) or len(self.batches)
-        speed = (self.step - self.resumed_at) * self.recipe.batch / max(self._session(), 1e-9)
+        speed = (
+            (self.step - self.resumed_at)
+            * self.recipe.batch
+            / max(self.clock() - self.before, 1e-9)
+        )
         left = (self.steps - self.step) * self.recipe.batch / max(speed, 1e-9)
         mean = self.loss_sum / done if self.loss_sum else self.history[-1]["loss"]
         return (
             f"epoch {min(self.epoch + 1, self.recipe.epochs)}/{self.recipe.epochs}, "
             f"loss {mean:.3f}, {speed:.0f} images/s, about {left / 60:.1f} min left"
         )
-
-    def _session(self) -> float:
-        return self.clock() - self._before
-
-    _before = 0.0
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Weights, momenta and the generator as arrays; the rest as JSON."""
@@ -244,15 +238,9 @@ class _Run:
             if momentum is not None:
                 arrays[f"momentum.{i}"] = momentum.detach().cpu().contiguous().numpy()
         arrays["generator"] = torch.get_rng_state().numpy()
-        meta = {
-            "step": self.step,
-            "steps": self.steps,
-            "loss_sum": self.loss_sum,
-            "right": self.right,
-            "history": self.history,
-            "seconds": self.clock(),
-        }
-        checkpoint.write(self.name, arrays, meta)
+        self.clock()
+        kept = ("step", "steps", "loss_sum", "right", "history", "seconds")
+        checkpoint.write(self.name, arrays, {name: getattr(self, name) for name in kept})
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on where a checkpoint of this very run stopped, if there is one."""
@@ -271,7 +259,7 @@ class _Run:
         self.generator = torch.from_numpy(arrays["generator"].copy())
         self.step, self.history = int(meta["step"]), list(meta["history"])
         self.loss_sum, self.right = float(meta["loss_sum"]), int(meta["right"])
-        self.seconds = self._before = float(meta["seconds"])
+        self.seconds = self.before = float(meta["seconds"])
         self.resumed_at, self.started = self.step, time.monotonic()
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -295,11 +283,8 @@ def _check_width(net: nn.Module, task: ImageTask, labels: str) -> None:
     with torch.no_grad():
         out = net(torch.zeros(1, *task.shape, device=device_of(net)))
     if out.shape != (1, task.outputs(labels)):
-        raise InputError(
-            "net",
-            f"has output of shape {tuple(out.shape[1:])}",
-            f"the {labels} labels of {task.name} need {task.outputs(labels)} outputs",
-        )
+        remedy = f"the {labels} labels of {task.name} need {task.outputs(labels)} outputs"
+        raise InputError("net", f"has output of shape {tuple(out.shape[1:])}", remedy)
 
 
 def _check_small(net: nn.Module, channels: int, size: int) -> None:
@@ -307,11 +292,8 @@ def _check_small(net: nn.Module, channels: int, size: int) -> None:
         with torch.no_grad():
             net(torch.zeros(1, channels, size, size, device=device_of(net)))
     except RuntimeError as error:
-        raise InputError(
-            "small",
-            f"is {size}, a size that the network cannot take",
-            "leave it out, or use a ResNet",
-        ) from error
+        problem = f"is {size}, a size that the network cannot take"
+        raise InputError("small", problem, "leave it out, or use a ResNet") from error
 
 
 def arrays_of(net: nn.Module) -> dict[str, ndarray]:
@@ -328,11 +310,60 @@ def load_arrays(net: nn.Module, arrays: dict[str, ndarray]) -> None:
     try:
         net.load_state_dict(state)
     except RuntimeError as error:
-        raise InputError(
-            "weights", "belong to another network", "build the one that they were saved from"
-        ) from error
+        remedy = "build the one that they were saved from"
+        raise InputError("weights", "belong to another network", remedy) from error
 
 
 def save_folder(path: Path) -> Path:
     """Where the checkpoint of a run lives beside its result."""
     return path.with_name(path.name + ".partial")
+
+
+# What torch calls the instructions that multiply in bfloat16: Intel and AMD, then ARM.
+INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
+TRIAL = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); assert (a @ a)[0, 0] == 64"
+_log = logging.getLogger(__name__)
+
+
+def used_precision(asked: str, device: str) -> str:
+    """What is used where `asked` is asked for: float32 in place of an emulated or broken bfloat16.
+
+    Without the instructions a CPU computes bfloat16 step by step, ten times slower than float32 on the
+    one where that was measured. Some virtual machines list instructions that end the process.
+
+    >>> used_precision("float32", "cpu")
+    'float32'
+    """
+    if asked != "bfloat16" or torch.device(device).type != "cpu":
+        return asked
+    if emulated():
+        reason = "has no instructions for bfloat16"
+    elif not survives():
+        reason = "lists instructions for bfloat16 that it does not carry out"
+    else:
+        return asked
+    # Said before a run of hours, whoever started it.
+    _log.warning("This CPU %s: training in float32.", reason)
+    return "float32"
+
+
+def emulated() -> bool:
+    """Whether this CPU has no instructions for bfloat16; False where torch cannot tell."""
+    capabilities = _capabilities()
+    return bool(capabilities) and not any(capabilities.get(name) for name in INSTRUCTIONS)
+
+
+@functools.cache
+def survives() -> bool:
+    """Whether a product of matrices in bfloat16 comes back from a process of its own.
+
+    An illegal instruction cannot be caught: it ends the process that tries it.
+    """
+    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False)
+    return trial.returncode == 0
+
+
+def _capabilities() -> Mapping[str, Any]:
+    # An older torch cannot tell, and what was asked for is used.
+    ask = getattr(torch.cpu, "get_capabilities", None)
+    return {} if ask is None else ask()

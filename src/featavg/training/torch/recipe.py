@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from featavg.boundary.public import check_fields
 from featavg.data.image_sets.registry import image_sets
-from featavg.errors import InputError, one_of
+from featavg.errors import InputError, finite, one_of
 
 PRECISIONS = ("float32", "bfloat16")
 # For the user's own images, of unknown size and number.
@@ -50,8 +50,7 @@ class ImageRecipe:
         check_fields(self)
         one_of("precision", self.precision, PRECISIONS)
         for name in ("epochs", "batch", "rate"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, f"is {getattr(self, name)}", "give more than zero")
+            finite(name, getattr(self, name), above=0)
         for name in ("crop", "small", "seed", "decay"):
             if not getattr(self, name) >= 0:
                 raise InputError(name, f"is {getattr(self, name)}", "give zero or more")

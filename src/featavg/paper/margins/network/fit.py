@@ -10,38 +10,45 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from featavg.data.images import Images
+from featavg.data.streams import stream
 from featavg.errors import InputError, finite, whole
-from featavg.paper.margins.network.attempts import (
-    AttemptResult,
-    Tick,
-    attempt,
-    next_plan,
-    side_by_side,
+from featavg.paper.margins.network.epoch import (
+    ImageTensors,
+    Measured,
+    descend_once,
+    light_samples,
+    light_samples_matter,
+    measure,
 )
-from featavg.paper.margins.network.epoch import ImageTensors, Measured
 from featavg.paper.margins.network.run import (
     MarginRun,
+    MarginSettings,
+    PassResult,
     digest_of,
     images_of,
     layer_norms,
     parameter_norm,
     read_run,
     refuse_twins,
+    tensors,
     write_run,
 )
-from featavg.paper.margins.network.settings import MarginSettings
-from featavg.paper.margins.network.support import RoundResult, is_low, play_round
+from featavg.paper.margins.network.support import is_low, play_round
 from featavg.progress import Progress, silent
 from featavg.storage.folders import folder_exists
 from featavg.storage.locks import locked
-from featavg.training.controllers.loss_based import LossBased
+from featavg.training.controllers import LossBased
 from featavg.training.trajectory import Outcome
 
 CHECKPOINT = "checkpoint"
@@ -133,16 +140,85 @@ def _train(
 
 @contextmanager
 def _results(
-    run: MarginRun, data: ImageTensors, workers: int, tick: Tick
-) -> Iterator[Iterator[AttemptResult | RoundResult]]:
+    run: MarginRun, data: ImageTensors, workers: int, tick: Callable[[float], None]
+) -> Iterator[Iterator[PassResult]]:
     """Attempts or rounds without end; the caller settles each before it asks for the next."""
     if run.settings.support is not None:
         yield (play_round(run, data, tick) for _ in count())
     elif workers == 1:
-        yield (attempt(next_plan(run), data, tick) for _ in count())
+        yield (attempt(run, data, tick) for _ in count())
     else:
-        with side_by_side(run, data, workers) as results:
-            yield results
+        ended: list[bool] = []
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                yield _side_by_side(run, data, pool, workers, ended)
+            finally:
+                ended.append(True)
+                pool.shutdown(cancel_futures=True)
+
+
+def _side_by_side(
+    run: MarginRun, data: ImageTensors, pool: ThreadPoolExecutor, workers: int, ended: list[bool]
+) -> Iterator[PassResult]:
+    """The attempts in order, the next ones begun before it is known that they are needed.
+
+    Two of three fail under the published rule, and a failure changes nothing but the rate and the order
+    of the samples: the run comes out the same, bit for bit, as one by one.
+    """
+    pending: dict[tuple[int, int], Future[PassResult]] = {}
+    while True:
+        for name in [name for name in pending if name[0] != run.epoch]:
+            pending.pop(name).cancel()
+
+        def still_needed(share: float, epoch: int = run.epoch) -> None:
+            if ended or run.epoch != epoch:
+                raise _OvertakenError
+
+        # One more than there are workers: none waits for the others.
+        for ahead in range(workers + 1):
+            name = run.epoch, run.attempt + ahead
+            if name not in pending:
+                pending[name] = pool.submit(attempt, if_fail(run, ahead), data, still_needed)
+        yield pending.pop((run.epoch, run.attempt)).result()
+
+
+class _OvertakenError(Exception):
+    """An earlier attempt counted: this one is not needed."""
+
+
+def if_fail(run: MarginRun, failures: int) -> MarginRun:
+    """The run as it will stand if its next attempts fail, so many of them."""
+    rate, controller = run.rate, run.settings.controller
+    for _ in range(failures):
+        rate /= controller.shrink if isinstance(controller, LossBased) else 1.0
+    return replace(run, attempt=run.attempt + failures, rate=rate)
+
+
+def attempt(
+    run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None
+) -> PassResult:
+    """SGD through the data once, and the loss after it. `tick` hears how much is done."""
+    adaptive = isinstance(run.settings.controller, LossBased)
+    # What losses are relative to, and the log-loss that the pass must not exceed to count.
+    log_scale, limit = (run.log_loss, run.log_loss) if adaptive else (0.0, math.inf)
+    name = f"margin-pass-{run.epoch}-{run.attempt}"
+    order = stream(run.settings.seed, name).permutation(len(data.y))
+    none = np.zeros(len(data.y), dtype=bool)
+    light = none if run.log_losses is None else light_samples(run.log_losses, log_scale)
+    rate, batch, passes = run.rate, run.settings.batch, 0
+    for left_out in (light, none):
+        passes += 1
+        params = tensors(run.params)
+        finished = descend_once(
+            params, data, order, left_out, log_scale=log_scale, rate=rate, batch=batch, tick=tick
+        )
+        measured = measure(params, data, run.log_losses, limit) if finished else None
+        # Samples that were left out and came to matter: once more, with all of them.
+        if measured is None or not light_samples_matter(measured, left_out, log_scale):
+            break
+    # In one layout whoever made them: it is the order in which norms are summed.
+    arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in params.items()}
+    return PassResult(arrays, measured, int(light.sum()), passes)
 
 
 def _way_to(until: float, run: MarginRun) -> float:
@@ -150,7 +226,7 @@ def _way_to(until: float, run: MarginRun) -> float:
     rule = run.settings.support
     if not -math.inf < until < 0:
         return 0.0
-    if rule is None or rule.step != "implicit":
+    if rule is None:
         return max(0.0, run.log10_loss / until)
     return math.log1p(max(0.0, -run.log10_loss)) / math.log1p(-until)
 
@@ -165,19 +241,13 @@ def _ending(run: MarginRun, epochs: int, until: float) -> Outcome:
     return Outcome.RUNNING if run.rate > _LEAST_RATE else Outcome.RATE_UNDERFLOW
 
 
-def settle(run: MarginRun, result: AttemptResult | RoundResult) -> bool:
+def settle(run: MarginRun, result: PassResult) -> bool:
     """What an attempt or a round does to its run; True if it counts."""
-    controller = run.settings.controller
-    more: dict[str, Any] = {}
-    adaptive = isinstance(controller, LossBased)
-    if isinstance(result, RoundResult):
-        run.passes += 1
-        run.samples += result.samples
-        run.watched = result.watched
-        adaptive = adaptive and is_low(run)
-        more = {"samples": run.samples, "outside": result.outside, "step": result.step}
-    else:
-        run.passes += result.passes
+    controller, in_round = run.settings.controller, bool(result.step)
+    adaptive = is_low(run) if in_round else True
+    run.passes += result.passes
+    run.samples += result.samples
+    run.watched = result.watched
     if result.measured is None:
         if not adaptive or not isinstance(controller, LossBased):
             run.outcome = Outcome.DIVERGED
@@ -187,19 +257,19 @@ def settle(run: MarginRun, result: AttemptResult | RoundResult) -> bool:
         return False
     run.params, run.epoch, run.attempt = result.params, run.epoch + 1, 0
     run.log_loss, run.log_losses = result.measured.log_loss, result.measured.log_losses
-    if isinstance(result, RoundResult):
+    if in_round:
         run.rate = result.rate
-    run.history.append(_entry(run, result.measured, result.left_out) | more)
-    if isinstance(result, AttemptResult) and isinstance(controller, LossBased):
+    run.history.append(_entry(run, result.measured, result))
+    if not in_round and isinstance(controller, LossBased):
         run.rate *= controller.grow
     return True
 
 
-def _entry(run: MarginRun, measured: Measured, left_out: int) -> dict[str, Any]:
+def _entry(run: MarginRun, measured: Measured, result: PassResult) -> dict[str, Any]:
     norm, layers = parameter_norm(run.params), layer_norms(run.params)
     homogeneous = run.settings.network.biases == "first"
     smallest = float(measured.margins.min())
-    return {
+    entry = {
         "epoch": run.epoch,
         "passes": run.passes,
         "log10_loss": run.log10_loss,
@@ -210,6 +280,9 @@ def _entry(run: MarginRun, measured: Measured, left_out: int) -> dict[str, Any]:
         "normalized_margin": smallest / norm**4 if homogeneous else None,
         "product_margin": smallest / math.prod(layers) if homogeneous else None,
         "errors": int((measured.margins <= 0).sum()),
-        "left_out": left_out,
+        "left_out": result.left_out,
         "seconds": round(run.seconds, 1),
     }
+    if result.step:
+        entry |= {"samples": run.samples, "outside": result.outside, "step": result.step}
+    return entry

@@ -1,0 +1,1 @@
+"""Public networks of the verification literature, decided on their images."""
