@@ -132,13 +132,13 @@ def test_a_part_that_loses_nothing_is_given_up(monkeypatch, bound):
 
     The ascent may end with any number for its bound: only what is proven afterwards counts.
     """
-    climb = ball_search.ascend
+    climb = SdpBound.climbed
 
     def ended(*arguments):
         theta, value = climb(*arguments)
         return theta, value if bound is None else replace(value, bound=bound)
 
-    monkeypatch.setattr(ball_search, "ascend", ended)
+    monkeypatch.setattr(SdpBound, "climbed", ended)
     monkeypatch.setattr(ball_search, "FEW", -1)
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)

@@ -18,14 +18,25 @@ from featavg.robustness.exact.deep.sdp_chain import Ball, Tops
 from featavg.robustness.exact.deep.sdp_form import SOFT, Form, Terms, proven
 
 SLACK = 0.5  # of a neuron's price over its range: curvature that no layer above asks for
-BARRIERS = (1e-3, 1e-4)  # of a neuron's price times its range, on average
+# Of a neuron's price times its range, on average: for L-BFGS, and for Newton's steps, which follow them.
+FIRST_BARRIERS = (1e-3, 1e-4)
+BARRIERS = (
+    1e-1,
+    3e-2,
+    1e-2,
+    3e-3,
+    1e-3,
+)  # for Newton's steps, which follow them; of a neuron's price times its range, on average
 SIDES = 0.3  # root of a side's multiplier over lambda at the start
 ABOVE = 1.3  # times the least lambda for which L is convex at the start
 TOUCHES = 0.15  # of a neuron's range: at the start parabolas touch |t| no nearer to zero
 LEAST = 1e-3  # of what is rounded off: what an open neuron loses, for the choice of a split
-MEMORY = 12
-LONGEST = 2.0  # of any coordinate in a step
-SHORTEST = 1e-5  # of a step, as a share of the first try
+MEMORY, NEWTON = 12, 20  # remembered steps of L-BFGS; steps of Newton behind each barrier
+RIDGE = 1e-9  # of the second derivatives: some parameters change nothing
+DAMPINGS = (1e-9, 1e-3, 1e-1, 1e1, 1e3)  # of the second derivatives: more where a step failed
+STALLED = 1e-5  # of the height: an ascent ends where a step promises less
+LONGEST = 2.0  # of any coordinate in a step, or of log lambda in Newton's
+SHORTEST = 1e-3  # of a step, as a share of the first try
 ENOUGH = 1e-4  # of the rise that the slope promises
 
 
@@ -39,6 +50,7 @@ class SdpValue:
         gradient: of the height in the parameters.
         gaps: for every hidden layer, what the relaxation of each neuron loses there.
         u: where L is least.
+        newton: the step to where the height would be largest, were it quadratic; shorter if damped.
     """
 
     bound: float
@@ -46,6 +58,7 @@ class SdpValue:
     gradient: Float[ndarray, " n"]
     gaps: list[Float[ndarray, " _"]]
     u: Float[ndarray, " r"]
+    newton: Callable[[float], Float[ndarray, " n"]]
 
 
 class SdpBound:
@@ -66,11 +79,31 @@ class SdpBound:
         self.form = Form(ball, rows, shifts, splits)
         self.unit = float(np.mean(self.form.soft)) / SOFT if len(self.form.soft) else 0.0
 
-    def levels(self) -> list[Callable[[Float[ndarray, " n"]], SdpValue | None]]:
-        """What an ascent raises, one after the other: the bound behind lower and lower barriers."""
-        return [partial(self.value, barrier=share * self.unit) for share in BARRIERS]
+    def climbed(
+        self, theta: Float[ndarray, " n"], steps: int, target: float, clock: Clock
+    ) -> tuple[Float[ndarray, " n"], SdpValue | None]:
+        """Parameters with a larger bound, and that bound; None if there was none at the start.
 
-    def value(self, theta: Float[ndarray, " n"], barrier: float = 0.0) -> SdpValue | None:
+        Behind lower and lower barriers, until a bound is above the target. For several layers, what
+        steps of L-BFGS leave below it is left to Newton's, which are few but long.
+        """
+        begun, value = theta, None
+        for share in FIRST_BARRIERS:
+            theta, value = ascend(partial(self.value, share=share), theta, steps, target, clock)
+            if value is None or value.bound > target or clock.late:
+                return theta, value
+        if not len(self.form.inner):
+            return theta, value
+        best, theta = (theta, value), begun
+        for share in BARRIERS:
+            level = partial(self.value, share=share)
+            theta, value = newton_ascend(level, theta, NEWTON, target, clock)
+            if value is None or value.bound > target or clock.late:
+                break
+        assert best[1] is not None
+        return (theta, value) if value is not None and value.bound > best[1].bound else best
+
+    def value(self, theta: Float[ndarray, " n"], share: float = 0.0) -> SdpValue | None:
         """The bound and its gradient; None where L is not convex.
 
         The best parameters are on the edge of convexity, along which an ascent creeps. The barrier
@@ -83,7 +116,7 @@ class SdpBound:
             return None
         slope = form.linear(terms)
         v = -0.5 * dpotrs(factor, slope, lower=1)[0]
-        highest = form.tops(terms)
+        highest, barrier = form.tops(terms, share), share * self.unit
         bound = form.constant(terms) + 0.5 * float(slope @ v)
         bound -= sum(float(top.soft.sum()) for top in highest)
         gradient, gaps = self._gradient(terms, v, highest), self._gaps(terms, highest)
@@ -91,7 +124,8 @@ class SdpBound:
         if barrier:
             height += 2.0 * barrier * float(np.log(np.diag(factor)).sum())
             gradient += barrier * self._away(terms, factor)
-        return SdpValue(bound, height, gradient, gaps, v[: form.chain.step])
+        newton = partial(self._newton, terms, factor, v, highest, gradient, barrier)
+        return SdpValue(bound, height, gradient, gaps, v[: form.chain.step], newton)
 
     def _away(self, terms: Terms, factor: Float[ndarray, "v v"]) -> Float[ndarray, " n"]:
         """The derivative of log det of the second-order part of L."""
@@ -108,6 +142,62 @@ class SdpBound:
         if terms.box is not None:
             first, sides = terms.box.curving(inverse[:r, :r], terms.multiplier)
         return np.concatenate([[first], *parts, sides]) * form.units
+
+    def _newton(
+        self,
+        terms: Terms,
+        factor: Float[ndarray, "v v"],
+        v: Float[ndarray, " v"],
+        highest: tuple[Tops, Tops, Tops],
+        gradient: Float[ndarray, " n"],
+        barrier: float,
+        damping: float,
+    ) -> Float[ndarray, " n"]:
+        """Newton's step, damped, with what the exponential, the softmax and the box are curved by left out."""
+        form, r, leak = self.form, self.form.chain.step, self.ball.net.leak
+        n, a, b = len(form.layer), len(form.inner), len(form.inner) + len(form.outer)
+        rows, unit = form.all_rows, np.eye(len(v))[r:]
+        t, h, box = (rows @ v + form.offsets)[:, None], v[r:, None], terms.box
+        ball = terms.multiplier * np.eye(r) if box is None else box.matrix
+        first = np.zeros((1, len(v)))
+        first[0, :r] = 2.0 * ball @ v[:r] + (0.0 if box is None else box.linear)
+        weights = self.rows @ self.ball.net.weights[-1] @ form.chain.rows
+        mixed = terms.mixture[:, None] * (weights - terms.mixture @ weights)
+        slopes = [first, 2.0 * t[:a] * rows[:a], h * rows[:a] + t[:a] * unit, 2.0 * h * unit]
+        slopes += [rows[:a], unit, 2.0 * t[a:b] * rows[a:b], rows[a:b]]
+        slopes += [2.0 * t[b:] * rows[b:], rows[b:], mixed]
+        stacked = np.concatenate(slopes)
+        metric = np.zeros((len(gradient), len(gradient)))
+        some = len(stacked)
+        metric[:some, :some] = 0.5 * stacked @ dpotrs(factor, stacked.T, lower=1)[0]
+        if barrier:
+            both = np.concatenate([rows, unit])
+            place = np.concatenate(
+                [
+                    np.zeros(1),
+                    1 + np.arange(a),
+                    form.ends[5] + np.arange(b - a),
+                    form.ends[7] + np.arange(n - b),
+                    1 + a + np.arange(2 * a),
+                ]
+            ).astype(int)
+            metric[np.ix_(place, place)] += barrier * _bent(both, factor, ball, n, a)
+        starts = [1 + np.arange(5) * a, form.ends[5:7], form.ends[7:9]]
+        for start, top in zip(starts, highest, strict=True):
+            where = start + np.arange(len(top.soft))[:, None]
+            metric[where[:, :, None], where[:, None, :]] += top.curvature(leak, len(start) == 5)
+        metric *= np.outer(form.units, form.units)
+        if box is not None:
+            # The sides by themselves: a share moves its own coordinate.
+            s = box.step(v[:r])
+            pull = terms.multiplier * box.shares * (2.0 * s - box.box.low - box.box.high)
+            sides = np.arange(some, len(gradient))
+            metric[sides, sides] = (
+                2.0 * pull**2 / box.weights + terms.multiplier * box.box.radius**2
+            )
+        metric[np.diag_indices_from(metric)] *= 1.0 + damping
+        metric[np.diag_indices_from(metric)] += RIDGE * float(np.diag(metric).max(initial=1e-300))
+        return np.asarray(np.linalg.solve(metric, gradient))
 
     def proven(self, theta: Float[ndarray, " n"]) -> float:
         """The bound with all rounding errors charged; with a box, in all coordinates of the input."""
@@ -194,8 +284,10 @@ class SdpBound:
                 much = 2.0 * max(-float(np.linalg.eigvalsh(block)[0]), 0.0) / units[3][here] + SLACK
                 parts[3][here], parts[2][here] = much, -much
         block = self._remaining(theta, np.arange(r, r + len(inner)))[:r, :r]
-        least = max(-float(np.linalg.eigvalsh(block)[0]), 1e-9 / self.ball.radius**2)
-        theta[0] = math.log(ABOVE * least)
+        # The best lambda is no less than what makes L convex, or than its slope asks for.
+        slope = form.linear(form.terms(theta))[:r]
+        least = max(ABOVE * -float(np.linalg.eigvalsh(block)[0]), 1e-9 / self.ball.radius**2)
+        theta[0] = math.log(max(least, 0.5 * math.sqrt(slope @ slope) / self.ball.radius))
         parts[-1][:] = SIDES
         return theta
 
@@ -242,6 +334,42 @@ class SdpBound:
         return bound, np.concatenate(parts)
 
 
+def _bent(
+    both: Float[ndarray, "m v"],
+    factor: Float[ndarray, "v v"],
+    ball: Float[ndarray, "r r"],
+    n: int,
+    a: int,
+) -> Float[ndarray, "k k"]:
+    """Minus the second derivatives of log det: in log lambda, squares, products and own squares.
+
+    They are trace(P A P B), P the inverse of the matrix, A and B what a coefficient is multiplied by.
+    """
+    r = len(ball)
+    solved = dpotrs(factor, np.ascontiguousarray(both.T), lower=1)[0]
+    gram, u = both @ solved, solved[:r]
+    tt, th, hh = gram[:n, :n], gram[:n, n:], gram[n:, n:]
+    pulled = ball @ u
+    inverse = ball @ dpotrs(factor, np.eye(len(factor))[:, :r], lower=1)[0][:r]
+    sides = np.concatenate(
+        [
+            np.einsum("rn,rn->n", u[:, :n], pulled[:, :n]),
+            np.einsum("rn,rn->n", u[:, :a], pulled[:, n:]),
+            np.einsum("rn,rn->n", u[:, n:], pulled[:, n:]),
+        ]
+    )
+    products = 0.5 * (tt[:a, :a] * hh + th[:a] * th[:a].T)
+    inner = np.block(
+        [
+            [tt**2, tt[:, :a] * th, th**2],
+            [(tt[:, :a] * th).T, products, th[:a] * hh],
+            [(th**2).T, (th[:a] * hh).T, hh**2],
+        ]
+    )
+    corner = np.array([[float(np.sum(inverse * inverse.T))]])
+    return np.block([[corner, sides[None]], [sides[:, None], inner]])
+
+
 def ascend(
     function: Callable[[Float[ndarray, " n"]], SdpValue | None],
     theta: Float[ndarray, " n"],
@@ -268,12 +396,7 @@ def ascend(
         if not rise > 0.0:
             pairs, direction = [], _first(value.gradient)
             rise = float(direction @ value.gradient)
-        share, better = 1.0, None
-        while share > SHORTEST and not clock.late:
-            better = function(theta + share * direction)
-            if better is not None and better.height >= value.height + ENOUGH * share * rise:
-                break
-            share, better = 0.4 * share, None
+        share, better = _shortened(function, theta, value, direction, rise, 1.0, clock)
         if better is None:
             if not pairs:
                 break
@@ -285,6 +408,56 @@ def ascend(
         stalled = better.height - value.height < 1e-6 * abs(better.bound)
         theta, value = theta + moved, better
         if stalled and number > MEMORY:
+            break
+    return theta, value
+
+
+def _shortened(
+    function: Callable[[Float[ndarray, " n"]], SdpValue | None],
+    theta: Float[ndarray, " n"],
+    value: SdpValue,
+    direction: Float[ndarray, " n"],
+    rise: float,
+    share: float,
+    clock: Clock,
+) -> tuple[float, SdpValue | None]:
+    """The share of a step at which the height rises by enough of what it promises; None if none is."""
+    while share > SHORTEST and not clock.late:
+        better = function(theta + share * direction)
+        if better is not None and better.height >= value.height + ENOUGH * share * rise:
+            return share, better
+        share = 0.4 * share
+    return share, None
+
+
+def newton_ascend(
+    function: Callable[[Float[ndarray, " n"]], SdpValue | None],
+    theta: Float[ndarray, " n"],
+    steps: int,
+    target: float,
+    clock: Clock,
+) -> tuple[Float[ndarray, " n"], SdpValue | None]:
+    """Parameters with a larger bound, and that bound; None if there was none at the start.
+
+    As `ascend`, by Newton's steps: few and long, where those of L-BFGS creep.
+    """
+    value, number = function(theta), 0
+    for _ in range(steps):
+        if value is None or value.bound > target or clock.late:
+            break
+        direction = value.newton(DAMPINGS[number])
+        rise = float(direction @ value.gradient)
+        if not rise > STALLED * abs(value.height):
+            break
+        # lambda is the exponential of its parameter.
+        share = min(1.0, LONGEST / max(abs(float(direction[0])), 1e-300))
+        share, better = _shortened(function, theta, value, direction, rise, share, clock)
+        if better is not None:
+            theta, value = theta + share * direction, better
+            number = max(number - 1, 0)
+        elif number + 1 < len(DAMPINGS):
+            number += 1
+        else:
             break
     return theta, value
 

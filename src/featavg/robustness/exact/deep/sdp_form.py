@@ -208,8 +208,9 @@ class Form:
         ball = -terms.multiplier * self.ball.radius**2
         return float(forms + known) + (ball if terms.box is None else terms.box.constant)
 
-    def tops(self, terms: Terms) -> tuple[Tops, Tops, Tops]:
-        """C of the inner, outer and held neurons."""
+    def tops(self, terms: Terms, share: float = 0.0) -> tuple[Tops, Tops, Tops]:
+        """C of the inner, outer and held neurons, rounded off by at least this share of their prices."""
+        soft = max(share / SOFT, 1.0) * self.soft
         leak, inner, outer, held = self.ball.net.leak, self.inner, self.outer, self.held
         a, b = len(inner), len(inner) + len(outer)
         square, line = terms.square, terms.line
@@ -221,9 +222,9 @@ class Form:
         on_h = terms.on_last[outer.number]
         k, e, kept = square[a:b], line[a:b], (square[b:], line[b:])
         return (
-            tops(below, bent, inner.lo, inner.hi, self.soft[:a]),
-            tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),
-            tops(kept, kept, np.minimum(held.lo, 0.0), np.maximum(held.hi, 0.0), self.soft[b:]),
+            tops(below, bent, inner.lo, inner.hi, soft[:a]),
+            tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, soft[a:b]),
+            tops(kept, kept, np.minimum(held.lo, 0.0), np.maximum(held.hi, 0.0), soft[b:]),
         )
 
 
