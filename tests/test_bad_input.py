@@ -16,9 +16,8 @@ import pytest
 
 from featavg.cli.app import main
 from featavg.errors import InputError
-from featavg.simulate.presets import compose
 from featavg.simulate.run import load_simulation, simulate
-from featavg.simulate.setting import Setting
+from featavg.simulate.setting import Setting, compose
 
 POINTS = {"x": np.eye(4)[np.arange(12) % 4] + 0.1, "clusters": np.arange(12) % 4}
 MODEL = (

@@ -18,8 +18,7 @@ from featavg.cli.app import GROUPS, main, make_app
 from featavg.cli.doctor import doctor
 from featavg.paper.commands import last_verdict
 from featavg.simulate import run as simulate_run
-from featavg.simulate.presets import PRESETS, compose
-from featavg.simulate.setting import FIELDS, Setting
+from featavg.simulate.setting import FIELDS, PRESETS, Setting, compose
 
 COMMANDS = ("reproduce", "claims", "simulate", "presets", "doctor")
 SMALL = ["--k=4", "--d=100", "--n=20", "--steps=2", "--n-test=10", "--no-figures"]
@@ -367,7 +366,7 @@ NOTHING_TO_COMPUTE = {
 
 
 def test_every_command_that_computes_writes_where_one_says_and_for_machines() -> None:
-    from tests.bad_inputs.command_table import commands
+    from tests.bad_inputs.flags import commands
 
     computing = [each for each in commands() if each.name not in NOTHING_TO_COMPUTE]
     assert len(computing) >= 6

@@ -11,16 +11,20 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.public_calls import attacked
+from tests.small import points, run
 
+import featavg as fa
 from featavg.cli.app import main
 from featavg.data.image_sets.archives import state
 from featavg.data.image_sets.registry import ImageSet, image_sets
 from featavg.errors import InputError
 from featavg.figures.html import _policy
 from featavg.simulate.setting import Setting
-from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.run import sweep
+from featavg.simulate.sweep.table import write_sweep
 from featavg.training.controllers import Cosine
 
 SMALL = ("--k", "4", "--d", "50", "--n", "20", "--steps", "3")
@@ -78,6 +82,19 @@ def test_the_page_of_a_sweep_has_no_base_and_no_form(tmp_path: Path) -> None:
     done = sweep({"k": [4]}, tmp_path, measures="loss", seeds=1, engine="serial", **small)
     policy = write_sweep(done, tmp_path).read_text().partition("Content-Security-Policy")[2][:200]
     assert "base-uri 'none'; form-action 'none'" in policy
+
+
+ODD = {
+    "radii": lambda: fa.curve(fa.attack_suite(**attacked(), budget=5), [-1.0]),
+    "net": lambda: fa.fine_accuracy(run().net, points()),
+    "targets": lambda: fa.margins(np.eye(3), np.array([0, 1, 7]), -np.ones(3), 2.0, 2),
+}
+
+
+@pytest.mark.parametrize("argument", ODD)
+def test_what_has_no_meaning_is_refused(argument: str) -> None:
+    with pytest.raises(InputError, match=f"^{argument} "):
+        ODD[argument]()
 
 
 def test_a_cosine_over_no_steps_is_refused() -> None:

@@ -89,9 +89,9 @@ def test_a_resumed_run_extrapolates_from_where_it_began(clock):
 def test_an_expected_time_steadies_the_first_seconds(clock):
     bar = ProgressBar(expected=100.0, patience=0.0, stream=io.StringIO())
     # Nothing done after one second: the estimate is near what was expected, not infinite.
-    assert bar.time_left(0.0, 1.0) == "about 1 min 50 s left"
+    assert bar.seconds_left(0.0, 1.0) == pytest.approx(110.0)
     # Twice as slow as expected, half-way.
-    assert bar.time_left(0.5, 100.0) == "about 1 min 32 s left"
+    assert bar.seconds_left(0.5, 100.0) == pytest.approx(91.67, abs=0.01)
 
 
 def test_quiet_is_quiet_and_follows_the_logger(clock, monkeypatch):

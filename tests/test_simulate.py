@@ -16,9 +16,8 @@ import pytest
 from featavg.cli.app import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.simulate.presets import PRESETS, compose
 from featavg.simulate.run import RunClock, load_simulation, simulate
-from featavg.simulate.setting import Setting
+from featavg.simulate.setting import PRESETS, Setting, compose
 from featavg.training.train import train
 
 SMALL = {"k": 4, "d": 1000, "n": 40, "steps": 5, "n_test": 50, "lr": 1e-3}
@@ -252,12 +251,12 @@ main(sys.argv[1:])
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    flags = "--k 4 --d 1000 --n 200 --steps 600 --n-test 10 --labels coarse --no-figures"
+    flags = "--k 4 --d 1000 --n 200 --steps 60 --n-test 10 --labels coarse --no-figures"
     given = ["simulate", *flags.split(), "--checkpoint-every", "1e-9", "--out"]
     program = [sys.executable, "-c", DIES, *given, str(tmp_path / "killed")]
     assert subprocess.run(program, check=False).returncode == -signal.SIGKILL
     state = tmp_path / "killed" / "checkpoint" / "coarse" / "meta.json"
-    assert 0 < json.loads(state.read_text())["step"] < 600
+    assert 0 < json.loads(state.read_text())["step"] < 60
     for name in ("killed", "whole"):
         assert main([*given, str(tmp_path / name)]) == 0
     resumed, whole = (load_simulation(tmp_path / name) for name in ("killed", "whole"))
@@ -334,7 +333,7 @@ def test_the_working_folder_and_a_link_can_be_written(
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    from featavg.storage.locks import locked
+    from featavg.storage.folders import locked
 
     with locked(tmp_path / "o"), pytest.raises(InputError, match="in use by another run"):
         simulate(out=tmp_path / "o", **TINY)

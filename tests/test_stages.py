@@ -9,12 +9,12 @@ import featavg
 
 PACKAGE = Path(featavg.__file__).parent
 ORDER = (
+    "figures",
     "data",
     "nets",
     "training",
     "measures",
     "robustness",
-    "figures",
     "simulate",
     "audit",
     "playground",

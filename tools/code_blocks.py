@@ -76,7 +76,7 @@ def run(page: Path, long: bool = False) -> int:
                 if block.language == "python":
                     # As many lines above as in the page: a traceback then names the right one.
                     source = "\n" * (block.line - 1) + block.text
-                    exec(compile(source, str(page), "exec"), names)
+                    exec(compile(source, str(page), "exec", dont_inherit=True), names)
                 else:
                     for command in commands(block.text):
                         _run_command(command, block)

@@ -1,8 +1,9 @@
 """Pages about verdicts, from what `tools/record_verdicts.py` kept, and the marks on other pages.
 
 In a page, `[[theorem-1-averaging]]` becomes the verdict of that claim with a link to its row, and
-`{findings: a b}` a table of what these claims found. `docs/explained.toml` says in plain words what
-a verdict other than "holds" means.
+`{findings: a b}` a table of what these claims found, and `{networks: a b}` one of the public networks
+that they recorded, a row each; `{audited}` is the table of `docs/audited.json`. `docs/explained.toml`
+says in plain words what a verdict other than "holds" means.
 """
 
 from __future__ import annotations
@@ -68,8 +69,48 @@ def marked(text: str, claims: dict[str, dict[str, Any]], up: str = "") -> str:
             rows.append(f"| {cell(claim['title'])} {code(name)} | {chip(claim, up)} | {found} |")
         return "\n".join(rows)
 
+    text = re.sub(r"^\{networks: ([^}]+)\}$", _networks, text, flags=re.M)
+    if "{audited}" in text:
+        text = re.sub(r"^\{audited\}$", lambda _: _audited(), text, flags=re.M)
     text = re.sub(r"\[\[([a-z0-9.-]+)\]\]", lambda match: chip(claims[match[1]], up), text)
     return re.sub(r"^\{findings: ([^}]+)\}$", findings, text, flags=re.M)
+
+
+def _networks(match: re.Match[str]) -> str:
+    """The rows that claims of the theme verification recorded."""
+    from featavg.paper.engine.store import recorded_result
+
+    columns = "network, images, threat model, published, certified, flipped, misclassified, open, CPU seconds"
+    lines = [f"| {columns.replace(', ', ' | ')} |", "|---" * 9 + "|"]
+    for name in match[1].split():
+        result = recorded_result(name)
+        if result is None or result.evidence is None:
+            lines.append(f"| not recorded yet: {code(name)} {'| ' * 9}")
+            continue
+        for row in result.evidence.numbers["rows"]:
+            spent = f"{row['cpu_seconds_mean']:.2f}, {row['cpu_seconds_most']:.1f} at most"
+            threat = f"{row['threat']}, {row['radius']:.3g}"
+            told = [row["network"], row["images"], threat, row["published"]]
+            told += [row[status] for status in ("certified", "flipped", "misclassified", "open")]
+            lines.append(f"| {' | '.join(cell(str(one)) for one in [*told, spent])} |")
+    return "\n".join(lines)
+
+
+def _audited() -> str:
+    """The public networks that were audited, from `tools/record_audits.py`."""
+    heads = "network | verdict | A [95%], its null | at | predicted gain | median radius | accuracy | CPU seconds"
+    lines = [f"| {heads} |", "|---" * 8 + "|"]
+    for name, row in json.loads((DOCS / "audited.json").read_text(encoding="utf-8")).items():
+        shared = gain = "–"
+        if row["shared"]:
+            value, low, high, null = row["shared"]
+            shared = f"{value:.2f} [{low:.2f}, {high:.2f}], {null:.2f}"
+        if row["gain"] and row["gain"][0]:
+            gain = "{:.2f} [{:.2f}, {:.2f}]".format(*row["gain"])
+        told = [name, f"**{row['verdict']}**", shared, row["layer"], gain, f"{row['radius']:.3g}"]
+        told += [f"{row['accuracy']:.1%}", f"{row['seconds']:.0f}"]
+        lines.append(f"| {' | '.join(told)} |")
+    return "\n".join(lines)
 
 
 def chip(claim: dict[str, Any], up: str = "", place: str = "", words: str = "") -> str:
@@ -97,6 +138,7 @@ def _verdicts(recorded: dict[str, Any]) -> str:
     for verdict in ORDER[:-1]:
         lines += _in_words(verdict, [one for one in claims if one["verdict"] == verdict])
     lines += _rule()
+    lines += _other_seeds(claims)
     themes: dict[str, list[dict[str, str]]] = {}
     for claim in claims:
         themes.setdefault(claim["theme"], []).append(claim)
@@ -150,6 +192,38 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _other_seeds(claims: list[dict[str, Any]]) -> list[str]:
+    """How often other blocks of five seeds gave the same verdict, from `featavg stability --record`."""
+    from featavg.paper.engine.stability import agreement, others_text, recorded
+
+    kept = recorded().get("claims", {})
+    counted = [
+        (claim, kept[claim["id"]]["verdicts"])
+        for claim in claims
+        if len(kept.get(claim["id"], {}).get("verdicts", ())) > 1
+    ]
+    if not counted:
+        return []
+    rows, all_alike = [], 0
+    for claim, verdicts in counted:
+        same, count = agreement(verdicts, claim["verdict"])
+        all_alike += same == count
+        others = others_text(verdicts, claim["verdict"]) or "none"
+        title = f"{cell(claim['title'])} {code(claim['id'])}"
+        rows.append(f"| {title} | {chip(claim)} | {same} of {count} | {others} |")
+    return [
+        "## By other seeds",
+        "",
+        f"{len(counted)} claims were judged again by other blocks of five seeds (`featavg stability`); "
+        f"{all_alike} of them came out the same every time.",
+        "",
+        "| claim | verdict | the same | others |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
 def _rule() -> list[str]:
     """How a verdict is reached, from the ledger itself."""
     from featavg.paper.engine.claim import Verdict
@@ -161,7 +235,8 @@ def _rule() -> list[str]:
         "ones. What else was measured is a **note** and changes no verdict. Tolerances are in the "
         "code and were fixed before the first run. A check over seeds is about their mean, give or take "
         "one standard deviation of the seeds: all of that interval within the tolerance passes, all of "
-        "it outside fails, a part on each side is undecided.",
+        "it outside fails, a part on each side is undecided. Where an average varies by as much as its "
+        "tolerance from seed to seed, the check is about the mean of twenty seeds and its 95% interval.",
         "",
         "| verdict | when |",
         "|---|---|",

@@ -67,7 +67,7 @@ from featavg.robustness.curve import pgd_curve as pgd_curve
 
 # simulations and sweeps
 from featavg.simulate.setting import Setting as Setting
-from featavg.simulate.presets import compose as compose
+from featavg.simulate.setting import compose as compose
 from featavg.simulate.run import simulate as simulate
 from featavg.simulate.run import load_simulation as load_simulation
 from featavg.simulate.radius import radius_report as radius_report

@@ -23,17 +23,7 @@ from html import escape
 from importlib import import_module
 from time import monotonic
 from types import TracebackType
-from typing import (
-    IO,
-    TYPE_CHECKING,
-    Any,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    cast,
-    runtime_checkable,
-)
+from typing import IO, TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -54,7 +44,6 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
-@runtime_checkable
 class Stream(Protocol):
     """What a line can be written to: a terminal, a log, a string."""
 
@@ -117,21 +106,15 @@ def duration(seconds: float) -> str:
     >>> duration(0.0312), duration(7.26), duration(200), duration(8000), duration(1e6), duration(1e9)
     ('0.03 s', '7.3 s', '3 min 20 s', '2 h 13 min', '12 days', '32 years')
     """
-    days = seconds / 86400
-    if days > 730:
-        return f"{days / 365.25:,.0f} years"
-    if days > 2:
-        return f"{days:.0f} days"
-    if seconds < 1:
-        return f"{seconds:.2f} s"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
     if seconds < 60:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.{0 if seconds >= 10 else 1 if seconds >= 1 else 2}f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"
+    days = seconds / 86400
+    if days <= 2:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{days:.0f} days" if days <= 730 else f"{days / 365.25:,.0f} years"
 
 
 class ProgressBar(AbstractContextManager["ProgressBar"]):
@@ -177,7 +160,8 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         if self.quiet or now - self.started < self.patience:
             return
         left = self.seconds_left(share, now)
-        line = f"{100 * share:3.0f}%  {self.time_left(share, now)}  {note}".rstrip()
+        told = "time left unknown" if left is None else f"about {duration(left)} left"
+        line = f"{100 * share:3.0f}%  {told}  {note}".rstrip()
         if self.stream.isatty():
             self._draw(share, line)
         elif (display := _notebook_display()) is not None:
@@ -191,14 +175,9 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._announce(f"This takes about {duration(left)} at this speed; Ctrl-C stops it.")
 
     def say(self, line: str) -> None:
-        """A line that stays: what was finished. On a terminal the bar alone tells."""
+        """Prints a line that stays, except on a terminal, which has the bar."""
         if not self.quiet and not self.stream.isatty():
             self._print(line, monotonic())
-
-    def time_left(self, share: float, now: float) -> str:
-        """How long the rest will take, in words."""
-        left = self.seconds_left(share, now)
-        return "time left unknown" if left is None else f"about {duration(left)} left"
 
     def seconds_left(self, share: float, now: float) -> float | None:
         """How long the rest will take, by the speed so far; None before anything was done."""
@@ -261,7 +240,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
 
 def is_watched() -> bool:
-    """Whether somebody sits in front of a terminal or a notebook, and would wonder."""
+    """Whether there is a terminal or a notebook to show progress in."""
     return sys.stderr.isatty() or _notebook_display() is not None
 
 

@@ -10,14 +10,17 @@ from featavg.data.image_sets.loading import load_images
 
 @pytest.fixture
 def without_gains(monkeypatch):
-    """Leave out the gains in feature space, which take most of the time of a small audit."""
+    """Leave out the gains and the budget in feature space, which take most of the time of a small audit."""
     pytest.importorskip("torch")
     from featavg.audit import run
     from featavg.audit.gain import FeatureGain
+    from featavg.audit.label_budget import LabelBudget
 
     for name in ("predicted_gain", "measured_gain"):
         left_out = FeatureGain(None, None, None, 0.0, "left out")
         monkeypatch.setattr(run, name, lambda *given, answer=left_out, **named: answer)
+    nothing = LabelBudget((), *(np.zeros((2, 1)) for _ in range(4)), 0.9, None, None, "left out")
+    monkeypatch.setattr(run, "label_budget", lambda *given, **named: nothing)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import featavg as fa  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
-from featavg.audit.labels import balanced  # noqa: E402
+from featavg.audit.inputs import balanced  # noqa: E402
 from featavg.audit.module_from_name import load_model  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
@@ -358,6 +358,10 @@ def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
     assert predicted.low <= predicted.value / ERROR
     assert predicted.high >= predicted.value * ERROR
     assert measured.high < measured.value * ERROR
+    # Class labels alone, and neurons that compete: as far as with fine labels.
+    competing = measured_gain(x, fine, groups, labels="competing")
+    assert competing.value == pytest.approx(measured.value, rel=0.15)
+    assert competing.words().startswith("neurons that compete would enlarge")
     change = f"enlarge the radius by {predicted.value - 1:.0%}"
     assert predicted.words().startswith(f"finer labels would {change}")
     assert predicted.words(finer=True).startswith(f"its finer labels {change}")
@@ -382,6 +386,25 @@ def test_a_new_head_decides_the_subclasses_and_can_be_saved(trained, digits, tmp
     assert "finer labels would" in repr(result)
     with pytest.raises(InputError, match="no last linear layer"):
         rehead(nn.Flatten(), x.reshape(len(x), -1)[:, :2], coarse, fine)
+
+
+@pytest.mark.parametrize("recipe", [None, fa.HeadRecipe(m=9, h=1, start="samples")])
+def test_neurons_that_compete_are_a_head_from_class_labels_alone(trained, digits, recipe, tmp_path):
+    x, coarse, fine = digits
+    result = rehead(trained, x, coarse, recipe=recipe)
+    assert "classes, which compete" in repr(result)
+    outputs = result.module(torch.from_numpy(x)).detach().numpy()
+    assert outputs.shape == (len(x), 2)
+    features = torch.relu(trained[1](torch.from_numpy(x).flatten(1))).detach().numpy().astype(float)
+    neurons = np.maximum(features @ result.head.weights.T, 0.0)
+    half = neurons.shape[1] // 2
+    by_hand = np.stack([neurons[:, half:].max(axis=1), neurons[:, :half].max(axis=1)], axis=1)
+    assert np.allclose(outputs, by_hand, atol=1e-4)
+    assert np.mean(outputs.argmax(axis=1) == coarse) > 0.85
+    if recipe is None:
+        assert result.gain.fine_accuracy > result.gain.coarse_accuracy + 0.03
+        with pytest.raises(InputError, match="coarse has 10 classes: give fine labels"):
+            rehead(trained, x, fine)
 
 
 def test_training_again_gives_the_architecture_other_labels(digits):

@@ -1,6 +1,7 @@
 """Edges of the audit: kept parts, folders in use, wrong labels, few images, weights that stay trained."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch import nn  # noqa: E402
 import featavg as fa  # noqa: E402
 from featavg.audit.gradients import LayerGradient, layers_figure  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
-from featavg.storage.locks import locked  # noqa: E402
+from featavg.storage.folders import locked  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("without_gains")
@@ -219,3 +220,12 @@ def test_a_small_subclass_is_left_out_of_the_shared_gradient(trained, digits):
     assert found.layers[0].shared.counts[4] == 0
     assert found.by_subclass[4].n == 3
     assert found.verdict.value == "averages"
+
+
+def test_the_page_on_reading_an_audit_explains_every_line(trained, digits):
+    page = (Path(__file__).parents[2] / "docs/howto/read-an-audit.md").read_text()
+    table = page[page.index("## Every line") :]
+    given = fa.audit(trained, *digits, **QUICK)
+    found = fa.audit(trained, *digits[:2], clusters=3, **QUICK)
+    for name, _ in (*given.rows(), *given.rows(details=True), *found.rows()):
+        assert (name in table) or name.startswith("collapse (NC"), name

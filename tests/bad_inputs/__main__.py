@@ -22,7 +22,7 @@ MEMORY = 12 << 30
 
 def run() -> int:
     """Try them; 0 if at least 99% are answered as they should be."""
-    from tests.bad_inputs import calls, files, flags
+    from tests.bad_inputs import calls, case, files, flags
 
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--sample", type=int, default=0)
@@ -30,7 +30,10 @@ def run() -> int:
     options.add_argument("--only", default="")
     options.add_argument("--kind", default="")
     options.add_argument("--part", default="1/1", type=_part)
+    options.add_argument("--unhurried", action="store_true", help="do not judge how long it takes")
     asked = options.parse_args()
+    if asked.unhurried:
+        case.LIMIT = case.PATIENCE = case.WAIT = 3600.0
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     total: dict[str, list[int]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -43,17 +46,17 @@ def run() -> int:
             if module is calls:  # they name no files: nothing to look at but what is new
                 Path("elsewhere").mkdir(exist_ok=True)
                 os.chdir("elsewhere")
-            listed = [case for case in module.cases() if asked.only in case.text][asked.part]
+            listed = [one for one in module.cases() if asked.only in one.text][asked.part]
             if asked.sample:
                 count = min(len(listed), asked.sample // len(kinds))
                 listed = random.Random(asked.seed).sample(listed, count)
             counts, started = total.setdefault(kind, [0, 0]), time.process_time()
-            for case in listed:
-                problem = case.problem()
+            for one in listed:
+                problem = one.problem()
                 counts[0] += problem is None
                 counts[1] += 1
                 if problem is not None:
-                    print(f"{case.text[:160]!r}\n    {problem}", flush=True)
+                    print(f"{one.text[:160]!r}\n    {problem}", flush=True)
             os.chdir(folder)
             print(f"{kind}: {time.process_time() - started:.0f} s of this process", flush=True)
         os.chdir("/")

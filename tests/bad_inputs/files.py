@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from tests.bad_inputs.case import Case, command
-from tests.bad_inputs.command_table import Command, Flag, commands
-from tests.bad_inputs.flags import NEEDED
+from tests.bad_inputs.flags import NEEDED, Command, Flag, commands
 from tests.bad_inputs.odd_files import (
     NO_ARRAY_FILES,
     NO_FILES,

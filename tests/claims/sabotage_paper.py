@@ -186,7 +186,7 @@ def deviations(power: float):
         sizes = (0, 2000, 900, 60.0, 10**9, 10**9)
         return scale.ScaleRun(k, k**10, k**7, 0, precision, *numbers, *sizes)
 
-    study = [made(k, "single") for k in (3, 4, 5)], made(4, "double")
+    study = [made(k, "single") for k in (3, 4, 5)], made(4, "double"), made(3, "single")
     return setting(scale, theorem_scale=lambda *_: study)
 
 

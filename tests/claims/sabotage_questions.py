@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.claims.sabotage import Patch, Sabotage, setting, together
 from tests.questions import test_depth as made_up
 
+from featavg.audit import subclasses
+from featavg.audit.label_budget import LabelBudget
 from featavg.data.labels import Labels
 from featavg.measures.alignment import neuron_signs
 from featavg.paper.questions import (
@@ -22,10 +25,16 @@ from featavg.paper.questions import (
     geometry,
     optimizers,
 )
-from featavg.paper.remedies import labels_clusters, labels_images, labels_phase, labels_share
+from featavg.paper.remedies import (
+    labels_budget,
+    labels_clusters,
+    labels_images,
+    labels_phase,
+    labels_share,
+)
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
-from featavg.simulate.sweep import grid
+from featavg.simulate.sweep import work
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
 from featavg.training.recipe import Recipe
@@ -188,6 +197,36 @@ def clusters_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(labels_clusters, "chosen", chosen)
 
 
+def larger_sample_is_right(patch: pytest.MonkeyPatch) -> None:
+    def right(task, recipe, n, *given):
+        long = n == 250 and recipe.steps == 1000
+        return label_run(task, replace(recipe, labels=Labels()) if long else recipe, n, *given)
+
+    patch.setattr(labels_share, "label_run", right)
+
+
+def clusters_found_at_random(patch: pytest.MonkeyPatch) -> None:
+    """Points of a class are dealt out at random over as many clusters."""
+
+    def dealt(x, coarse, clusters, seed):
+        rng = np.random.default_rng(seed)
+        return coarse * clusters + rng.integers(clusters, size=len(x)), np.zeros(len(x))
+
+    patch.setattr(subclasses, "clustered", dealt)
+
+
+def budgets_predicted(times: float) -> Patch:
+    """Budgets that are predicted this many times as large as they are measured."""
+
+    def budget(*_: Any, **__: Any) -> LabelBudget:
+        curve = np.ones((2, 1))
+        return LabelBudget((0.0, 1.0), curve, curve, curve, curve, 0.9, 0.1, 0.1 * times)
+
+    spaces = [SimpleNamespace(source="toy", train=0, train_classes=0, groups=0)]
+    made_up = {"label_budget": budget, "spaces": lambda _: spaces, "data_needed": lambda *_: None}
+    return setting(labels_budget, **made_up)
+
+
 LABEL_ROWS = (
     Sabotage(
         "question-labels-merged",
@@ -217,6 +256,26 @@ LABEL_ROWS = (
         all_labels_right(labels_share),
         setting(labels_share, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
         given={"n": 200},
+    ),
+    Sabotage(
+        "question-labels-memorised",
+        "labels of the larger sample are right",
+        larger_sample_is_right,
+        given={"sizes": (60, 250)},
+        improves=True,
+    ),
+    Sabotage(
+        "question-labels-found",
+        "clustering finds nothing",
+        clusters_found_at_random,
+        seeds=(0, 1, 2),
+    ),
+    Sabotage(
+        "label-budget",
+        "three times as many labels are predicted",
+        budgets_predicted(3.0),
+        budgets_predicted(1.1),
+        needs=("torch",),
     ),
     Sabotage(
         "question-labels-phase",
@@ -273,13 +332,13 @@ ROWS = (
     Sabotage(
         "question-angle-equal",
         "class labels decouple and cluster labels average",
-        setting(grid, trained=lambda given: labels_swapped(trained(given))),
+        setting(work, trained=lambda given: labels_swapped(trained(given))),
         given={"cosines": (0.0, 0.3), "n": 200, "group": 4},
     ),
     Sabotage(
         "question-angle-geometry",
         "with class labels every neuron learns one feature",
-        setting(grid, trained=neurons_look_for_one_feature),
+        setting(work, trained=neurons_look_for_one_feature),
         few_of(geometry, "GEOMETRIES", *HOLDING),
     ),
     Sabotage(

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.claims.synthetic import (
     wide,
 )
 
+import featavg as fa
 from featavg.errors import InputError
 from featavg.figures.figure import (
     Arrow,
@@ -149,3 +151,36 @@ def test_csv_values_are_the_values():
 def test_histogram_shares_sum_to_one():
     for bar in radii().bars:
         assert sum(bar.values) == pytest.approx(1)
+
+
+def results():
+    """Every public result that has something to show, small."""
+    task = fa.MultiCluster(k=4, d=60)
+    how = {"n": 40, "steps": 10, "lr": 0.02, "sigma_w": 1e-3}
+    run, test = fa.train(task, seed=0, **how), task.sample(12, seed=1)
+    x, rng = test.coordinates(run.net.dimension), np.random.default_rng(0)
+    attacked = fa.attack_suite(fa.network_model(run.net), x, test.y, attacks="deepfool")
+    yield from (run, fa.train(task, seed=range(3), **how), attacked, fa.curve(attacked))
+    yield from (fa.radii(run, test, jobs=1), fa.averaging_index(run.net, task))
+    yield fa.certify(run.net, x, test.y, radius=1.0, jobs=1)
+    gradients = rng.normal(size=(24, 6))
+    yield fa.shared_gradient(gradients, np.repeat(np.arange(4), 6), np.array([0, 0, 1, 1]))
+
+
+def test_results_have_figures():
+    for result in results():
+        figure = result.figure()
+        assert figure.csv().count("\n") > 3, figure
+        assert Figure.from_json(json.loads(json.dumps(figure.to_json()))).name == figure.name
+
+
+def test_the_share_that_survives_falls_at_each_value():
+    steps = Series.survival("s", [2.0, math.inf, 1.0, 0.0])
+    assert steps.x == (0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0)
+    assert steps.y == (1.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.25)
+
+
+def test_a_run_that_diverged_is_drawn_as_far_as_it_went():
+    run = fa.train(fa.MultiCluster(k=4, d=60), n=40, steps=10, seed=0)
+    lost = replace(run, log_loss=np.append(run.log_loss, np.inf))
+    assert math.isnan(lost.figure().panels[0].series[0].y[-1])

@@ -28,6 +28,14 @@ def test_the_code_of_a_page_runs(page):
     assert code_blocks.run(page) == len(expected)
 
 
+def test_what_one_adds_needs_public_names_only():
+    said = "\n".join(block.text for block in code_blocks.blocks(DOCS / "howto" / "extend.md"))
+    imported = re.findall(r"^\s*(?:from|import) (featavg\S*)", said, re.M)
+    assert set(imported) == {"featavg"}
+    for part in ("fa.steppers.Stepper", "fa.controllers.Controller", "fa.losses.Loss"):
+        assert f"({part}):" in said
+
+
 def test_every_block_is_run_or_says_why_not():
     """A fence with another name would be run by nobody, without a word."""
     known = {*code_blocks.LANGUAGES, "text", "bibtex"}

@@ -9,7 +9,6 @@ from tests.claims.sabotage_images import made_up_pair, parameters
 from featavg.paper.engine.claim import Context, NotRun, Verdict
 from featavg.paper.engine.registry import all_claims
 from featavg.paper.images import audit
-from featavg.paper.images.audit import spaces_in_words
 from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.digits import digits
 from featavg.paper.images.figure3 import (
@@ -126,8 +125,3 @@ def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdic
 
     monkeypatch.setattr(audit, "network_sharing", changed)
     assert audit.simulator.run(Context(seeds=(0, 1))).verdict is verdict
-
-
-def test_the_finding_speaks_of_refused_spaces_only_if_there_are_some():
-    assert spaces_in_words(9, 0) == "Over 9 feature spaces"
-    assert spaces_in_words(7, 2) == "Over 7 feature spaces (2 more were refused)"

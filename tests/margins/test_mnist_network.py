@@ -468,7 +468,7 @@ def test_a_kill_between_the_two_renames_does_not_hide_the_checkpoint(
 
 
 def test_a_folder_is_one_run_at_a_time(tmp_path: Path) -> None:
-    from featavg.storage.locks import locked
+    from featavg.storage.folders import locked
 
     with locked(tmp_path), pytest.raises(InputError, match="in use by another run"):
         fit(tmp_path, SETTINGS, digits(), epochs=1)

@@ -139,11 +139,14 @@ def test_weights_for_a_sequential(kind: str, tmp_path: Path) -> None:
 
 
 def test_linear_layers_need_no_module(tmp_path: Path) -> None:
+    from featavg.audit.module_from_name import load_model
+
     module, x = sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3, bias=False)), images((5,))
     torch.save(module.state_dict(), tmp_path / "net.pth")
     with torch.no_grad():
         expected = module(torch.from_numpy(x).float()).numpy()
     agrees(fa.load_network(tmp_path / "net.pth"), x, expected)
+    agrees(load_model(str(tmp_path / "net.pth")), x, expected)  # what `featavg audit` is given
 
 
 def test_radii_and_certificates_of_a_convolutional_network() -> None:

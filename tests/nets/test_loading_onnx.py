@@ -251,6 +251,21 @@ TWO = [("Gemm", "x w", "h", {}), ("Gemm", "z w", "k", {}), ("Add", "h k", "y", {
         (lambda: model(TWO, [1, 3], SQUARE, inputs=("x", "z")), "has 2 inputs"),
         (lambda: model(GEMM, [7, 3], SQUARE), "export it for one image"),
         (lambda: model(GEMM, [1, "n"], SQUARE), "export it for one image"),
+        (lambda: model(GEMM, [1, 10**6, 10**6], SQUARE), "has a tensor of shape"),
+        (
+            lambda: model([("Pad", "x p", "y", {})], [1, 3], {"p": np.int64([0, 0, 0, 10**12])}),
+            "has a tensor of shape",
+        ),
+        (
+            lambda: model([("Conv", "x w", "y", {"pads": [10**6] * 4})], IMAGE, {"w": W}),
+            "has a tensor of shape",
+        ),
+        (
+            lambda: model(
+                [("Add", "x w", "y", {})], [1, 1, 9000], {"w": np.zeros((1, 9000, 1), "f")}
+            ),
+            "has a tensor of shape",
+        ),
         (lambda: model([("Mul", "x x", "y", {})], [1, 3], {}), "a Mul of two tensors"),
         (lambda: model([("MatMul", "x x", "y", {})], [1, 1], {}), "a MatMul of two tensors"),
         (lambda: model([("Div", "w x", "y", {})], [1, 3], SQUARE), "divides by a tensor"),

@@ -10,9 +10,11 @@ from scipy.special import softmax
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
+from featavg.nets.network import unchecked
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import (
+    TwoLayer,
     biased_robust,
     binary,
     feature_averaging,
@@ -21,7 +23,7 @@ from featavg.nets.two_layer import (
 )
 
 RNG = np.random.default_rng(0)
-TASK = MultiCluster(k=6, d=50, positive=2, norms=(3.0, 4.0, 5.0, 6.0, 7.0, 8.0))
+TASK = MultiCluster(k=6, d=50, positive=2, alpha=2.0, norms=(3.0, 4.0, 5.0, 6.0, 7.0, 8.0))
 
 
 def relu(z):
@@ -72,7 +74,7 @@ def test_ideal_networks_are_their_formulas() -> None:
     np.testing.assert_allclose(feature_decoupling(TASK)(x)[:, 0], relu(x @ mu.T) @ y)
     squares = (mu**2).sum(axis=1)
     np.testing.assert_allclose(
-        biased_robust(TASK, 0.25)(x)[:, 0], relu(x @ mu.T - 0.25 * squares) @ y
+        biased_robust(TASK, 0.25)(x)[:, 0], relu(x @ mu.T - 0.25 * 2.0 * squares) @ y
     )
 
 
@@ -111,6 +113,23 @@ def test_bad_networks_are_refused(name: str) -> None:
     with pytest.raises(InputError) as caught:
         build()
     assert str(caught.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("biases", "head", "words"),
+    [
+        ((2, 3), (1, 3), "head has shape"),
+        ((2, 3), (1, 1, 3), "head has shape"),
+        ((2, 3), (3, 1, 3), "head has shape"),
+        ((2, 1), (2, 1, 3), "biases have shape"),
+        ((3,), (2, 1, 3), "biases have shape"),
+    ],
+)
+def test_shapes_that_only_broadcast_are_refused(biases, head, words) -> None:
+    shapes = {"weights": (2, 3, 4), "biases": biases, "head": head}
+    net = unchecked(TwoLayer, {name: np.ones(shape) for name, shape in shapes.items()})
+    with pytest.raises(InputError, match=words):
+        net.__post_init__()
 
 
 # The shape checker of the tests would speak before the package does, so these run without it.

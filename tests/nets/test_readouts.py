@@ -145,3 +145,8 @@ def test_probability_is_scipy_s_logsumexp_and_softmax(scale):
     value, slopes = rule.touch(outputs[0, 0])
     assert value == pytest.approx(logsumexp(outputs[0, 0]), rel=1e-13)
     np.testing.assert_allclose(slopes, softmax(outputs[0, 0]), rtol=1e-12)
+    alike = np.full(3, 1.7)
+    hard, slack = rule.hard(3)
+    assert rule.class_score(alike) == pytest.approx(hard.class_score(alike) + slack)
+    below = rule.minorants(3)[-1]
+    assert below.weights @ alike + below.constant == pytest.approx(1.7 + np.log(3.0))

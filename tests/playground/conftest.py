@@ -5,7 +5,7 @@ import json
 import pytest
 
 import featavg as fa
-from featavg.playground.bundle import script
+from featavg.playground.page import script
 
 PATIENCE = 600_000  # milliseconds: other work on the machine may take nearly all of it
 

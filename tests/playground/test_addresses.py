@@ -16,6 +16,7 @@ CHOICES = {
     "stepper": ["gd", "momentum", "adam", "sign"],
     "orientation": ["axes", "random"],
     "readout": ["max", "sum", "probability"],
+    "pooling": ["mean", "max", "top:q=2"],
 }
 WHOLE = {
     "k": (1, 25),
@@ -28,9 +29,16 @@ WHOLE = {
     "a": (0, 22),
     "b": (0, 22),
     "neuron": (0, 90),
-    "story": (0, 9),
+    "story": (0, 14),
 }
-REAL = {"sigma": (0, 4), "cosine": (-1, 1), "px": (-3, 3), "py": (-3, 3)}
+REAL = {
+    "share": (-0.2, 1.2),
+    "wrong": (-0.2, 1.2),
+    "sigma": (0, 4),
+    "cosine": (-1, 1),
+    "px": (-3, 3),
+    "py": (-3, 3),
+}
 POWERS = {"d": (0, 13), "lr": (-15, 3), "sigma_w": (-16, 1)}
 
 
@@ -185,15 +193,11 @@ def test_commands_and_python_are_understood_by_the_package(opened, rested, addre
         parsed = command._setting(
             *(flags.pop(n) for n in ("preset", "config", "seed", "seeds")), flags
         )
-        assert (parsed.k, parsed.d, parsed.n, parsed.steps) == (
-            setting["k"],
-            setting["d"],
-            setting["n"],
-            50,
-        )
+        same = ("k", "d", "n", "readout", "pooling", "stepper", "sigma", "cosine", "m", "h")
+        assert {n: getattr(parsed, n) for n in same} == pytest.approx({n: setting[n] for n in same})
+        assert (parsed.label_share, parsed.label_wrong) == (setting["share"], setting["wrong"])
+        assert (parsed.steps, parsed.depth) == (50, int(setting["depth"]))
         assert parsed.lr == pytest.approx(setting["lr"], rel=1e-5)
-        assert parsed.readout == setting["readout"]
-        assert (parsed.stepper, parsed.depth) == (setting["stepper"], int(setting["depth"]))
         assert parsed.task().positive_count == setting["positive"]
         call = next(row for row in python.splitlines() if "compose" in row)
         same = eval(call.split("fa.simulate(", 1)[1][:-1], {"fa": fa})

@@ -1,8 +1,10 @@
 """Modules become one script, and mistakes are noticed when the page is made."""
 
+import re
+
 import pytest
 
-from featavg.playground import bundle
+from featavg.playground import page as bundle
 
 
 def write(folder, **files):
@@ -44,3 +46,12 @@ def test_mistakes_are_named(folder, files, problem):
     write(folder, **files)
     with pytest.raises(ValueError, match=problem):
         bundle.script("a.js")
+
+
+def test_buttons_that_save_say_what_and_as_what():
+    buttons = re.findall(r'<button[^>]*data-save="(svg|png)"[^>]*>', bundle.page())
+    names = re.findall(
+        r'<button[^>]*data-save="\w+" aria-label="Save [^"]+ as (SVG|PNG)"', bundle.page()
+    )
+    assert [name.lower() for name in names] == buttons
+    assert len(buttons) >= 6

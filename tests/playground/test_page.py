@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from featavg.cli.app import main
-from featavg.playground import bundle
+from featavg.playground import page as bundle
 
 SMALL = "#n=60&d=400"  # a run that takes no time
 LIMIT = 600_000  # bytes
@@ -70,6 +70,8 @@ CHANGES = {
     "sigma": ("2", "2"),
     "cosine": ("0.5", "60°"),
     "positive": ("2", "2 of 6"),
+    "share": ("0.05", "5% of the points"),
+    "wrong": ("0.5", "50%"),
     "m": ("2", "2"),
     "h": ("2", "2"),
     "sigma_w": ("-3", "0.001"),
@@ -86,7 +88,7 @@ def test_every_control_works(opened, rested):
         page.wait_for_selector(f"html[data-ready='{before + 1}']")
         told = page.locator(f"#set-{name} + output, output[for=set-{name}]").first.text_content()
         assert re.search(words, told), (name, told)
-    for name in ("depth", "stepper", "orientation", "readout"):
+    for name in ("pooling", "depth", "stepper", "orientation", "readout"):
         for value in page.evaluate(
             f"[...document.getElementById('set-{name}').options].map((o) => o.value)"
         ):
@@ -156,7 +158,7 @@ def test_the_curve_says_whether_it_is_exact(opened, rested, readout, words):
     figure = page.locator("figure[data-view=curve]")
     figure.scroll_into_view_if_needed()
     page.wait_for_function(
-        f"document.querySelector('[data-view=curve] figcaption').textContent.includes('{words}')"
+        f"() => document.querySelector('[data-view=curve] figcaption').textContent.includes('{words}')"
     )
     quiet(page)
 
@@ -195,6 +197,46 @@ def test_the_story_is_told(opened, rested):
     assert page.input_value("#set-readout") == "sum"
     page.locator("#exercise-list summary").first.click()
     assert page.locator("#exercise-list details[open]").count() == 1
+    quiet(page)
+
+
+PRESETS = {9: {"share": 0.05}, 10: {"wrong": 0.5}, 11: {"pooling": "max", "m": 20}, 12: {"m": 2}}
+
+
+def test_back_goes_back_through_what_was_seen(opened, rested):
+    page = rested(opened(SMALL + "&step=2"), step=2)
+    before = page.evaluate("history.length")
+    page.locator("#set-n").fill("1.5")
+    page.wait_for_function("() => playground.experiment.setting.n === 32")
+    assert page.evaluate("history.length") == before  # a slider is no new place
+    for number, given in enumerate(PRESETS.values()):
+        page.locator("#presets button").nth(number).click()
+        page.wait_for_selector(f"#presets button:nth-child({number + 1})[aria-current=step]")
+        assert given.items() <= page.evaluate("playground.experiment.setting").items()
+    assert page.evaluate("history.length") == before + len(PRESETS)
+    for story in (11, 10, 9, 0):
+        page.go_back()
+        page.wait_for_function(f"() => playground.experiment.setting.story === {story}")
+    assert page.evaluate("playground.experiment.setting.n") == 32
+    assert page.is_hidden("#story-text")
+    page.go_forward()
+    page.wait_for_function("() => playground.experiment.setting.share === 0.05")
+    assert page.text_content("#story-title") == "5% is enough"
+    quiet(page)
+
+
+def test_a_radius_of_an_earlier_step_is_marked(opened, rested):
+    page = rested(opened(SMALL + "&step=12"), step=12)
+    assert page.get_attribute("#radius-coarse", "data-earlier") is None
+    page.locator("#time").fill("0")
+    page.wait_for_selector("#radius-coarse[data-earlier=' (step 12)']")
+    figure = page.locator("figure[data-view=curve] figcaption")
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function(
+        "() => document.querySelector('[data-view=curve] figcaption').textContent.includes('step 12')"
+    )
+    page.locator("#time").fill("99")
+    page.wait_for_selector("#radius-coarse:not([data-earlier])")
     quiet(page)
 
 
@@ -281,3 +323,7 @@ def test_everything_has_a_name(opened, rested):
           .map((node) => node.outerHTML.slice(0, 80))"""
     )
     assert nameless == []
+    names = page.evaluate(
+        "[...document.querySelectorAll('[data-save]')].map((node) => node.getAttribute('aria-label'))"
+    )
+    assert len(set(names)) == len(names) == 22

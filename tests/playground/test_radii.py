@@ -23,12 +23,13 @@ RADII = """(given) => {
 }"""
 
 
-def network(net, middle=None):
+def network(net, middle=None, pooling="mean"):
     return {
         "depth": 2 if middle is None else 3,
         "neurons": net.neurons,
         "width": net.dimension,
         "outputs": net.outputs,
+        "pooling": pooling,
         "weights": net.weights.ravel().tolist(),
         "biases": net.biases.tolist(),
         "head": net.head.ravel().tolist(),
@@ -36,10 +37,10 @@ def network(net, middle=None):
     }
 
 
-def asked(laboratory, net, x, y, readout, classes, budget=40, middle=None):
+def asked(laboratory, net, x, y, readout, classes, budget=40, middle=None, pooling="mean"):
     """certified, attack, moves as the page finds them."""
     given = {
-        "net": network(net, middle),
+        "net": network(net, middle, pooling),
         "points": x.tolist(),
         "y": y.tolist(),
         "readout": readout,
@@ -85,6 +86,22 @@ def test_exact_radii_agree(laboratory, name):
     size = np.abs(net(x)).max()
     assert np.all(sample.y * score <= 1e-12 * size)
     np.testing.assert_allclose(np.linalg.norm(moves, axis=1), attack, rtol=AGREES, atol=1e-12)
+
+
+@pytest.mark.parametrize("pooling", ["max", "top:q=2"])
+def test_exact_radii_of_competing_neurons_agree(laboratory, pooling):
+    net = trained("coarse", OBLIQUE, 60, pooling=pooling, m=5, lr=5e-3, sigma_w=1e-3)
+    sample, positive = OBLIQUE.sample(30, seed=1), np.arange(10) < 5
+    x = sample.coordinates(net.dimension)
+    truth = fa.radii(net, x, sample.y, readout=pooling, positive=positive, jobs=1)
+    signs = OBLIQUE.cluster_labels  # of clusters: the page knows whose the neurons are
+    certified, attack, moves = asked(
+        laboratory, net, x, sample.y, "sum", signs, pooling=pooling, budget=4000
+    )
+    np.testing.assert_allclose(certified, truth.certified, rtol=AGREES, atol=1e-12)
+    np.testing.assert_allclose(attack, truth.attack, rtol=AGREES, atol=1e-12)
+    score = fa.score(net(x + np.array(moves)), positive, pooling)
+    assert np.all(sample.y * score <= 1e-12 * np.abs(net(x)).max())
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,12 @@ TRAIN = """(given) => {
   };
   const net = {
     labels: given.labels, depth: given.depth, neurons: given.neurons, width,
-    outputs: given.labels === "coarse" ? 1 : task.k, groupSize: given.group,
+    outputs: given.outputs, groupSize: given.group, pooling: given.pooling,
     weights: numbers(given.weights), biases: numbers(given.biases), head: numbers(given.head),
     middle: given.middle && numbers(given.middle),
   };
-  const run = new L.Training(net, data, given.stepper, given.lr);
+  const told = given.targets ? Int32Array.from(given.targets) : undefined;
+  const run = new L.Training(net, data, given.stepper, given.lr, told);
   const losses = [run.logLoss];
   for (let step = 0; step < given.steps; step++) {
     run.step();
@@ -48,7 +49,7 @@ TRAIN = """(given) => {
 }"""
 
 
-def handed_over(data, net, labels, stepper, lr, steps=STEPS, depth=2, middle=None):
+def handed_over(data, net, labels, stepper, lr, steps=STEPS, depth=2, middle=None, **more):
     """A training set and an initial network as plain lists."""
     task = data.task
     neurons = net.weights.shape[-2]
@@ -77,7 +78,9 @@ def handed_over(data, net, labels, stepper, lr, steps=STEPS, depth=2, middle=Non
         "stepper": stepper,
         "lr": lr,
         "steps": steps,
-    }
+        "outputs": net.outputs,
+        "pooling": "mean",
+    } | more
 
 
 def basis_coefficients(weights, features):
@@ -132,6 +135,53 @@ def test_two_layers_train_as_in_the_package(laboratory, labels, stepper, task, n
         np.testing.assert_allclose(
             page["lambda"], feature.ravel(), rtol=AGREES, atol=AGREES * np.abs(feature).max()
         )
+
+
+RECIPES = {
+    "a third of the labels, some wrong": fa.Recipe(labels=fa.Labels(share=0.3, wrong=0.4), h=2),
+    "classes alone": fa.Recipe(labels=fa.Labels(share=0.0)),
+    "the best neuron": fa.Recipe(labels="coarse", pooling="max", m=4, sigma_w=1e-3),
+    "the two best": fa.Recipe(labels="coarse", pooling="top:q=2", m=4, sigma_w=1e-3),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_partly_known_labels_and_competition_train_as_in_the_package(laboratory, name):
+    recipe, task = RECIPES[name], fa.MultiCluster(k=6, d=500, positive=2)
+    data = fa.draw(task, 80, recipe.neurons(task.k), seed=0)
+    truth = fa.train(data, recipe, save_at=SaveAt(every=1))
+    labels = "coarse" if recipe.competes else "fine"
+    more = {"pooling": recipe.pooling, "targets": None}
+    if labels == "fine":
+        more["targets"] = recipe.labels.targets(task, data.clusters, 0).tolist()
+    net = initial_net(data, recipe)
+    page = laboratory(TRAIN, handed_over(data, net, labels, "gd", recipe.lr, **more))
+    np.testing.assert_allclose(page["losses"], truth.log_loss, rtol=AGREES, atol=AGREES)
+    weights = truth.net.weights
+    scale = AGREES * np.abs(weights).max()
+    np.testing.assert_allclose(page["weights"], weights.ravel(), rtol=AGREES, atol=scale)
+
+
+def test_the_page_draws_labels_by_their_law(laboratory):
+    """A fifth of the points is labelled, a quarter of these wrongly, inside of the class."""
+    drawn = laboratory(
+        """(n) => {
+          const task = L.makeTask({ k: 6, d: 50, alpha: 1, sigma: 1, positive: 2, cosine: 0 });
+          const clusters = Int32Array.from({ length: n }, (_, i) => i % 6);
+          const told = (share, wrong) => L.drawFineTargets(task, clusters, { share, wrong, seed: 1 });
+          return [[0.2, 0.25], [1, 0], [0, 0]].map(([s, w]) => Array.from(told(s, w)));
+        }""",
+        60_000,
+    )
+    clusters, (some, full, none) = np.arange(60_000) % 6, np.array(drawn)
+    assert np.array_equal(full, clusters)
+    assert np.array_equal(none, np.where(clusters < 2, 7, 6))
+    known, classes = some < 6, np.arange(6) < 2
+    assert known.mean() == pytest.approx(0.2, abs=0.01)
+    assert np.array_equal(classes[some[known]], classes[clusters[known]])
+    assert (some != clusters)[known].mean() == pytest.approx(0.25, abs=0.02)
+    others = np.bincount(some[known & (clusters == 5) & (some != 5)], minlength=6)
+    assert others[2:5] / others.sum() == pytest.approx(1 / 3, abs=0.08)
 
 
 @pytest.mark.parametrize("labels", ["coarse", "fine"])

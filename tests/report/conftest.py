@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tests.claims.synthetic import BROKEN, CLAIMS, _fails, claim, everything
 
-from featavg.paper.engine.claim import Context
+from featavg.paper.engine.claim import Context, Evidence
 from featavg.paper.engine.result import judge
 from featavg.paper.report.page import write_report
 from featavg.storage.provenance import provenance
@@ -32,7 +32,8 @@ def browser(launch):
 
 
 def _everything(settings):
-    return replace(_fails(settings), figures=(everything(),))
+    failed = _fails(settings)
+    return Evidence(*failed.checks, figures=(everything(),), finding=failed.finding)
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +54,7 @@ def report(outcomes, tmp_path_factory):
 def open_page(browser, report, width=1280, height=900, address="", claims="open", **options):
     """The page, with every request and every word on the console noted."""
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    context.set_default_timeout(600_000)  # milliseconds: the machine may be busy with other work
     page = context.new_page()
     page.asked, page.said = [], []
     page.on("request", lambda request: page.asked.append(request.url))
@@ -139,7 +141,7 @@ def scrolled():
               }
               return missing;
             }""",
-            20_000,
+            300_000,
         )
         assert missing == []
         return page

@@ -12,7 +12,7 @@ from featavg.errors import InputError
 from featavg.figures import matplotlib_figure as figures
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
 from featavg.figures.html import _small
-from featavg.figures.plotly_figure import legend
+from featavg.figures.plotly_figure import legend, plotly_panels
 
 EMPTY = {
     "no series": Lines(Axis("x"), Axis("y"), ()),
@@ -83,3 +83,41 @@ def test_long_names_below_a_heat_map_stand_upright():
         heat = Heatmap([[0.5] * 10] * 10, names, names, label="cosine", limit=1.0)
         (axes,) = figures.draw(Figure("heat", "Heat", "A map.", (heat,))).axes
         assert {label.get_rotation() for label in axes.get_xticklabels()} == {angle}
+
+
+def short_axis(*values):
+    series = tuple(Series(f"s{i}", values, values, "published", "markers") for i in range(3))
+    panel = Lines(Axis("x", log=True), Axis("y", log=True), series)
+    return Figure("short", "Short", "Less than two decades.", (panel,))
+
+
+@pytest.mark.parametrize(
+    ("values", "shown", "form"),
+    [((200, 500, 1000), ["200", "500", "1000"], "~g"), ((2e-6, 1e-5), ["2×10⁻⁶", "10⁻⁵"], "~e")],
+)
+def test_ticks_of_a_short_log_axis_are_read_in_full(values, shown, form):
+    """ "2" and "5" stood where 200 and 500 are."""
+    drawing = figures.draw(short_axis(*values))
+    drawing.draw_without_rendering()
+    (axes,) = drawing.axes
+    ticks = [*axes.xaxis.get_ticklabels(), *axes.xaxis.get_ticklabels(minor=True)]
+    assert set(shown) <= {tick.get_text() for tick in ticks}
+    long = plotly_panels(short_axis(min(values), 10 * min(values)))[0]["layout"]["xaxis"]
+    assert (long["dtick"], long["tickformat"]) == ("D2", form)
+
+
+def test_rows_of_marks_of_one_colour_have_their_own_markers():
+    figure = short_axis(1, 2)
+    (panel,) = plotly_panels(figure)
+    assert [trace["marker"]["symbol"] for trace in panel["data"]] == ["circle", "square", "diamond"]
+    assert [e.look for e in legend(figure)] == [f"markers {m}" for m in figure.panels[0].markers]
+    drawn = [line.get_marker() for line in figures.draw(figure).axes[0].lines]
+    assert drawn == ["o", "s", "D"]
+
+
+def test_names_below_a_heat_map_leave_each_other_room():
+    names = tuple(map(str, range(30)))
+    heat = Heatmap([[0.5] * 30] * 30, names, names)
+    layout = plotly_panels(Figure("heat", "Heat", "A map.", (heat,)))[0]["layout"]
+    assert len(layout["yaxis"]["ticktext"]) == 15
+    assert len(" ".join(layout["xaxis"]["ticktext"])) <= 42

@@ -43,7 +43,7 @@ def test_every_figure_is_drawn_and_nobody_is_asked(opened, scrolled, outcomes, v
 def test_the_playground_is_a_click_away(opened):
     page = opened()
     page.click(".play a")
-    page.wait_for_selector("html[data-ready]", timeout=30_000)
+    page.wait_for_selector("html[data-ready]")
     assert page.said == []
 
 

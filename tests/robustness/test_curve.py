@@ -67,7 +67,9 @@ def test_pgd_as_published_is_never_below_minimal_norm(norm: str) -> None:
     [
         (lambda: curve([]), "results are empty"),
         (lambda: curve_of(np.array([-1.0]), "l2, raw"), "negative"),
-        (lambda: pgd_curve(MODEL, X, Y, [-1.0]), "radii are not lengths"),
+        (lambda: pgd_curve(MODEL, X, Y, [0.5, -1.0]), "radii are not lengths"),
+        (lambda: pgd_curve(MODEL, X, Y, [0.5, np.inf]), "radii (are not lengths|is inf)"),
+        (lambda: pgd_curve(MODEL, X, Y, [0.5, np.nan]), "radii (are not|holds a number)"),
         (lambda: wilson_interval(np.array([1]), 2, 1.5), "confidence"),
         (
             lambda: curve([attack_suite(MODEL, X, Y, n, ["ddn"]) for n in ("l2", "linf")]),

@@ -15,7 +15,7 @@ import pytest
 
 import featavg as fa
 from featavg.errors import InputError
-from featavg.storage.files import check_writable, usable_file, usable_folder, write
+from featavg.storage.files import check_writable, dumps, usable_file, usable_folder, write
 from featavg.storage.reading import read_arrays, read_json, read_safetensors, read_text, read_toml
 
 
@@ -249,3 +249,9 @@ def test_a_file_that_is_too_large_is_refused(tmp_path):
     path.write_text(json.dumps(list(range(1000))))
     with pytest.raises(InputError, match="over the limit of 100"):
         read_json(path, limit=100)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_json_that_nobody_else_reads_is_not_written(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        dumps({"value": value})

@@ -1,5 +1,6 @@
 """Folders that are whole or not there, whoever is killed when; locks; what is computed once."""
 
+import fcntl
 import json
 import os
 import signal
@@ -17,11 +18,11 @@ from featavg.storage.cache import counting_saved, kept_arrays, kept_values
 from featavg.storage.folders import (
     folder_exists,
     into_folder,
+    locked,
     new_folder,
     read_folder,
     write_folder,
 )
-from featavg.storage.locks import locked
 from featavg.training.checkpoint import Checkpoint
 
 
@@ -197,7 +198,7 @@ def test_a_kill_in_the_middle_shows(tmp_path, monkeypatch):
 
 HOLD = """
 from pathlib import Path
-from featavg.storage.locks import locked
+from featavg.storage.folders import locked
 with locked(Path({folder!r})):
     print("mine", flush=True)
     input()
@@ -267,3 +268,19 @@ def test_parts_remember_what_they_cost(tmp_path, monkeypatch):
     with counting_saved() as second:
         kept_values(tmp_path / "part.json", "key", compute)
     assert (first, second) == ([], [100.0])
+
+
+def test_a_lock_on_a_file_that_lost_its_name_is_taken_again(tmp_path, monkeypatch):
+    """The one before removes the file between our opening and our locking of it."""
+    real, taken = fcntl.flock, []
+
+    def flock(handle, flags):
+        real(handle, flags)
+        taken.append(handle)
+        if len(taken) == 1:
+            (tmp_path / ".run.lock").unlink()
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with locked(tmp_path / "run"):
+        assert (tmp_path / ".run.lock").exists()
+    assert len(taken) == 2

@@ -22,9 +22,9 @@ from featavg.errors import InputError
 from featavg.simulate.sweep import run as run_module
 from featavg.simulate.sweep.engines import Serial, _local_client, engine_named
 from featavg.simulate.sweep.measures import MEASURES
-from featavg.simulate.sweep.page import write_sweep
 from featavg.simulate.sweep.plan import Plan, SweepAxis
 from featavg.simulate.sweep.store import VERSION, RunIndex
+from featavg.simulate.sweep.table import write_sweep
 from featavg.simulate.sweep.work import Job, described, failed_rows, work
 from featavg.storage.cache import counting_saved
 
@@ -270,10 +270,10 @@ class Client:
 def test_a_cluster_that_does_not_fit_is_refused():
     engine = engine_named("dask")
     with pytest.raises(InputError, match=r"0\.0\.1"):
-        engine._same_version(Client([fa.__version__, "0.0.1"]))
-    engine._same_version(Client([fa.__version__]))
+        engine._check_workers(Client([fa.__version__, "0.0.1"]))
+    engine._check_workers(Client([fa.__version__]))
     with pytest.raises(InputError, match="no workers"):
-        engine._any_worker(Client(workers=False))
+        engine._check_workers(Client(workers=False))
 
 
 def test_a_run_that_no_worker_survives_is_a_row(tmp_path):
@@ -322,7 +322,7 @@ def test_workers_of_another_version_are_refused():
         ({"vary": {"k": [4]}}, "given and varied"),
         ({"vary": ["cosine=0,1", "cosine=2"]}, "twice"),
         ({"vary": {"cosine": [0.0, 7.0]}}, "cosine"),
-        ({"measures": "speed"}, "choose among"),
+        ({"measures": "speed"}, "choose one of index"),
         ({"seeds": 0}, "seeds"),
         ({"seeds": [-1]}, "seeds"),
         ({"engine": "cloud"}, "dask"),
@@ -365,6 +365,30 @@ def test_a_store_that_is_not_ours_is_left_alone(tmp_path):
     with pytest.raises(InputError, match="damaged"):
         small(tmp_path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        """"values" = '{'""",
+        """"values" = '[1]'""",
+        """"values" = '{"a": "b"}'""",
+        """"values" = '{"a": [1]}'""",
+        """"values" = '{"a": 1e999}'""",
+        """"values" = x'ff'""",
+        "seconds = 'x'",
+        "seed = 'x'",
+        "setting = '{}'",
+        "measure = 5",
+    ],
+)
+def test_a_damaged_row_of_the_index_is_named(tmp_path, change):
+    one = {"cosine": [0.0]}
+    small(tmp_path, vary=one, measures="loss", seeds=1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as base, base:
+        base.execute(f"UPDATE runs SET {change}")
+    with pytest.raises(InputError, match="is damaged"):
+        small(tmp_path, vary=one, measures="loss", seeds=1)
 
 
 def test_a_locked_store_says_so(tmp_path, monkeypatch):

@@ -199,7 +199,7 @@ def test_a_step_past_the_end_of_time_is_taken_back_and_capped():
 
 
 def test_a_cap_holds_for_the_seed_that_has_it():
-    state, _, seen = _attempt([True, True], cap=[-1.0, np.inf])
+    state, _, seen = _attempt([True, True], stop=Stop(9, log_time=100.0), cap=[-1.0, np.inf])
     np.testing.assert_array_equal(state.log_rate[0], [-1.0, 0.0])
     np.testing.assert_allclose(seen.views[0].factor, [math.exp(-1.0), 1.0])
     np.testing.assert_array_equal(state.cap, [np.inf, np.inf])

@@ -7,11 +7,9 @@ and the package's own networks have closed-form gradients, by `dense`, and need 
 from __future__ import annotations
 
 import contextlib
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from jaxtyping import Float
 from numpy import ndarray
@@ -46,6 +44,7 @@ class Classifier(ABC):
         kind: what it returns: "logits", "softmax" or "sigmoid".
         exact: the same function of flat inputs as a two-layer network, where it is one and small.
         versions: of the libraries that evaluate it.
+        batch: images that go through it at a time; fewer where one needs much memory.
     """
 
     name: str
@@ -54,6 +53,7 @@ class Classifier(ABC):
     kind: str
     exact: TwoLayer | None
     versions: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    batch: int = field(default=100, kw_only=True)
 
     @abstractmethod
     def model(self, decision: Decision, x: ndarray) -> Model:
@@ -75,30 +75,3 @@ class Classifier(ABC):
     def unchanged(self) -> contextlib.AbstractContextManager[None]:
         """Leaves the user's object as it was."""
         return contextlib.nullcontext()
-
-
-def classifier(
-    model: Any,
-    x: ndarray,
-    bounds: tuple[float, float] | None = (0.0, 1.0),
-    mean: Any = 0.0,
-    std: Any = 1.0,
-    name: str | None = None,
-) -> Classifier:
-    """Take a model in, look at it once, and refuse what cannot be audited in one sentence."""
-    title = name or type(model).__name__
-    inner: Any = getattr(model, "net", None)  # of a Trajectory, or of a network trained on images
-    if is_module(model) or (is_module(inner) and not hasattr(model, "coefs_")):
-        from featavg.audit.torch_classifier import torch_classifier
-
-        module = model if is_module(model) else inner
-        return torch_classifier(module, x, bounds, mean, std, title)
-    from featavg.audit.dense import dense_classifier
-
-    return dense_classifier(model, x, bounds, mean, std, title)
-
-
-def is_module(model: Any) -> bool:
-    """Whether it is a torch module; without torch nothing is."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.audit.gain import RECIPE, HeadData, refusal, signal_to_noise, split, surrogate
+from featavg.audit.parts import Audited, Part, Row
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
@@ -28,10 +29,12 @@ from featavg.training.recipe import Recipe
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 # Fine labels that push the boundary by less than this are not worth a budget.
 LEAST_GAIN = 1.05
+# Of fewer points of a class a fifth, to measure on, or the other part may hold none.
+LEAST_POINTS = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelBudget(Result):
+class LabelBudget(Result, Part):
     """Radius and averaging index against the share of points with a fine label.
 
     Attributes:
@@ -62,6 +65,8 @@ class LabelBudget(Result):
             ("median radius", "l2", self.radius, self.predicted_radius),
             ("averaging index", "", self.index, self.predicted_index),
         ):
+            if not np.isfinite([measured, predicted]).all():
+                continue
             low, high = measured.min(axis=1), measured.max(axis=1)
             series = (
                 Series(
@@ -78,6 +83,37 @@ class LabelBudget(Result):
             "label-budget", "How many fine labels are enough", self.summary(), tuple(panels)
         )
 
+    @classmethod
+    def none(
+        cls, refused: str, shares: tuple[float, ...] = SHARES, seeds: int = 1, goal: float = 0.9
+    ) -> LabelBudget:
+        """No answer, for a reason; nothing was trained."""
+        curve = np.full((len(shares), seeds), np.nan)
+        return cls(shares, curve, curve, curve, curve, goal, None, None, refused)
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> LabelBudget:
+        """From the plain values of an earlier one."""
+        curves = ("radius", "index", "predicted_radius", "predicted_index")
+        arrays = {name: np.array(plain[name], dtype=float) for name in curves}
+        return cls(**{**plain, **arrays, "shares": tuple(plain["shares"])})
+
+    def rows(self, name: str, audit: Audited) -> list[Row]:
+        """The share in words, for the page of an audit."""
+        if self.share is None:
+            return [Row("label budget", f"none: {self.refused}")]
+        text = (
+            f"label about {100 * self.share:.2g}% of your images finely: heads on these features then reach "
+            f"{100 * self.goal:.0f}% of what all fine labels gain"
+        )
+        if self.predicted_share is not None:
+            text += f" (predicted {100 * self.predicted_share:.2g}%)"
+        return [Row("label budget", text)]
+
+    def figures(self, audit: Audited) -> list[Figure]:
+        """The curves, if there is a budget."""
+        return [] if self.share is None else [self.figure()]
+
     def to_json(self) -> dict[str, Any]:
         """Everything for machines, with the version that made it."""
         plain = {
@@ -91,7 +127,7 @@ class LabelBudget(Result):
         none, every = (float(self.radius[i].mean()) for i in (0, -1))
         ends = f"median radius {none:.3g} without fine labels, {every:.3g} with all of them"
         if self.share is None:
-            return f"No budget: {self.refused} ({ends})."
+            return f"No budget: {self.refused}" + ("." if np.isnan(none) else f" ({ends}).")
         foreseen = "no gain"
         if self.predicted_share is not None:
             foreseen = f"{100 * self.predicted_share:.2g}%"
@@ -152,6 +188,9 @@ def label_budget(
     refused = study.refusal()
     shape = (len(wanted), len(seeds))
     radius, index, expected, expected_index = (np.full(shape, np.nan) for _ in range(4))
+    # Heads cannot even be trained then, or mean nothing.
+    if refused and isinstance(study, _FeatureStudy):
+        return LabelBudget.none(refused, wanted, len(seeds), goal)
     for i, share in enumerate(wanted):
         (progress or silent)(i / len(wanted), f"share {share:g}")
         for j, seed in enumerate(seeds):
@@ -219,6 +258,9 @@ class _FeatureStudy:
     points: int
 
     def refusal(self) -> str:
+        counts = np.bincount(self.fine, minlength=len(self.groups))
+        if counts.min() < LEAST_POINTS:
+            return f"a class has {counts.min()} points, below {LEAST_POINTS}"
         return refusal(signal_to_noise(self.features, self.fine, self.groups), self.groups)
 
     def measured(self, share: float, seed: int) -> tuple[float, float]:
@@ -235,4 +277,8 @@ class _FeatureStudy:
         net = train_head(data.x, data.fine, self.groups, Labels(share=share), RECIPE, seed)
         means = class_features(data.x, data.fine, len(self.groups))
         signs = np.where(self.groups == 1, 1, -1)
-        return data.radius(net, self.points), averaging_index_of(net, means, signs).value
+        try:
+            index = averaging_index_of(net, means, signs).value
+        except InputError:  # of means that depend on each other it is not defined
+            index = float("nan")
+        return data.radius(net, self.points), index

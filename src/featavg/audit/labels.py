@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
+from featavg.audit.inputs import balanced, numbered
 from featavg.data.image_sets.loading import load_images
 from featavg.data.images import check_bounds, partition
-from featavg.data.streams import stream
 from featavg.data.user_points import read_npz
 from featavg.errors import InputError
 from featavg.robustness.models.model import checked_bounds
@@ -32,6 +34,7 @@ class AuditData:
         groups: the class of each sub-class; None without sub-classes.
         rows: which of the given images these are; None for all.
         is_divided: whether there are sub-classes, which few images leave unknown.
+        words: the names of the classes, if they were given as words.
     """
 
     x: ndarray
@@ -40,6 +43,7 @@ class AuditData:
     groups: Int[ndarray, " k"] | None
     rows: Int[ndarray, " n"] | None = None
     is_divided: bool = True
+    words: tuple[str, ...] | None = None
 
     @property
     def classes(self) -> int:
@@ -48,12 +52,11 @@ class AuditData:
 
     def with_fine(self, fine: Int[ndarray, " n"]) -> AuditData:
         """The same images with sub-classes found elsewhere."""
-        return AuditData(self.x, self.coarse, fine, nested(fine, self.coarse), self.rows)
+        return replace(self, fine=fine, groups=nested(fine, self.coarse))
 
     def undivided(self) -> AuditData:
         """The same images, each class its only sub-class."""
-        groups = np.arange(self.classes)
-        return AuditData(self.x, self.coarse, self.coarse, groups, self.rows, is_divided=False)
+        return replace(self, fine=self.coarse, groups=np.arange(self.classes), is_divided=False)
 
     @property
     def divided(self) -> tuple[Int[ndarray, " n"], Int[ndarray, " k"]]:
@@ -93,40 +96,63 @@ class AuditData:
             )
         return rows if self.rows is None else rows[self.rows]
 
-    def sample(self, count: int, seed: int) -> AuditData:
-        """At most `count` images, as many of every sub-class (or class) as can be had."""
-        if count >= len(self.x):
-            return self
-        rows = balanced(self.coarse if self.fine is None else self.fine, count, seed)
-        fine = None if self.fine is None else self.fine[rows]
-        return AuditData(self.x[rows], self.coarse[rows], fine, self.groups, rows)
-
 
 def audit_data(
     x: ndarray,
-    coarse: ndarray,
-    fine: ndarray | None,
+    coarse: Any,
+    fine: Any,
     bounds: tuple[float, float] | None,
-) -> AuditData:
-    """Arrays as they are given, made one form: bytes become [0, 1], labels -1/+1 become 0/1."""
-    x = np.asarray(x)
+    count: int | None = None,
+    seed: int = 0,
+    order: Mapping[str, int] | None = None,
+) -> tuple[AuditData, tuple[str, ...] | None]:
+    """At most `count` images, as many of every sub-class (or class) as can be had, and names of sub-classes.
+
+    Arrays are made one form: bytes become [0, 1], labels -1/+1 become 0/1, words become numbers. Only
+    what is audited is converted, so that a large array may stay on disk.
+
+    Args:
+        coarse: the class of each image, or a table from sub-class to class.
+        order: the model's own numbers of words.
+    """
     if x.ndim < 2 or x.size == 0:
         raise InputError("x", f"has shape {x.shape}", "give images, n x channels x height x width")
+    if isinstance(coarse, Mapping):
+        coarse = _by_table(fine, coarse)
+    if coarse is None:
+        raise InputError("coarse", "is missing", "give the class of each image")
+    coarse, words = numbered(coarse, "coarse", order or {})
+    fine, names = numbered(fine, "fine", order or {})
+    classes = _labels(coarse, "coarse", len(x))
+    if len(np.unique(classes)) < 2:
+        raise InputError("coarse", "has one class only", "a decision is between two or more")
+    sub = None if fine is None else _labels(fine, "fine", len(x))
+    groups = None if sub is None else nested(sub, classes)
+    rows = None
+    if count is not None and count < len(x):
+        rows = balanced(classes if sub is None else sub, count, seed)
+        x, classes, sub = x[rows], classes[rows], None if sub is None else sub[rows]
     if x.dtype == np.uint8:
         x = x.astype(np.float32) / np.float32(255.0)
-    x = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+    x = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
     if bounds is not None:
         checked_bounds(bounds)
         check_bounds(x, *bounds, name="x")
     elif not np.all(np.isfinite(x)):
         raise InputError("x", "holds a NaN or an infinity", "give finite points")
-    classes = _labels(coarse, "coarse", len(x))
-    if len(np.unique(classes)) < 2:
-        raise InputError("coarse", "has one class only", "a decision is between two or more")
+    return AuditData(x, classes, sub, groups, rows, words=words), names
+
+
+def _by_table(fine: Any, table: Mapping[Any, Any]) -> list[Any]:
+    """The class of each image by its sub-class."""
     if fine is None:
-        return AuditData(x, classes, None, None)
-    sub = _labels(fine, "fine", len(x))
-    return AuditData(x, classes, sub, nested(sub, classes))
+        raise InputError("coarse", "is a table, and no sub-classes are given", "give fine too")
+    given = np.asarray(fine).tolist()
+    missing = sorted({str(each) for each in given if each not in table})
+    if missing:
+        problem = f"has no class for {', '.join(missing[:3])}"
+        raise InputError("coarse", problem, "name the class of every sub-class")
+    return [table[each] for each in given]
 
 
 def partly_labelled(
@@ -140,8 +166,8 @@ def partly_labelled(
     known = ~np.isnan(given) if given.dtype.kind == "f" else np.ones(given.shape, dtype=bool)
     known &= given != -1
     if known.all() or known.shape != (len(np.asarray(x)),):
-        return audit_data(x, coarse, fine, bounds), known
-    data = audit_data(x, coarse, None, bounds)
+        return audit_data(np.asarray(x), coarse, fine, bounds)[0], known
+    data, _ = audit_data(np.asarray(x), coarse, None, bounds)
     filled = np.where(known, given, 0)
     for j in np.unique(data.coarse):
         labelled = np.unique(given[known & (data.coarse == j)])
@@ -189,17 +215,6 @@ def nested(fine: Int[ndarray, " n"], coarse: Int[ndarray, " n"]) -> Int[ndarray,
     if not np.any(np.bincount(groups) > 1):
         raise InputError("fine", "has one sub-class per class", "give labels that are finer")
     return groups
-
-
-def balanced(labels: Int[ndarray, " n"], count: int, seed: int) -> Int[ndarray, " m"]:
-    """Rows in order, as many of every label as can be had, `count` in all."""
-    rng = stream(seed, "audit sample")
-    order = rng.permutation(len(labels))
-    rank = np.empty(len(labels), dtype=int)
-    for label in np.unique(labels):
-        members = order[labels[order] == label]
-        rank[members] = np.arange(len(members))
-    return np.sort(order[np.argsort(rank[order], kind="stable")][:count])
 
 
 @dataclass(frozen=True, eq=False)

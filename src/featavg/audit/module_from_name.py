@@ -11,6 +11,7 @@ from torch import nn
 
 from featavg.errors import InputError, told
 from featavg.nets.deep import Deep
+from featavg.nets.loading.load import load_network
 from featavg.nets.loading.sequential import PARALLEL
 from featavg.nets.torch.image_nets import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
@@ -24,7 +25,7 @@ def load_model(
     Args:
         source: `MODULE:FACTORY`, a function without arguments that returns a torch module (importing
             MODULE runs the user's own code); the folder of a network that `train_images` wrote; an
-            ONNX file; or a file with the weights of a public CIFAR ResNet.
+            ONNX file; or a file with the weights of linear layers or of a public CIFAR ResNet.
         weights: a safetensors file, or a torch file that holds nothing but tensors, for what FACTORY
             makes. Weights never run code.
         argument: what to call it in an error.
@@ -37,12 +38,10 @@ def load_model(
         from featavg.training.torch.image_network import load_trained
 
         return load_trained(path).net
-    if path.suffix == ".onnx":
-        from featavg.nets.loading.load import load_network
-
+    if is_file(path) or path.suffix == ".onnx":
+        if path.suffix != ".onnx" and any(t.ndim == 4 for t in read_tensors(path).values()):
+            return public_cifar_resnet(path)
         return load_network(path)
-    if is_file(path):
-        return public_cifar_resnet(path)
     if ":" not in source:
         remedy = "give MODULE:FACTORY, a folder of `featavg images train`, or a weights file"
         raise InputError(argument, f"is {source!r}", remedy)

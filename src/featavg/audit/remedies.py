@@ -11,17 +11,18 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import is_module
 from featavg.audit.dense import net_of
-from featavg.audit.gain import FeatureGain, measured_gain
-from featavg.audit.labels import nested, partly_labelled
+from featavg.audit.gain import COMPETING, FeatureGain, measured_gain
+from featavg.audit.labels import audit_data, nested, partly_labelled
 from featavg.audit.subclasses import clustered, merged
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
+from featavg.audit.wrapping import is_module
 from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
 from featavg.data.labels import Labels
 from featavg.errors import InputError
+from featavg.nets.torch.competitive import CompetitiveHead
 from featavg.nets.torch.inference import own_randomness, unchanged
 from featavg.nets.torch.outputs import answering, device_of, unwrapped, watch
 from featavg.nets.two_layer import TwoLayer
@@ -81,10 +82,10 @@ class Rehead:
 
     def __repr__(self) -> str:
         lost = f", {len(self.lost)} sub-classes lost" if self.lost else ""
-        return (
-            f"A head of {self.head.neurons} neurons for {len(self.groups)} sub-classes: "
-            f"{self.gain.words()}{lost}."
-        )
+        outputs = f"{len(self.groups)} sub-classes"
+        if self.head.neurons == self.head.outputs:
+            outputs = f"{len(self.groups)} classes, which compete"
+        return f"A head of {self.head.neurons} neurons for {outputs}: {self.gain.words()}{lost}."
 
 
 @public
@@ -92,7 +93,7 @@ def rehead(
     model: Any,
     x: ndarray,
     coarse: ndarray,
-    fine: PartlyKnown,
+    fine: PartlyKnown = None,
     bounds: tuple[float, float] | None = (0.0, 1.0),
     mean: Any = 0.0,
     std: Any = 1.0,
@@ -102,13 +103,17 @@ def rehead(
 ) -> Rehead:
     """Train a decoupled head on the frozen features of a network.
 
+    Without fine labels the head is a `CompetitiveHead`, for two classes: the neurons of a class compete
+    for each image, from class labels alone, and each begins at an image of its class.
+
     It helps where the features still tell the sub-classes apart; on features that have collapsed
     (`Audit.collapse`) it loses. What it does to radii in pixels, only an audit of the result says.
 
     Args:
         model, bounds, mean, std: as in `audit`.
         x: training images.
-        fine: their sub-classes, given or discovered; -1 or NaN where only the class is known.
+        fine: their sub-classes, given or discovered; -1 or NaN where only the class is known. None for
+            neurons that compete.
         coarse: the class of each image.
         recipe: of the head.
         seed: of its initial weights.
@@ -122,21 +127,42 @@ def rehead(
     >>> fa.rehead(net, task.train.unit, task.groups[task.train.fine], task.train.fine)
     A head of 30 neurons for 10 sub-classes: ...
     """
-    data, known = partly_labelled(x, coarse, fine, bounds)
+    if fine is None:
+        data = audit_data(np.asarray(x), coarse, None, bounds)[0].undivided()
+        labels: Labels | str = "competing"
+        known = np.ones(len(data.x), dtype=bool)
+        if data.classes > 2:
+            remedy = "give fine labels: neurons compete between two classes"
+            raise InputError("coarse", f"has {data.classes} classes", remedy)
+    else:
+        data, known = partly_labelled(x, coarse, fine, bounds)
+        labels = "fine" if known.all() else Labels(known=known.tolist())
     sub_classes, groups = data.divided
     subject = torch_classifier(_module(model), data.x, bounds, mean, std)
     features = frozen_features(subject, data.x, progress=part(progress, 0.0, 0.4))
-    labels = "fine" if known.all() else Labels(known=known.tolist())
-    head = train_head(features, sub_classes, groups, labels, recipe or HeadRecipe(), seed)
+    how = recipe or (COMPETING if fine is None else HeadRecipe())
+    head = train_head(features, sub_classes, groups, labels, how, seed)
     features, sub_classes = features[known], sub_classes[known]
-    gain = measured_gain(features, sub_classes, groups, seed, progress=part(progress, 0.6, 1.0))
+    kind = "competing" if fine is None else "fine"
+    tell = part(progress, 0.6, 1.0)
+    gain = measured_gain(features, sub_classes, groups, seed, tell, kind)
     like = next((p for p in subject.module.parameters() if p.is_floating_point()), None)
-    layers = as_module(net_of(head)).to(
-        device_of(subject.module), torch.float32 if like is None else like.dtype
-    )
+    layers = _competing(head) if fine is None else as_module(net_of(head))
+    layers = layers.to(device_of(subject.module), torch.float32 if like is None else like.dtype)
     module = Reheaded(copy.deepcopy(subject.module), layers)
     module.train(subject.module.training)
-    return Rehead(module, head, groups, gain, lost_classes(head, features, sub_classes))
+    lost = [] if fine is None else lost_classes(head, features, sub_classes)
+    return Rehead(module, head, groups, gain, lost)
+
+
+def _competing(head: TwoLayer) -> nn.Module:
+    """Neurons, the first half of class 1, as a module."""
+    half = head.neurons // 2
+    made = CompetitiveHead(head.dimension, classes=2, neurons=half)
+    with torch.no_grad():
+        made.linear.weight.copy_(torch.from_numpy(np.roll(head.weights, half, axis=0)))
+        made.linear.bias.zero_()
+    return made
 
 
 def _module(model: Any) -> nn.Module:

@@ -6,55 +6,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from featavg.audit.gain import FeatureGain
+from featavg.audit.gradients import LayerGradient, Sharing
+from featavg.audit.label_budget import LabelBudget
+from featavg.audit.parts import Part, Row, number
+from featavg.audit.radii import DecisionRadii
+from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
+from featavg.audit.verdict import AuditVerdict, Judgement
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Result, Rule
 from featavg.measures.accuracy import Accuracy
 from featavg.notebook import table
 from featavg.storage.files import strict_json
-
-if TYPE_CHECKING:
-    from featavg.audit.gain import FeatureGain
-    from featavg.audit.gradients import LayerGradient, Sharing
-    from featavg.audit.radii import DecisionRadii
-    from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
-    from featavg.audit.verdict import AuditVerdict, Judgement
-
-
-@dataclass(frozen=True)
-class Row:
-    """A finding in words; details are for those who check."""
-
-    name: str
-    text: str
-    is_detail: bool = False
-
-
-class Part:
-    """One metric of an audit. Its file alone knows its words, its figures and its JSON.
-
-    A new metric is a class of this kind, a field of `Audit` and the line of `run.py` that fills it.
-    """
-
-    def rows(self, name: str, audit: Audit) -> list[Row]:
-        """What it says, with a word on what the number means and which way is good.
-
-        Args:
-            name: of the field that holds it.
-        """
-        return []
-
-    def figures(self, audit: Audit) -> list[Figure]:
-        """What can be drawn."""
-        return []
-
-    def entries(self, name: str) -> dict[str, object]:
-        """Plain values by name, for the JSON of the audit."""
-        return {name: strict_json(self)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +40,8 @@ class Audit(Result):
         sharing: the shared gradient at each layer, and the layer that is reported.
         probes: whether the sub-classes of each class can be told apart at all.
         predicted, measured: the gain of finer labels in feature space; None without features.
+        competition: the gain of neurons that compete, with class labels alone; None without features.
+        budget: how many fine labels are enough in feature space; None without features.
         radii: of the decision as it is.
         discovery: how sub-classes were found, if they were not given.
         collapse: of the features before the last layer; None if there is no such layer.
@@ -95,6 +65,8 @@ class Audit(Result):
     probes: Probes
     predicted: FeatureGain | None
     measured: FeatureGain | None
+    competition: FeatureGain | None
+    budget: LabelBudget | None
     radii: DecisionRadii
     discovery: Discovery | None
     collapse: FeatureCollapse | None
@@ -148,7 +120,7 @@ class Audit(Result):
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         parts = dict(self._parts())
-        names = {"predicted": "predicted_gain", "measured": "measured_gain"}
+        names = {name: f"{name}_gain" for name in ("predicted", "measured", "competition")}
         rest = [item.name for item in fields(self) if item.name not in (*parts, "twin")]
         plain = {names.get(name, name): strict_json(getattr(self, name)) for name in rest}
         for name, part in parts.items():
@@ -160,8 +132,11 @@ class Audit(Result):
         name, accuracy = self.worst_subclass
         found = [row for name, part in self._parts() for row in part.rows(name, self)]
         found[2:2] = [
-            Row("accuracy", f"{self.accuracy}: images whose class is decided rightly"),
-            Row("worst sub-class", f"{name}: {accuracy}"),
+            Row(
+                "accuracy",
+                f"{self.accuracy}: images whose class is decided rightly, with a 95% interval; higher is better",
+            ),
+            Row("worst sub-class", f"{name}: {accuracy}, the lowest accuracy of a sub-class"),
         ]
         return [(row.name, row.text) for row in found if row.is_detail == details]
 
@@ -220,8 +195,3 @@ class Audit(Result):
 def with_code(line: str) -> str:
     """Plain text, safe for a page, with `names` set as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
-
-
-def number(radius: float) -> str:
-    """Four digits of a radius, or words where none was found."""
-    return f"{radius:.4g}" if np.isfinite(radius) else "not found"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
 from featavg.audit.dense import exact_twin
 from featavg.audit.gradients import FEATURES, INPUT, spread
+from featavg.data.memory import available_bytes
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.loading.load import behind_normalisation
@@ -49,7 +51,7 @@ class TorchClassifier(Classifier):
         """The wrapped decision."""
         groups, readout = decision.groups, decision.readout
         wrapped = torch_model(self.logits, self.bounds, self.mean, self.std, readout, groups=groups)
-        return wrapped.shaped(x)
+        return replace(wrapped.shaped(x), batch=min(wrapped.batch, self.batch))
 
     def look(self, x: ndarray, covector: Callable[[ndarray], ndarray], effective: bool) -> Batch:
         """By autograd, at the input, a few activations and the features."""
@@ -101,7 +103,8 @@ def torch_classifier(
         first = first.to(like.dtype).requires_grad_()
         prepared = (first - wrapped.mean) / wrapped.std
         returned, seen = watch(module, prepared)
-        again, _ = watch(module, prepared)
+        with _saved_bytes() as saved:
+            again, _ = watch(module, prepared)
         with answering(prepared):
             outputs = unwrapped(returned, len(first))
             _check_outputs(outputs, unwrapped(again, len(first)), first)
@@ -122,7 +125,46 @@ def torch_classifier(
         logits=Logits(module, kind),
         mean=mean,
         std=std,
+        batch=_batch(sum(saved.values()) / len(first)),
     )
+
+
+@contextlib.contextmanager
+def _saved_bytes() -> Iterator[dict[int, int]]:
+    """The bytes of each tensor that a forward pass inside keeps for its backward pass, by address."""
+    saved: dict[int, int] = {}
+
+    def noted(tensor: Tensor) -> Tensor:
+        if tensor.layout is torch.strided and not isinstance(tensor, nn.Parameter):
+            saved[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+        yield saved
+
+
+def _batch(bytes_per_image: float) -> int:
+    """As many images at a time as fit into a quarter of the free memory, at most 1 GB, and at most 100.
+
+    Gradients on the way back take about as much again as what was kept for them.
+    """
+    room = min(1e9, (available_bytes() or 4e9) / 4)
+    return int(np.clip(room / (2.0 * bytes_per_image + 1.0), 1, 100))
+
+
+class ByName(nn.Module):
+    """A module that is given its images by name: as a keyword of its forward, or in a table."""
+
+    def __init__(self, net: nn.Module, name: str) -> None:
+        super().__init__()
+        self.net, self.name = net, name
+        accepted = inspect.signature(net.forward).parameters
+        keywords = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
+        self.as_keyword = name in accepted or keywords
+
+    def forward(self, x: Tensor) -> Any:
+        """What the module returns."""
+        return self.net(**{self.name: x}) if self.as_keyword else self.net({self.name: x})
 
 
 def as_module(net: Deep) -> nn.Sequential:
@@ -177,7 +219,7 @@ def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:
         raise InputError("model", problem, "take dropout and other randomness out of its forward")
     (gradient,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True, allow_unused=True)
     if gradient is None:
-        raise InputError("model", "ignores its input", "let its outputs depend on the images")
+        raise InputError("model", "has no gradient in its input", "let its outputs depend on it")
     if not bool(torch.isfinite(gradient).all()):
         raise InputError("model", "has a gradient that is not finite", "check its weights")
 

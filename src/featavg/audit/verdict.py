@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from featavg.audit.gain import changed
+from featavg.audit.gain import FeatureGain, changed
 from featavg.audit.gradients import AUTO, VALID_NULL, LayerGradient, Sharing
-from featavg.audit.result import Audit, Part, Row
+from featavg.audit.parts import Audited, Part, Row
 from featavg.audit.subclasses import SubclassProbe
 from featavg.measures.accuracy import Accuracy
 from featavg.measures.shared_gradient import ClassGradient, SharedGradient
@@ -68,7 +68,7 @@ class Judgement(Part):
     other_layers: tuple[str, ...] = ()
     rule: str = RULE
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """The verdict and why."""
         return [Row("verdict", self.verdict.value), Row("why", self.reason)]
 
@@ -209,7 +209,7 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(audit: Audit) -> tuple[str, ...]:
+def remedies(audit: Audited) -> tuple[str, ...]:
     """What would help, with numbers of this network only; what was not measured is said so."""
     radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
@@ -219,7 +219,10 @@ def remedies(audit: Audit) -> tuple[str, ...]:
             "labels is for this network."
         )
     else:
-        lines.append(_rehead(audit))
+        lines += [
+            _rehead(audit),
+            _head("Competition (`fa.rehead` without fine labels)", audit.competition),
+        ]
     if twin is not None and radii.median > 0 and twin.median < float("inf"):
         ratio = twin.median / radii.median
         lines.append(
@@ -240,18 +243,35 @@ def remedies(audit: Audit) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _rehead(audit: Audit) -> str:
-    collapse, measured = audit.collapse, audit.measured
+def _rehead(audit: Audited) -> str:
+    collapse, budget = audit.collapse, audit.budget
     if collapse is not None and collapse.same_class_cosine > COLLAPSED:
         return (
             f"Re-heading is not for this network: its sub-classes have collapsed (cosine of their means "
             f"{collapse.same_class_cosine:.2f}, above {COLLAPSED:g}). Retrain instead."
         )
-    if measured is None:
-        return "Re-heading was not measured: the network has no last linear layer on features."
-    if measured.value is None:
-        return f"Re-heading (`fa.rehead`) was not measured: {measured.refused}."
+    line = _head("Re-heading (`fa.rehead`)", audit.measured)
+    if budget is not None and budget.share is not None and audit.measured and audit.measured.helps:
+        line += (
+            f" Fine labels on about {100 * budget.share:.2g}% of the images are enough for that."
+        )
+    return line
+
+
+def _head(name: str, gain: FeatureGain | None) -> str:
+    """Advice on another head, which agrees with what heads on these features showed."""
+    if gain is None:
+        return f"{name} was not measured: the network has no last linear layer on features."
+    if gain.value is None or gain.low is None or gain.high is None:
+        return f"{name} was not measured: {gain.refused}."
+    advice = (
+        "is worth a try"
+        if gain.low > 1
+        else "is not for this network"
+        if gain.high < 1
+        else "is open"
+    )
     return (
-        f"Re-heading (`fa.rehead`): {measured.words()}, as heads on these features showed. Pixels were not "
-        f"measured: audit the result."
+        f"{name} {advice}: {gain.change()}, as heads on these features showed. Pixels were not measured: "
+        f"audit the result."
     )

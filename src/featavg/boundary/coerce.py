@@ -1,4 +1,4 @@
-"""Converts a value to what an annotation asks for, or refuses it.
+"""Converts a value to what an annotation asks for, or refuses it in a sentence.
 
 A list becomes an array, 3.0 a whole number, a `Trajectory` its network. `Any` takes everything.
 """
@@ -6,25 +6,28 @@ A list becomes an array, 3.0 a whole number, a `Trajectory` its network. `Any` t
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import inspect
 import itertools
 import math
 import os
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Iterable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, Union
 
-from featavg.boundary.describe import short, words
 from featavg.boundary.kinds import MOST, AtLeast, Gaps
 from featavg.errors import InputError
 
-_REFUSED = object()
 # Floats below this are whole numbers without a doubt; generators of more items are not waited for.
 _EXACT, _MOST_ITEMS = 2.0**53, 100_000
-_NO_ARRAYS = (str, bytes, bytearray, memoryview, dict, set, frozenset)
+_BYTES = (str, bytes, bytearray, memoryview)
+
+
+class _Refused(Exception):  # noqa: N818 (caught in this file)
+    """The value is not what the annotation asks for."""
 
 
 def converted(argument: str, annotation: Any, value: Any) -> Any:
@@ -36,12 +39,15 @@ def converted(argument: str, annotation: Any, value: Any) -> Any:
         ...
     featavg.errors.InputError: rounds is 0: give 1 or more.
     """
-    fitted = fit(annotation, value)
-    if fitted is _REFUSED:
-        raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}")
+    try:
+        fitted = fit(annotation, value)
+    except _Refused:
+        raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}") from None
     gaps = any(isinstance(one, Gaps) for one in getattr(annotation, "__metadata__", ()))
     if not gaps and not _is_finite(fitted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
+    if gaps and hasattr(value, "mask"):
+        raise InputError(argument, "is a masked array", "give NaN where a value is not known")
     _check_range(argument, _range_of(annotation), fitted)
     return fitted
 
@@ -74,132 +80,131 @@ def _is_number(value: Any) -> bool:
 
 
 def fit(annotation: Any, value: Any) -> Any:
-    """`value` as `annotation` wants it, or `_REFUSED`."""
+    """`value` as `annotation` wants it."""
     if annotation in (Any, inspect.Parameter.empty, object):
         return value
-    if annotation is None or annotation is type(None):
-        return value if value is None else _REFUSED
-    origin = typing.get_origin(annotation)
+    origin, options = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return fit(typing.get_args(annotation)[0], value)
+        return fit(options[0], value)
     if origin in (Union, types.UnionType):
-        return _fit_any(typing.get_args(annotation), value)
-    if origin is Literal:
-        named = isinstance(value, str) and value in typing.get_args(annotation)
-        return value if named else _REFUSED
+        return _fit_any(options, value)
     if hasattr(annotation, "dim_str") or getattr(annotation, "__name__", "") == "ndarray":
         return _fit_array(annotation, value)
-    if annotation in _PLAIN:
-        return _PLAIN[annotation](value)
-    if origin is not None:
-        return _fit_container(origin, typing.get_args(annotation), value)
-    return _fit_class(annotation, value)
+    if annotation in (None, type(None)):
+        return _if(value is None, value)
+    if origin is Literal:
+        return _if(isinstance(value, str) and value in options, value)
+    if annotation in (int, float):
+        return _fit_number(annotation, value)
+    if annotation is bool:
+        return _if(type(value).__name__ in ("bool", "bool_"), value)
+    if annotation is str:
+        return _if(isinstance(value, str), value)
+    if annotation is Path:
+        return Path(_if(isinstance(value, (str, os.PathLike)), value))
+    if origin in (collections.abc.Callable, type):
+        return _if(callable(value), value)
+    if origin is None:
+        return _fit_class(annotation, value)
+    if issubclass(origin, collections.abc.Mapping):
+        items = _if(isinstance(value, collections.abc.Mapping), value).values()
+        _fit_each(options[1:], items)
+        return value
+    return _fit_list(origin, options, value)
+
+
+def _if(fits: bool, value: Any) -> Any:
+    """The value, if it fits."""
+    if not fits:
+        raise _Refused
+    return value
 
 
 def _fit_any(options: tuple[Any, ...], value: Any) -> Any:
     """The option that takes the value as it is before one that has to convert it."""
-    fitted = [each for each in (fit(o, value) for o in options) if each is not _REFUSED]
+    fitted = []
+    for option in options:
+        with contextlib.suppress(_Refused):
+            fitted.append(fit(option, value))
     same = [each for each in fitted if each is value]
-    return (same or fitted or [_REFUSED])[0]
+    return _if(bool(fitted), (same or fitted or [None])[0])
 
 
 def _fit_array(annotation: Any, value: Any) -> Any:
-    if value is None or isinstance(value, _NO_ARRAYS) or callable(value):
-        return _REFUSED
-    was_array = hasattr(value, "dtype")
-    value = plain_array(value)
-    if value is None or (value.ndim == 0 and not was_array and not hasattr(annotation, "dim_str")):
-        return _REFUSED  # a number is no array
-    value = _as_kind(str(getattr(annotation, "dtypes", "")), value)
-    if value is _REFUSED:
-        return _REFUSED
+    shaped, was_array = hasattr(annotation, "dim_str"), hasattr(value, "dtype")
+    strange = isinstance(value, (*_BYTES, dict, set, frozenset)) or callable(value)
+    array = None if value is None or strange else plain_array(value)
+    # A number is no array.
+    if array is None or (array.ndim == 0 and not was_array and not shaped):
+        raise _Refused
+    array = _as_kind(str(getattr(annotation, "dtypes", "")), array)
     dims = getattr(annotation, "dims", None)
     if not isinstance(dims, tuple):
-        return value
+        return array
     if getattr(annotation, "index_variadic", None) is not None:
-        return value if value.ndim >= len(dims) - 1 else _REFUSED
-    return value if value.ndim == len(dims) else _REFUSED
+        return _if(array.ndim >= len(dims) - 1, array)
+    return _if(array.ndim == len(dims), array)
 
 
-def _as_kind(wanted: str, value: Any) -> Any:
+def _as_kind(wanted: str, array: Any) -> Any:
     """Whole numbers where labels are wanted, float64 where measurements are."""
     import numpy as np
 
-    if "float" in wanted and "int" not in wanted and value.dtype != float:
-        return value.astype(float)
-    if "int" in wanted and "float" not in wanted and value.dtype.kind == "f":
-        whole = np.all(np.isfinite(value)) and np.all(value == np.rint(value))
-        return value.astype(np.int64) if whole and np.all(np.abs(value) < _EXACT) else _REFUSED
-    return value
+    if "float" in wanted and "int" not in wanted and array.dtype != float:
+        return array.astype(float)
+    if "int" in wanted and "float" not in wanted and array.dtype.kind == "f":
+        whole = np.all(np.isfinite(array)) and np.all(array == np.rint(array))
+        return _if(bool(whole and np.all(np.abs(array) < _EXACT)), array).astype(np.int64)
+    return array
 
 
-def _fit_container(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
-    if origin in (collections.abc.Callable, type):
-        return value if callable(value) else _REFUSED
-    if issubclass(origin, collections.abc.Mapping):
-        if not isinstance(value, collections.abc.Mapping):
-            return _REFUSED
-        kept = [fit(options[1], item) for item in value.values()] if options else []
-        return _REFUSED if any(item is _REFUSED for item in kept) else value
-    if isinstance(value, (str, bytes, bytearray, memoryview, collections.abc.Mapping)):
-        return _REFUSED
-    ordered = issubclass(origin, collections.abc.Sequence)
-    if ordered and isinstance(value, (set, frozenset)):  # a set has no order
-        return _REFUSED
-    if not isinstance(value, collections.abc.Iterable):
-        return _REFUSED
-    if not isinstance(value, collections.abc.Collection):
-        value = _listed(value)
-        if value is None:
-            return _REFUSED
+def _fit_list(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
+    """A list, a tuple or a set, or what can be one."""
+    no_list = isinstance(value, (*_BYTES, collections.abc.Mapping))
+    no_order = isinstance(value, (set, frozenset))
+    if no_list or (no_order and issubclass(origin, collections.abc.Sequence)):
+        raise _Refused
+    _if(isinstance(value, collections.abc.Iterable), value)
+    if not isinstance(value, collections.abc.Collection):  # a generator, if it ends
+        value = list(itertools.islice(value, _MOST_ITEMS + 1))
+        _if(len(value) <= _MOST_ITEMS, value)
     if issubclass(origin, tuple) and options and options[-1] is not Ellipsis:
-        return _fit_record(options, tuple(value))
+        _if(len(value) == len(options), value)  # so many values, each of its own kind
+        return tuple(fit(option, item) for option, item in zip(options, value, strict=True))
     if hasattr(value, "dtype") and options and options[0] is not str:
-        return _fit_row(options[0], value)
-    if isinstance(value, (set, frozenset)) and options:
-        kept = [fit(options[0], item) for item in value]
-        return _REFUSED if any(item is _REFUSED for item in kept) else value
-    if isinstance(value, (list, tuple, range)) and options and len(value) <= 1000:
-        items = [fit(options[0], item) for item in value]
-        if any(item is _REFUSED for item in items):
-            return _REFUSED
+        array = plain_array(value)  # where a list is as good: one axis of numbers of this kind
+        plain = options[0] in (int, float, bool)
+        if array is None or (plain and array.ndim != 1):
+            raise _Refused
+        return _as_kind("int", array) if options[0] is int else array
+    if no_order:
+        _fit_each(options[:1], value)
+        return value
+    if isinstance(value, (list, tuple, range)) and len(value) <= 1000:
+        items = _fit_each(options[:1], value)
         if any(item is not given for item, given in zip(items, value, strict=True)):
             value = tuple(items) if isinstance(value, tuple) else items
     return tuple(value) if issubclass(origin, tuple) and isinstance(value, list) else value
 
 
-def _fit_row(kind: Any, value: Any) -> Any:
-    """An array where a list is as good: one axis of numbers of this kind."""
-    value = plain_array(value)
-    if value is None or (kind in (int, float, bool) and value.ndim != 1):
-        return _REFUSED
-    return _as_kind("int", value) if kind is int else value
-
-
-def _fit_record(options: tuple[Any, ...], values: tuple[Any, ...]) -> Any:
-    """So many values as there are options, each of its own kind."""
-    if len(values) != len(options):
-        return _REFUSED
-    items = [fit(option, value) for option, value in zip(options, values, strict=True)]
-    return _REFUSED if any(item is _REFUSED for item in items) else tuple(items)
-
-
-def _listed(values: Any) -> list[Any] | None:
-    """What a generator yields, if that ends."""
-    items = list(itertools.islice(values, _MOST_ITEMS + 1))
-    return items if len(items) <= _MOST_ITEMS else None
+def _fit_each(options: tuple[Any, ...], values: Iterable[Any]) -> list[Any]:
+    """The values as the first option wants them; as they are if there is none."""
+    return [fit(options[0], value) if options else value for value in values]
 
 
 def _fit_class(annotation: Any, value: Any) -> Any:
     if not inspect.isclass(annotation):
         return value
     try:
-        if _is_a(annotation, value):
-            return value
-        inner = getattr(value, "net", None)  # the network of a Trajectory
-        return inner if inner is not None and _is_a(annotation, inner) else _REFUSED
-    except Exception:  # a class that does not say what its instances are, or a run without a net
-        return _REFUSED
+        # The network of a Trajectory counts as one.
+        for each in (value, getattr(value, "net", None)):
+            if each is not None and _is_a(annotation, each):
+                return each
+    except (
+        Exception
+    ) as error:  # a class that does not say what its instances are, a run without a net
+        raise _Refused from error
+    raise _Refused
 
 
 def _is_a(kind: type, value: Any) -> bool:
@@ -211,45 +216,20 @@ def _is_a(kind: type, value: Any) -> bool:
     return all(hasattr(type(value), name) or hasattr(value, name) for name in wanted)
 
 
-def _out_of_array(value: Any) -> Any:
-    """The number in an array or a tensor without axes."""
+def _fit_number(kind: type, value: Any) -> Any:
+    """A number, also that of an array or a tensor without axes."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
-        return value.item()
-    return value
-
-
-def _number(value: Any) -> Any:
-    value = _out_of_array(value)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return _REFUSED
+        value = value.item()
+    _if(_is_number(value), value)
     try:
-        return _REFUSED if math.isnan(float(value)) else value
+        number = float(value)
     except (OverflowError, ValueError):  # 10**400
-        return _REFUSED
-
-
-def _whole(value: Any) -> Any:
-    value = _out_of_array(value)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return _REFUSED
+        return _if(kind is int and isinstance(value, Integral), value)
+    if kind is float:
+        return _if(not math.isnan(number), value)
     if isinstance(value, Integral):
         return value
-    number = float(value)
-    return int(number) if math.isfinite(number) and number.is_integer() else _REFUSED
-
-
-def _truth(value: Any) -> Any:
-    return (
-        value if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_") else _REFUSED
-    )
-
-
-def _text(value: Any) -> Any:
-    return value if isinstance(value, str) else _REFUSED
-
-
-def _path(value: Any) -> Any:
-    return Path(value) if isinstance(value, (str, os.PathLike)) else _REFUSED
+    return int(_if(number.is_integer(), number))
 
 
 def _is_finite(value: Any) -> bool:
@@ -259,15 +239,6 @@ def _is_finite(value: Any) -> bool:
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return True
     return bool(np.isfinite(value).all())
-
-
-_PLAIN: dict[Any, Callable[[Any], Any]] = {
-    int: _whole,
-    float: _number,
-    bool: _truth,
-    str: _text,
-    Path: _path,
-}
 
 
 _NUMBERS = "biuf"  # kinds of NumPy: bool, whole, unsigned, float
@@ -306,3 +277,48 @@ def _off_the_graph(value: Any) -> Any:
         return value
     tensor = value.detach().cpu()
     return tensor.double() if tensor.is_floating_point() else tensor
+
+
+_NAMES = {int: "a whole number", float: "a number", bool: "True or False", str: "text"}
+
+
+def words(annotation: Any) -> str:
+    """What is wanted, for a person."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return words(typing.get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        options = [words(option) for option in typing.get_args(annotation)]
+        return " or ".join(dict.fromkeys(options))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, typing.get_args(annotation)))}"
+    if annotation is type(None) or annotation is None:
+        return "None"
+    if hasattr(annotation, "dim_str"):
+        shape = f" of shape ({annotation.dim_str})" if annotation.dim_str.strip() else ""
+        return f"an array of numbers{shape}"
+    if annotation in _NAMES:
+        return _NAMES[annotation]
+    name = getattr(origin or annotation, "__name__", str(annotation))
+    known = {"Path": "a path", "ndarray": "an array of numbers", "Callable": "a function"}
+    lists = ("Sequence", "tuple", "list", "Iterable", "Collection")
+    return known.get(name) or ("a list of values" if name in lists else _with_article(name))
+
+
+def short(value: Any) -> str:
+    """A value in a few characters: small ones as they are, others by their kind."""
+    if isinstance(value, int) and abs(value) >= 10**40:  # Python itself refuses to print some
+        return f"a number of about {value.bit_length() * 3 // 10} digits"
+    if isinstance(value, (bool, int, float, str, type(None))) and len(text := repr(value)) <= 40:
+        return text
+    kind = _with_article(type(value).__name__)
+    try:
+        shape = getattr(value, "shape", None)
+    except Exception:  # a nested tensor has none, and raises something of its own
+        shape = None
+    return f"{kind} of shape {tuple(shape)}" if isinstance(shape, tuple) else kind
+
+
+def _with_article(name: str) -> str:
+    """A noun with "a" or "an" before it."""
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from featavg.cli.flags import Threads, use_torch
+from featavg.cli.flags import DataDir, Groups, Threads, use_torch
 from featavg.cli.output import Json, write_json
 from featavg.data.image_sets.registry import named
 
@@ -20,7 +20,7 @@ def _audit(
         str,
         typer.Argument(
             help="MODULE:FACTORY (importing MODULE runs your own code), a folder of `images train`, an "
-            "ONNX file, or a file with the weights of a public CIFAR ResNet."
+            "ONNX file, or a file with the weights of linear layers or of a public CIFAR ResNet."
         ),
     ],
     data: Annotated[
@@ -38,20 +38,17 @@ def _audit(
     fine: Annotated[
         bool, typer.Option("--fine/--no-fine", help="Use the data's fine labels, or discover some.")
     ] = True,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            help="Coarse classes: parity, halves, or as 0,1,2/3,4,5 (of two the first is class 1)."
-        ),
-    ] = None,
+    groups: Groups = None,
     twin: Annotated[
         str | None, typer.Option(help="A network with fine labels, named like MODEL.")
     ] = None,
     twin_weights: Annotated[Path | None, typer.Option(help="For the twin's FACTORY.")] = None,
-    mean: Annotated[str, typer.Option(help="Per-channel mean, comma-separated.")] = "0",
+    mean: Annotated[
+        str | None, typer.Option(help="Per-channel mean, comma-separated.  [0, or timm's]")
+    ] = None,
     std: Annotated[
-        str, typer.Option(help="Per-channel standard deviation, comma-separated.")
-    ] = "1",
+        str | None, typer.Option(help="Per-channel deviation, comma-separated.  [1, or timm's]")
+    ] = None,
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
     clusters: Annotated[int | None, typer.Option(min=2, help="Per class, with --no-fine.")] = None,
     embedding: Annotated[
@@ -65,10 +62,11 @@ def _audit(
     radii: Annotated[int, typer.Option(min=1, help="Images whose radius is looked for.")] = 200,
     gradients: Annotated[int, typer.Option(min=1, help="Per image, for the attack.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample of images.")] = 0,
-    threads: Threads = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
+    device: Annotated[
+        str | None, typer.Option(help="Where torch runs the network, such as cuda.")
     ] = None,
+    threads: Threads = 0,
+    data_dir: DataDir = None,
     json: Json = None,
 ) -> None:
     """Audit a classifier: accuracy, shared gradient, collapse, radii, a verdict, and one HTML page."""
@@ -116,6 +114,7 @@ def _audit(
             progress=progress,
             embedding=vectors,
             groups=None if fine else looked_at.groups,
+            device=device,
         )
     write(out / "audit.json", dumps(result.to_json()))
     page = write_audit(result, out, pictures_of(result, looked_at.x))
@@ -124,8 +123,10 @@ def _audit(
     write_json(json, result.to_json())
 
 
-def _one_or_list(argument: str, text: str) -> float | list[float]:
+def _one_or_list(argument: str, text: str | None) -> float | list[float] | None:
     """Numbers with commas between them; one number as a number."""
+    if text is None:
+        return None
     from math import isfinite
 
     from featavg.errors import InputError

@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,9 @@ import typer
 
 import featavg
 from featavg.boundary.public import public
+from featavg.cli.flags import DataDir
 from featavg.cores import cores
+from featavg.notebook import table
 from featavg.storage.places import install_command
 
 CORE = (
@@ -66,27 +67,20 @@ class Installation:
             "free memory": readable(self.memory_bytes) if self.memory_bytes else "unknown",
             "BLAS": self.blas or "unknown",
         }
-        rows |= {
-            name: version or "missing: pip install featavg" for name, version in self.core.items()
-        }
+        for name, version in self.core.items():
+            rows[name] = version or "missing: pip install featavg"
         for name, version in self.extras.items():
             rows[f"{name} (extra)"] = version or f"not installed: {install_command(name)}"
         rows |= {name: f"{state} ({self.data_dir})" for name, state in self.data.items()}
-        rows["digits"] = "here (scikit-learn)"
         problem = f"({self.out_problem})" if self.out_problem else "can be written"
-        rows["results"] = f"{self.out} {problem}"
-        return rows
+        return rows | {"digits": "here (scikit-learn)", "results": f"{self.out} {problem}"}
 
     def __repr__(self) -> str:
         lines = [f"{name:18} {text}" for name, text in self.rows().items()]
         return "\n".join([*lines, "Ready." if self.ready else "Not ready: see above."])
 
     def _repr_html_(self) -> str:
-        cells = (
-            f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>"
-            for name, text in self.rows().items()
-        )
-        return f"<table>{''.join(cells)}</table>"
+        return table("Installation", self.rows())
 
 
 @public
@@ -162,26 +156,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _doctor(
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")
-    ] = None,
+    data_dir: DataDir = None,
     out: Annotated[Path, typer.Option(help="Folder that results would go to.")] = Path("."),
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what is installed, what this machine has and which data are found."""
+    from json import dumps
+
     installation = doctor(data_dir, out)
-    if json:
-        from json import dumps
-
-        typer.echo(dumps(installation.to_json(), indent=1))
-    else:
-        from rich.markup import escape
-
-        from featavg.cli.output import console, table
-
-        rows = table("", "found")
-        for name, text in installation.rows().items():
-            rows.add_row(name, escape(text))
-        console().print(rows)
-        console().print("Ready." if installation.ready else "Not ready: see above.", style="bold")
+    typer.echo(dumps(installation.to_json(), indent=1) if json else repr(installation))
     raise typer.Exit(0 if installation.ready else 1)

@@ -1,4 +1,4 @@
-"""`featavg images`: train networks on images."""
+"""`featavg data`: which image data are here; `featavg images`: train networks on them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,18 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from featavg.cli.checked import MOST_WIDTH
-from featavg.cli.flags import Threads, use_torch
+from featavg.cli.flags import MOST_WIDTH, DataDir, Groups, Threads, use_torch
 from featavg.cli.output import Json, write_json
 from featavg.data.image_sets.registry import named
 from featavg.storage.places import results_folder
 
-Dir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Data = Annotated[str, typer.Argument(help=f"{named()}, an npz file or a folder of yours.")]
-Groups = Annotated[
-    str | None,
-    typer.Option(help="Coarse classes: parity, halves, or fine classes as 0,1,2/3,4,5."),
-]
 Out = Annotated[Path, typer.Option(help="Folder for the networks and results.")]
 PresetName = Annotated[
     str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")
@@ -27,6 +21,7 @@ RUNS = results_folder("images")
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    app.command("data")(_data)
     group = typer.Typer(help="Deep networks on images, with coarse and with fine labels.")
     group.command("presets")(_presets)
     group.command("train")(_train)
@@ -62,7 +57,7 @@ def _train(
     groups: Groups = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     threads: Threads = 0,
-    data_dir: Dir = None,
+    data_dir: DataDir = None,
     json: Json = None,
 ) -> None:
     """Train a network; after a kill the same command continues."""
@@ -70,10 +65,11 @@ def _train(
     from featavg.data.image_sets.loading import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
-    from featavg.storage.files import usable_folder
+    from featavg.storage.files import check_file_name, usable_folder
     from featavg.training.torch.recipe import image_preset, network_name, preset_for
 
     one_of("labels", labels, ("coarse", "fine"))
+    check_file_name("data", data)
     use_torch(threads)
     from featavg.nets.torch.architecture import architecture
     from featavg.training.torch.image_network import train_images
@@ -101,3 +97,46 @@ def _train(
     for kind, share in trained.test_accuracy.items():
         typer.echo(f"test accuracy, {kind} classes: {100 * share:.2f}%")
     write_json(json, trained.to_json())
+
+
+def _data(
+    action: Annotated[str, typer.Argument(help="list, or get to download.")] = "list",
+    name: Annotated[str, typer.Argument(help=f"One of {named(downloads=True)}.")] = "",
+    data_dir: DataDir = None,
+) -> None:
+    """List image data sets and whether each file is whole, or `get` one and check it by its hash."""
+    from featavg.errors import one_of
+
+    if one_of("action", action, ("list", "get")) == "get":
+        _get(name, data_dir)
+    else:
+        _list(data_dir)
+
+
+def _list(data_dir: Path | None) -> None:
+    from rich.markup import escape
+
+    from featavg.cli.output import console, table
+    from featavg.data.image_sets.archives import state
+    from featavg.data.image_sets.loading import data_folder
+    from featavg.data.image_sets.registry import image_sets
+
+    folder = data_folder(data_dir)
+    rows = table("data", "state", "where")
+    for name, image_set in image_sets().items():
+        if image_set.md5:
+            rows.add_row(name, state(image_set, folder), escape(str(folder / image_set.folder)))
+        else:
+            rows.add_row(name, "here", "comes with a package, no download")
+    console().print(rows)
+    console().print(
+        "`featavg data get NAME` downloads one; --data-dir or $FEATAVG_DATA says where."
+    )
+
+
+def _get(name: str, data_dir: Path | None) -> None:
+    from featavg.data.image_sets.archives import download
+    from featavg.data.image_sets.loading import data_folder
+
+    for path in download(name, data_folder(data_dir)):
+        typer.echo(f"{path}: whole")

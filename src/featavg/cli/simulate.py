@@ -1,4 +1,4 @@
-"""`featavg simulate`: any setting by flags or TOML, a summary, a result folder; `featavg presets`."""
+"""`featavg simulate`, `presets`, `radius` and `playground`: one setting, its radii, two networks live."""
 
 import sys
 from functools import partial
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from featavg.cli.checked import MOST_SEEDS
-from featavg.cli.flags import given, with_fields
-from featavg.cli.output import JSON_HELP, Interrupted, write_json
+from featavg.cli.flags import MOST_POINTS, MOST_SEEDS, given, with_fields
+from featavg.cli.output import JSON_HELP, Interrupted, Json, write_json
 from featavg.errors import InputError
 from featavg.fields import in_words
-from featavg.simulate.presets import PRESETS, compose, preset_values
-from featavg.simulate.setting import SECTIONS, Setting
+from featavg.simulate.setting import PRESETS, SECTIONS, Setting, compose, preset_values
 from featavg.storage.places import results_folder
 
 if TYPE_CHECKING:
@@ -28,6 +26,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("simulate")(_simulate)
     app.command("presets")(_presets)
+    app.command("radius")(_radius)
+    app.command("playground")(_playground)
 
 
 @with_fields(sections=True)
@@ -166,3 +166,68 @@ def _presets(
 
 def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@with_fields("readout")
+def _radius(
+    result: Annotated[Path, typer.Argument(help="The folder that `featavg simulate` wrote.")],
+    points: Annotated[
+        int, typer.Option(min=1, max=MOST_POINTS, help="How many fresh points.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the points.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the curve and the histogram.")
+    ] = None,
+    json: Json = None,
+    **fields: Any,
+) -> None:
+    """Exact l2 radii of a saved network, or certified brackets: table, histogram, curve."""
+    from featavg.cli.output import console, table
+    from featavg.progress import ProgressBar
+    from featavg.simulate.radius import radius_report
+
+    terminal = console()
+    figures = out or result / "radii"
+    with ProgressBar() as progress:
+        report = radius_report(
+            result, points, seed, out=figures, json=json, progress=progress, **given(fields)
+        )
+    rows = report.rows()
+    shown = table(*rows[0])
+    for row in rows:
+        shown.add_row(*row.values())
+    terminal.print(shown)
+    for labels, radii in report.radii.items():
+        terminal.print(f"{labels} labels, certified radii:")
+        terminal.print(_histogram(radii.certified))
+    terminal.print(f"Curve and histogram: {figures}", markup=False)
+
+
+def _histogram(values: object, bins: int = 10, width: int = 50) -> str:
+    """A histogram in text: one bar a line."""
+    import numpy as np
+
+    finite = np.asarray(values, dtype=float)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
+        return "  no finite radius"
+    counts, edges = np.histogram(finite, bins)
+    longest = counts.max()
+    return "\n".join(
+        f"  {low:9.4g} to {high:<9.4g} {'█' * round(width * count / longest)} {count}"
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    )
+
+
+def _playground(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The HTML file, or a folder for it.", show_default="featavg-results"),
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
+) -> None:
+    """Write the playground, one HTML file that trains two networks live, and open it."""
+    from featavg.playground.page import NAME, playground
+
+    written = playground(out if out is not None else results_folder(NAME), open_browser=opens)
+    print(f"The playground is {written}: it opens by double click and needs no server.")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from featavg.cli.checked import MOST_SEEDS, MOST_WORKERS
+from featavg.cli.flags import MOST_SEEDS, MOST_WORKERS
 from featavg.cli.output import Interrupted, Json, write_json
 
 
@@ -51,8 +51,8 @@ def _sweep(
     from featavg.cli.output import console, table
     from featavg.progress import ProgressBar
     from featavg.simulate.sweep.measures import MEASURES
-    from featavg.simulate.sweep.page import write_sweep
     from featavg.simulate.sweep.run import sweep
+    from featavg.simulate.sweep.table import write_sweep
     from featavg.storage.files import usable_folder
 
     terminal = console()

@@ -237,6 +237,10 @@ def _square_root(gram: Float[ndarray, "k k"]) -> Float[ndarray, "k k"]:
         return np.asarray(r.T * np.where(np.diag(r) < 0, -1.0, 1.0))
 
 
+# Coordinates, or points, that are drawn at a time.
+CHUNK = 64
+
+
 class Sample:
     """Points of a task, written down in as many coordinates as a question needs.
 
@@ -269,13 +273,20 @@ class Sample:
     def noise(self, dimension: int) -> Float[ndarray, "n dimension"]:
         """The first `dimension` coordinates of xi."""
         draw = stream(self.seed, f"{self.purpose}-noise")
-        return np.ascontiguousarray(draw.standard_normal((dimension, self.n)).T)
+        noise = np.empty((self.n, dimension))
+        # Drawn coordinate by coordinate, and a few at a time: no second matrix is needed.
+        for first in range(0, dimension, CHUNK):
+            part = noise[:, first : first + CHUNK]
+            part[...] = draw.standard_normal(part.shape[::-1]).T
+        return noise
 
     def coordinates(self, dimension: int) -> Float[ndarray, "n dimension"]:
         """The first `dimension` coordinates of the points."""
         points = self.noise(dimension)
         points *= self.task.sigma
-        points += self.task.alpha * self.task.features_in(dimension)[self.clusters]
+        features = self.task.alpha * self.task.features_in(dimension)
+        for first in range(0, self.n, CHUNK):
+            points[first : first + CHUNK] += features[self.clusters[first : first + CHUNK]]
         return points
 
     @property

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
+from featavg.data.compress import TrainingSet
 from featavg.data.memory import available_bytes
+from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.storage.reading import ARRAY_LIMIT, read_arrays, read_json, read_text
 
@@ -69,6 +71,22 @@ def own_points(path: Path, positive: int | Sequence[int] | ndarray | None = None
         if name not in arrays:
             raise _bad(path, f"has no array {name}", "save it with x and clusters")
     x, clusters = _points(path, arrays, "x"), _labels(path, arrays, "clusters", len(arrays["x"]))
+    means, task = _nearest_task(path, x, clusters, _positive(path, arrays, positive))
+    k = task.k
+    if "x_test" not in arrays:
+        return OwnPoints(x, clusters, means, task)
+    x_test = _points(path, arrays, "x_test")
+    if x_test.shape[1] != x.shape[1]:
+        problem = f"has {x_test.shape[1]} columns in x_test and {x.shape[1]} in x"
+        raise _bad(path, problem, "give both the same")
+    clusters_test = _labels(path, arrays, "clusters_test", len(x_test), k)
+    return OwnPoints(x, clusters, means, task, x_test, clusters_test)
+
+
+def _nearest_task(
+    path: Path | None, x: Float[ndarray, "n d"], clusters: Int[ndarray, " n"], positive: Any
+) -> tuple[Float[ndarray, "k d"], MultiCluster]:
+    """The means of the clusters, and the task that has them for features."""
     k = int(clusters.max()) + 1
     if k == 1:
         raise _bad(path, "has one cluster", "give at least two, one for each class")
@@ -82,21 +100,61 @@ def own_points(path: Path, positive: int | Sequence[int] | ndarray | None = None
         problem = f"has a cluster ({int(np.argmin(lengths))}) whose points average to zero"
         raise _bad(path, problem, "a feature needs a direction, shift or split the cluster")
     gram = means @ means.T
-    task = MultiCluster(
-        k=k,
-        d=x.shape[1],
-        positive=_positive(path, arrays, k, positive),
-        probabilities=(counts / counts.sum()).tolist(),
-        gram=(gram + gram.T) / 2,
-    )
-    if "x_test" not in arrays:
-        return OwnPoints(x, clusters, means, task)
-    x_test = _points(path, arrays, "x_test")
-    if x_test.shape[1] != x.shape[1]:
-        problem = f"has {x_test.shape[1]} columns in x_test and {x.shape[1]} in x"
-        raise _bad(path, problem, "give both the same")
-    clusters_test = _labels(path, arrays, "clusters_test", len(x_test), k)
-    return OwnPoints(x, clusters, means, task, x_test, clusters_test)
+    shares = (counts / counts.sum()).tolist()
+    options = {"positive": positive, "probabilities": shares, "gram": (gram + gram.T) / 2}
+    return means, MultiCluster(k=k, d=x.shape[1], **options)
+
+
+def labelled_points(
+    x: ndarray, y: Any, fine: Any = None
+) -> tuple[OwnPoints, Bool[ndarray, " n"] | None]:
+    """Points with their classes and, if they are known, their clusters.
+
+    Args:
+        x: one row per point.
+        y: the class of each point: -1 and 1, or 0 and 1.
+        fine: the cluster of each point, 0..k-1, or -1 where only the class is known.
+
+    Returns:
+        The points, those without a cluster under one of their class, and which have one; None if
+        there are no clusters but the two classes.
+    """
+    x = _points(None, {"x": np.asarray(x)}, "x")
+    y = np.asarray(y)
+    if y.shape != x.shape[:1] or set(np.unique(y)) not in ({-1, 1}, {0, 1}):
+        remedy = f"give two classes as -1 and 1 (or 0 and 1), one for each of the {len(x)} points"
+        problem = "is missing" if y.ndim == 0 else f"has shape {y.shape} and type {y.dtype}"
+        raise InputError("y", problem, remedy)
+    if fine is None:
+        clusters = np.where(y > 0, 0, 1)
+        means, task = _nearest_task(None, x, clusters, [True, False])
+        return OwnPoints(x, clusters, means, task), None
+    fine = np.asarray(fine)
+    if fine.shape == y.shape and np.all(fine < 0):
+        raise InputError("fine", "is -1 everywhere", "leave it out, or give some clusters")
+    known = fine >= 0 if fine.shape == y.shape else np.ones(len(y), dtype=bool)
+    given = fine[known] if fine.shape == y.shape else fine
+    clusters = _labels(None, {"fine": given}, "fine", int(known.sum()))
+    k = int(clusters.max()) + 1
+    positive = np.array([bool(np.any(y[known][clusters == j] > 0)) for j in range(k)])
+    if np.any(positive[clusters] != (y[known] > 0)):
+        bad = int(clusters[positive[clusters] != (y[known] > 0)][0])
+        raise InputError("fine", f"puts cluster {bad} into both classes", "make it finer")
+    means, task = _nearest_task(None, x[known], clusters, positive)
+    first = {sign: int(np.flatnonzero(positive == sign)[0]) for sign in (True, False)}
+    whole = np.where(y > 0, first[True], first[False])
+    whole[known] = clusters
+    return OwnPoints(x, whole, means, task), known
+
+
+def training_set(own: OwnPoints, neurons: int, seeds: Sequence[int]) -> TrainingSet:
+    """The points with random directions; several seeds look at the same points."""
+    normal = [stream(s, "weights").standard_normal((neurons, own.task.d)) for s in seeds]
+    if len(seeds) == 1:
+        return TrainingSet(own.task, tuple(seeds), own.x, own.clusters, normal[0], "ambient")
+    x = np.broadcast_to(own.x, (len(seeds), *own.x.shape))
+    clusters = np.broadcast_to(own.clusters, (len(seeds), len(own.clusters)))
+    return TrainingSet(own.task, tuple(seeds), x, clusters, np.stack(normal), "ambient")
 
 
 @public
@@ -156,7 +214,7 @@ def read_matrix(path: Path, argument: str) -> Float[ndarray, "r c"]:
     return matrix
 
 
-def _points(path: Path, arrays: dict[str, ndarray], name: str) -> Float[ndarray, "n d"]:
+def _points(path: Path | None, arrays: dict[str, ndarray], name: str) -> Float[ndarray, "n d"]:
     x = arrays[name]
     if x.ndim != 2 or 0 in x.shape or x.dtype.kind not in "fiub":
         problem = f"has {name} of shape {x.shape} and type {x.dtype}"
@@ -170,7 +228,7 @@ def _points(path: Path, arrays: dict[str, ndarray], name: str) -> Float[ndarray,
 
 
 def _labels(
-    path: Path, arrays: dict[str, ndarray], name: str, n: int, k: int | None = None
+    path: Path | None, arrays: dict[str, ndarray], name: str, n: int, k: int | None = None
 ) -> Int[ndarray, " n"]:
     given = arrays.get(name, np.zeros(0))
     if given.shape != (n,) or given.dtype.kind not in "iuf" or np.any(given != np.round(given)):
@@ -185,18 +243,20 @@ def _labels(
 
 
 def _positive(
-    path: Path, arrays: dict[str, ndarray], k: int, given: int | Sequence[int] | ndarray | None
+    path: Path, arrays: dict[str, ndarray], given: int | Sequence[int] | ndarray | None
 ) -> int | Sequence[int] | ndarray | None:
     if given is not None or "positive" not in arrays:
         return given
     stored: Any = arrays["positive"]
-    if stored.dtype.kind == "b" and stored.shape == (k,):
-        return [int(j) for j in np.flatnonzero(stored)]
+    if stored.dtype.kind == "b" and stored.ndim == 1:
+        return stored
     if stored.dtype.kind in "iu" and stored.ndim == 1:
         return [int(j) for j in stored]
     problem = f"has positive of shape {stored.shape} and type {stored.dtype}"
-    raise _bad(path, problem, f"give indices of clusters, or {k} truth values")
+    raise _bad(path, problem, "give indices of clusters, or a truth value for each")
 
 
-def _bad(path: Path, problem: str, remedy: str) -> InputError:
+def _bad(path: Path | None, problem: str, remedy: str) -> InputError:
+    if path is None:  # arrays, whose names the problems have
+        return InputError("data", problem, remedy)
     return InputError("data", f"({path}) {problem}", remedy)

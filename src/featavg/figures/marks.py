@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 import numpy as np
@@ -160,6 +161,16 @@ class Series(Described):
         _band(self.lo, self.hi)
 
     @classmethod
+    def survival(
+        cls, label: str, values: Numbers, role: Role = "neutral", style: Style = "solid"
+    ) -> Series:
+        """The share of values above x, as steps; infinite ones are above every x."""
+        falls = sorted(float(v) for v in values if math.isfinite(v))
+        left = [1 - i / max(len(values), 1) for i in range(len(falls) + 1)]
+        x = [0.0, *(v for fall in falls for v in (fall, fall))]
+        return cls(label, x, [1.0, *(y for pair in pairwise(left) for y in pair)], role, style)
+
+    @classmethod
     def over_seeds(
         cls, label: str, x: Numbers, runs: Matrix, role: Role = "neutral", style: Style = "solid"
     ) -> Series:
@@ -272,7 +283,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Label(NamedTuple):
-    """An entry of the legend; `look` is a line style, "markers" or "block"."""
+    """An entry of the legend; `look` is a line style (perhaps with a marker), "markers" or "block"."""
 
     text: str
     role: str

@@ -151,7 +151,7 @@ def _size(figure: Drawable, columns: int, rows: int) -> tuple[float, float]:
 
 def animate(
     frames: Sequence[Drawable],
-    path: Path,
+    path: str | Path,
     *,
     milliseconds: int = 160,
     hold: int = 12,
@@ -170,8 +170,8 @@ def animate(
     """
     if not frames:
         raise InputError("frames", "are empty", "give at least one figure")
-    if path.suffix != ".gif":
-        raise InputError("path", f"is {path.name}", "give a name that ends in .gif")
+    if Path(path).suffix != ".gif":
+        raise InputError("path", f"is {str(path)!r}", "give a name that ends in .gif")
     from PIL import Image
 
     images: list[Image.Image] = []
@@ -197,4 +197,4 @@ def animate(
         loop=0,
         optimize=True,
     )
-    return write(path, film.getvalue(), "out")
+    return write(Path(path), film.getvalue(), "out")

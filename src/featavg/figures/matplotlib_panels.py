@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Below a heat map as many signs stand side by side; a sign of a label is so many points wide.
 MOST_SIGNS, SIGN = 90, 4.5
+MARKERS = {"circle": "o", "square": "s", "diamond": "D", "cross": "X"}
 DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+markers": "-"}
 
 
@@ -29,18 +30,19 @@ def draw_panel(panel: Panel, ax: Axes) -> dict[str, Any]:
 
 
 def _lines(panel: Lines, ax: Axes) -> dict[str, Any]:
-    entries = {mathtext(one.label): _curve(one, ax) for one in panel.series}
+    pairs = zip(panel.series, panel.markers, strict=True)
+    entries = {mathtext(one.label): _curve(one, MARKERS[marker], ax) for one, marker in pairs}
     _axes(ax, panel.x, panel.y)
     _overlays(ax, panel.rules, panel.notes)
     return entries
 
 
-def _curve(one: Series, ax: Axes) -> Any:
+def _curve(one: Series, marker: str, ax: Axes) -> Any:
     colour = _colour(one.role, one.shade)
     x, y = np.asarray(one.x, float), np.asarray(one.y, float)
     look: dict[str, Any] = {"color": colour, "zorder": 3}
     if "markers" in one.style:
-        look |= {"marker": "o", "markersize": 4.5, "markeredgecolor": "white"}
+        look |= {"marker": marker, "markersize": 4.5, "markeredgecolor": "white"}
         look |= {"markeredgewidth": 0.6}
     look["linestyle"] = "none" if one.style == "markers" else DASHES[one.style]
     if one.lo is not None and one.hi is not None:
@@ -227,15 +229,16 @@ def _axes(ax: Axes, x: Axis, y: Axis) -> None:
 
 
 def _log_ticks(ax: Axes, name: str) -> None:
-    """Powers of ten in Unicode (mathtext is slow to parse); 2 and 5 too over a short range."""
+    """Powers of ten in Unicode (mathtext is slow to parse); 2 and 5 too, all in full, over two decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis = ax.xaxis if name == "x" else ax.yaxis
     low, high = ax.get_xlim() if name == "x" else ax.get_ylim()
-    plain = FuncFormatter(lambda value, _: _power(value))
-    axis.set_major_formatter(plain)
+    short = high < 100 * low
+    axis.set_major_formatter(FuncFormatter(lambda value, _: (number if short else _power)(value)))
     axis.set_minor_locator(LogLocator(subs=(2, 5)))
-    axis.set_minor_formatter(plain if high < 30 * low else NullFormatter())
+    in_full = FuncFormatter(lambda value, _: number(value))
+    axis.set_minor_formatter(in_full if short else NullFormatter())
 
 
 def _power(value: float) -> str:

@@ -34,6 +34,9 @@ from featavg.figures.marks import (
     same_length,
 )
 
+# Of rows of marks that share a colour.
+SHAPES = ("circle", "square", "diamond", "cross")
+
 
 @dataclass(frozen=True)
 class Lines(Described):
@@ -47,10 +50,17 @@ class Lines(Described):
     notes: tuple[Note, ...] = ()
     square: ClassVar[bool] = False
 
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The marker of each series: another one for the second row of marks of one colour."""
+        looks = [(one.role, one.shade, "markers" in one.style) for one in self.series]
+        return tuple(SHAPES[looks[:i].count(look) % len(SHAPES)] for i, look in enumerate(looks))
+
     def labels(self) -> Iterator[Label]:
         """One for each series."""
-        for one in self.series:
-            yield Label(one.label, one.role, float(one.shade), one.style)
+        for one, marker in zip(self.series, self.markers, strict=True):
+            look = f"{one.style} {marker}" if "markers" in one.style else one.style
+            yield Label(one.label, one.role, float(one.shade), look)
 
     def _check(self) -> None:
         for one in self.series:
@@ -237,7 +247,10 @@ class Plane(Described):
         for field in self.contours:
             yield Label(field.label, field.role, float(field.shade), "solid")
         for cloud in self.points:
-            yield Label(cloud.label, cloud.role, float(cloud.shade), "markers")
+            shape = {"s": "square", "x": "cross", "+": "cross", "*": "diamond"}.get(
+                cloud.marker, "circle"
+            )
+            yield Label(cloud.label, cloud.role, float(cloud.shade), f"markers {shape}")
 
     def _check(self) -> None:
         if self.equal and self.x.log != self.y.log:

@@ -15,17 +15,16 @@ from itertools import groupby
 
 import numpy as np
 
-from featavg.figures.figure import Figure
 from featavg.figures.marks import (
     PLOTLY,
     Axis,
     Bar,
+    Drawable,
     Json,
     Note,
     Number,
     Numbers,
     Pair,
-    Panel,
     Points,
     Rule,
     Series,
@@ -35,42 +34,40 @@ from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import number, without_tags
 
 DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "line+markers": "solid"}
+EDGE = {"color": "@paper", "width": 1}
+# Side by side below a panel as many signs have room.
+MOST_SIGNS = 42
 MARKERS = {"o": "circle", "x": "x-thin", "+": "cross-thin", "s": "square", "*": "star"}
 
 
-def plotly_panels(figure: Figure) -> list[Json]:
+def plotly_panels(figure: Drawable) -> list[Json]:
     """One `{data, layout, aspect}` per panel; `aspect` is the height to ask for by width."""
-    return [plotly_panel(panel) for panel in figure.panels]
-
-
-def plotly_panel(panel: Panel) -> Json:
-    """The traces and the layout of one panel."""
-    return PLOTLY[type(panel)](panel)
+    return [PLOTLY[type(panel)](panel) for panel in figure.panels]
 
 
 def _lines(panel: Lines) -> Json:
     data: list[Json] = []
     for one in panel.series:
         data += _band(one)
-    data += [_curve(one) for one in panel.series]
+    pairs = zip(panel.series, panel.markers, strict=True)
+    data += [_curve(one, marker) for one, marker in pairs]
     xs = [v for one in panel.series for v in one.x]
     ys = [v for one in panel.series for part in (one.y, one.lo, one.hi) for v in part or ()]
     layout = axes(panel.x, panel.y, xs, ys) | overlays(panel.x, panel.y, panel.rules, panel.notes)
     return {"data": data, "layout": layout, "aspect": 0.68}
 
 
-def _curve(one: Series) -> Json:
+def _scatter(label: str, x: Numbers, y: Numbers, mode: str) -> Json:
+    hover = "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>"
+    named = {"type": "scatter", "name": label, "legendgroup": label, "hovertemplate": hover}
+    return named | {"x": rounded(x), "y": rounded(y), "mode": mode}
+
+
+def _curve(one: Series, marker: str) -> Json:
     colour = colour_of(one.role, one.shade)
-    trace: Json = {
-        "type": "scatter",
-        "name": one.label,
-        "legendgroup": one.label,
-        "x": rounded(one.x),
-        "y": rounded(one.y),
-        "mode": {"markers": "markers", "line+markers": "lines+markers"}.get(one.style, "lines"),
-        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
-        "marker": {"color": colour, "size": 8, "line": {"color": "@paper", "width": 1}},
-    }
+    mode = {"markers": "markers", "line+markers": "lines+markers"}.get(one.style, "lines")
+    trace = _scatter(one.label, one.x, one.y, mode)
+    trace["marker"] = {"color": colour, "size": 8, "symbol": marker, "line": EDGE}
     if one.style != "markers":
         trace["line"] = {"color": colour, "width": 2.25, "dash": DASHES[one.style]}
     return trace
@@ -125,7 +122,8 @@ def _heatmap(panel: Heatmap) -> Json:
     breaks += [("y", b - 0.5) for b in panel.row_breaks]
     layout: Json = {
         "xaxis": ticks(panel.columns) | {"title": {"text": panel.column_label}},
-        "yaxis": ticks(panel.rows) | {"title": {"text": panel.row_label}, "autorange": "reversed"},
+        "yaxis": ticks(panel.rows, upright=True)
+        | {"title": {"text": panel.row_label}, "autorange": "reversed"},
         "shapes": [across(axis, at, {"color": "@ink", "width": 1.5}) for axis, at in breaks],
     }
     return {"data": [trace], "layout": layout, "aspect": min(max(rows / columns, 0.3), 1.3) * 0.92}
@@ -166,20 +164,11 @@ def _histogram(panel: Histogram) -> Json:
         x = [float(e) for edge in panel.edges for e in (edge, edge)]
         y = [0.0, *(float(v) for value in bar.values for v in (value, value)), 0.0]
         colour = colour_of(bar.role, bar.shade)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": bar.label,
-                "legendgroup": bar.label,
-                "x": rounded(x),
-                "y": rounded(y),
-                "line": {"color": colour, "width": 1.75},
-                "fill": "tozeroy",
-                "fillcolor": f"{colour}/0.25",
-                "hovertemplate": "%{x:.4~g}: %{y:.3~g}<extra>%{fullData.name}</extra>",
-            }
-        )
+        step = _scatter(bar.label, x, y, "lines") | {
+            "fill": "tozeroy",
+            "fillcolor": f"{colour}/0.25",
+        }
+        data.append(step | {"line": {"color": colour, "width": 1.75}})
     tops = [v for bar in panel.bars for v in bar.values]
     layout = axes(panel.x, panel.y, panel.edges, tops)
     if not panel.y.log:
@@ -237,18 +226,9 @@ def _cloud(cloud: Points) -> Json:
     colour = colour_of(cloud.role, cloud.shade)
     thin = cloud.marker in "x+"
     edge = {"color": colour if thin else "@paper", "width": 1.75 if thin else 0.75}
-    symbol = MARKERS[cloud.marker]
-    marker = {"color": colour, "size": float(cloud.size) + 1, "symbol": symbol, "line": edge}
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": cloud.label,
-        "legendgroup": cloud.label,
-        "x": rounded(cloud.x),
-        "y": rounded(cloud.y),
-        "marker": marker,
-        "hovertemplate": "%{x:.4~g}, %{y:.4~g}<extra>%{fullData.name}</extra>",
-    }
+    marker = {"color": colour, "size": float(cloud.size) + 1, "symbol": MARKERS[cloud.marker]}
+    trace = _scatter(cloud.label, cloud.x, cloud.y, "markers")
+    return trace | {"marker": marker | {"line": edge}}
 
 
 PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})
@@ -264,7 +244,7 @@ class LegendEntry:
     look: str
 
 
-def legend(figure: Figure) -> list[LegendEntry]:
+def legend(figure: Drawable) -> list[LegendEntry]:
     """The legend that all panels share, which the page draws as HTML.
 
     Entries are in order of appearance; the first panel that has a label decides its look.
@@ -358,7 +338,9 @@ def _axis(axis: Axis, values: Numbers) -> Json:
         if decades > 1.5:
             described["dtick"] = math.ceil(decades / 7)
         elif decades > 0.7:
-            described["dtick"] = "D2"  # 1, 2 and 5 of a decade
+            # 1, 2 and 5 of a decade, in full: without a format of ours 200 reads "2".
+            plain = min(known) >= -3 and max(known) < 6
+            described |= {"dtick": "D2", "tickformat": "~g" if plain else "~e"}
     if axis.range is not None:
         described["range"] = [_place(axis, end) for end in axis.range]
     if axis.ticks is not None:
@@ -367,12 +349,14 @@ def _axis(axis: Axis, values: Numbers) -> Json:
     return described
 
 
-def ticks(labels: Sequence[str]) -> Json:
-    """An axis of categories at 0, 1, 2, ..."""
+def ticks(labels: Sequence[str], upright: bool = False) -> Json:
+    """An axis of categories at 0, 1, 2, ..., as many of them named as fit."""
     look: Json = {"tickmode": "array", "showgrid": False, "zeroline": False, "ticks": ""}
-    step = -(-len(labels) // 16)  # more names than that do not fit
-    if max(len(without_tags(label)) for label in labels) <= 4:
+    longest = max(len(without_tags(label)) for label in labels)
+    step = -(-len(labels) // 16)
+    if longest <= 4:
         look["tickangle"] = 0
+        step = step if upright else max(step, -(-len(labels) * (longest + 1) // MOST_SIGNS))
     shown = range(0, len(labels), step)
     return look | {"tickvals": list(shown), "ticktext": [labels[i] for i in shown]}
 

@@ -123,5 +123,8 @@ def fine_accuracy(net: TwoLayer | Deep, points: Sample) -> Accuracy:
     1.0
     """
     outputs = net(points.coordinates(net.dimension))
+    if outputs.shape[-1] != points.task.k:
+        problem = f"has {outputs.shape[-1]} outputs for {points.task.k} clusters"
+        raise InputError("net", problem, "give one that was trained with fine labels")
     right = outputs.argmax(axis=-1) == points.clusters
     return wilson(int(right.sum()), right.size)

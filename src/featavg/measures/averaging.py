@@ -30,6 +30,7 @@ from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster, Sample
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.measures.alignment import cosine_matrix, neuron_signs, require_size, unit
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
@@ -74,6 +75,15 @@ class AveragingIndex:
     def mean(self) -> float:
         """The same as `value`."""
         return self.value
+
+    def figure(self) -> Figure:
+        """The index of every neuron, beside the mean and what random weights would have."""
+        known = np.sort(self.neurons[np.isfinite(self.neurons)])
+        neurons = Series("a neuron", np.arange(1, len(known) + 1), known, "averaged", "markers")
+        rules = (Rule(self.value, label="mean"), Rule(self.null, label="random"))
+        panel = Lines(Axis("neuron"), Axis("averaging index"), (neurons,), rules=rules)
+        caption = "1 is an equal sum of the features of a class, 0 a single feature."
+        return Figure("averaging-index", "Averaging index", caption, (panel,))
 
     def __repr__(self) -> str:
         low, high = self.interval

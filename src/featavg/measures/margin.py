@@ -96,6 +96,11 @@ def margins(
     """
     if order < 1:
         raise InputError("order", f"is {order}", "a homogeneous network has order 1 or more")
+    classes = outputs.shape[-1]
+    known = np.arange(classes) if classes > 1 else np.array([-1, 1])
+    if not np.all(np.isin(targets, known)):
+        remedy = f"give numbers from 0 to {classes - 1}" if classes > 1 else "give -1 or +1"
+        raise InputError("targets", "hold a class that has no output", remedy)
     q = sample_margins(outputs, targets).min(axis=-1)
     scale = norm**order
     smoothed = -logsumexp(log_losses, axis=-1) / scale

@@ -18,6 +18,7 @@ from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
+from featavg.figures.figure import Figure, Heatmap
 from featavg.progress import Progress, silent
 
 LEAST = 2  # samples of a sub-class that an unbiased squared length needs
@@ -66,6 +67,16 @@ class SharedGradient:
     counts: Int[ndarray, " k"]
     undefined: float
     by_class: tuple[ClassGradient, ...] = ()
+
+    def figure(self) -> Figure:
+        """A of every pair of sub-classes."""
+        names = tuple(str(j) for j in range(len(self.matrix)))
+        heat = Heatmap(self.matrix, names, names, label="shared gradient", row_label="sub-class")
+        low, high = f"{self.low:.2f}", f"{self.high:.2f}"
+        caption = (
+            f"Mean over pairs of one class {self.value:.2f} [{low}, {high}], null {self.null:.2f}."
+        )
+        return Figure("shared-gradient", "Shared gradients", caption, (heat,))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; what is not defined is None."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from featavg.cli.checked import MOST_SEEDS, MOST_WORKERS
+from featavg.cli.flags import MOST_SEEDS, MOST_WORKERS
 from featavg.cli.output import write_json
 from featavg.errors import InputError
 

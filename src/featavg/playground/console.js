@@ -7,11 +7,11 @@ import { score } from "./robustness/readout.js";
 import { prepare } from "./simulator/laboratory.js";
 import { measure } from "./simulator/measures.js";
 import { Random } from "./simulator/random.js";
-import { drawTest, drawTraining, rowLengths } from "./simulator/sample.js";
+import { drawFineTargets, drawTest, drawTraining, rowLengths } from "./simulator/sample.js";
 import { makeTask, theoryRadii } from "./simulator/task.js";
 import { Training } from "./simulator/training.js";
 
 export const laboratory = {
-  Random, makeTask, theoryRadii, drawTest, drawTraining, rowLengths, Training, measure, prepare,
+  Random, makeTask, theoryRadii, drawFineTargets, drawTest, drawTraining, rowLengths, Training, measure, prepare,
   nearest, RadiusSolver, brackets, median, shareBeyond, score,
 };

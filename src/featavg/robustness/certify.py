@@ -16,6 +16,7 @@ from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError, finite
+from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
@@ -87,6 +88,17 @@ class Certificates:
             "robust_error": list(self.robust_error),
             "seconds": [float(value) for value in self.seconds],
         }
+
+    def figure(self) -> Figure:
+        """How many points have each status."""
+        counts = [int(self.mask(status).sum()) for status in Certificate]
+        bars = Bars(
+            tuple(status.value for status in Certificate),
+            (Bar("points", counts, "neutral"),),
+            Axis("points"),
+            title=f"{self.norm} radius {self.radius:g}",
+        )
+        return Figure("certificates", "What is proven", repr(self), (bars,))
 
     def __repr__(self) -> str:
         counts = ", ".join(

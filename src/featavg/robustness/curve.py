@@ -13,6 +13,7 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count, NotNegative, Seed, Size
 from featavg.boundary.public import public
 from featavg.errors import InputError
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.accuracy import wilson_interval
 from featavg.progress import Progress
 from featavg.robustness.attacks.attack import AttackResult
@@ -44,6 +45,13 @@ class Curve:
     label: str
     confidence: float = 0.95
     unresolved: int = 0
+
+    def figure(self) -> Figure:
+        """The curve with its interval."""
+        line = Series(self.label, self.radii, self.accuracy, "neutral", lo=self.low, hi=self.high)
+        panel = Lines(Axis("radius", self.unit), Axis("share of points that stay right"), (line,))
+        caption = f"{self.n} points; the band is a {self.confidence:.0%} interval."
+        return Figure("curve", "Robust accuracy", caption, (panel,))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -103,11 +111,18 @@ def curve_of(
     if radii is None:
         finite = smallest[np.isfinite(smallest)]
         radii = np.linspace(0.0, float(np.max(finite, initial=0.0)) or 1.0, 51)
-    at = np.asarray(radii, dtype=float)
+    at = _lengths(radii)
     count = np.sum(smallest[None, :] > at[:, None], axis=1)
     low, high = wilson_interval(count, len(smallest), confidence)
     share = count / len(smallest)
     return Curve(at, share, low, high, len(smallest), unit, label, confidence, unresolved)
+
+
+def _lengths(radii: Sequence[float] | Float[ndarray, " q"]) -> Float[ndarray, " q"]:
+    at = np.asarray(radii, dtype=float)
+    if at.ndim != 1 or len(at) == 0 or np.any(~(np.isfinite(at) & (at >= 0))):
+        raise InputError("radii", "are not lengths", "give a list of finite numbers, zero or more")
+    return at
 
 
 @public
@@ -156,9 +171,7 @@ def pgd_curve(
         model = model.shaped(x)
     points, label = model.rows(x), model.decision.labels(y)
     target = None if own is None else np.asarray(own)
-    at = np.asarray(radii, dtype=float)
-    if at.ndim != 1 or len(at) == 0 or np.any(~(np.isfinite(at) & (at >= 0))):
-        raise InputError("radii", "are not lengths", "give a list of finite numbers, zero or more")
+    at = _lengths(radii)
     check_pgd(steps, step_size, restarts)
     right = np.flatnonzero(model.margins(points, label) > 0)
     count = np.zeros(len(at), dtype=int)

@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
 from featavg.simulate.measurements import RunNumbers
+from featavg.simulate.points import states_size
 from featavg.simulate.setting import LATER, Setting
 from featavg.storage.files import check_writable, dumps
 from featavg.storage.folders import UNFINISHED, into_folder
@@ -29,7 +30,7 @@ LABELS = ("coarse", "fine")
 DRAWN = {f"{stem}.{end}" for stem in ("cosines", "loss") for end in ("pdf", "svg", "png", "csv")}
 
 
-def claim_folder(out: Path, setting: Setting, size: float, overwrite: bool) -> Path:
+def claim_folder(out: Path, setting: Setting, overwrite: bool) -> Path:
     """`out` as an absolute path, after making sure that the result can be written there.
 
     Nothing is made yet, and no folder is ever replaced that featavg did not write.
@@ -37,29 +38,29 @@ def claim_folder(out: Path, setting: Setting, size: float, overwrite: bool) -> P
     Args:
         out: where the result goes.
         setting: whose result it is; one of the same setting may be replaced.
-        size: bytes that it will take.
         overwrite: the result of another setting may be replaced too.
     """
     out = out.absolute()
-    _check_free(out, setting, overwrite)
-    return check_writable(out, "out", size)
-
-
-def _check_free(out: Path, setting: Setting, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise InputError("out", f"({out}) is a file", "name a folder")
-    names = set(os.listdir(out)) if out.exists() else set()
-    unfinished = CHECKPOINT in names and NUMBERS not in names
-    if not names or unfinished or any(name.startswith(UNFINISHED) for name in names):
-        return
-    try:
-        stored = _numbers_in(out)
-    except InputError:
-        problem = f"({out}) holds files that no simulation wrote"
-        raise InputError("out", problem, "choose a new or empty folder") from None
-    if not _is_of(stored, setting) and not overwrite:
-        problem = f"({out}) holds the result of another setting"
-        raise InputError("out", problem, "choose another folder, or overwrite it")
+    names = os.listdir(out) if out.exists() else []
+    if names and not _unfinished(names):
+        try:
+            stored = _numbers_in(out)
+        except InputError:
+            problem = f"({out}) holds files that no simulation wrote"
+            raise InputError("out", problem, "choose a new or empty folder") from None
+        if not _is_of(stored, setting) and not overwrite:
+            problem = f"({out}) holds the result of another setting"
+            raise InputError("out", problem, "choose another folder, or overwrite it")
+    # From above: the saved states, a checkpoint, the figures.
+    return check_writable(out, "out", 2 * states_size(setting) + 4e6)
+
+
+def _unfinished(names: list[str]) -> bool:
+    """Whether a folder with these files is what a killed simulation left."""
+    killed = any(name.startswith(UNFINISHED) for name in names)
+    return killed or (CHECKPOINT in names and NUMBERS not in names)
 
 
 def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
@@ -71,46 +72,36 @@ def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
     return not later and same
 
 
-def described(
-    setting: Setting,
-    about: Mapping[str, str],
-    numbers: list[RunNumbers],
-    cosines: Mapping[str, ndarray],
-) -> dict[str, Any]:
-    """All of a simulation but its weights, as plain values."""
-    return {
-        "kind": KIND,
-        "key": setting.key,
-        "about": dict(about),
-        "setting": setting.to_json(),
-        "seeds": list(setting.seeds),
-        "runs": [asdict(row) for row in numbers],
-        "cosines": {labels: matrices.tolist() for labels, matrices in cosines.items()},
-    }
-
-
 def write(
     out: Path,
     setting: Setting,
-    about: Mapping[str, str],
-    numbers: list[RunNumbers],
-    cosines: Mapping[str, ndarray],
+    stored: Mapping[str, Any],
     runs: Mapping[str, Trajectory],
     figures: tuple[Figure, ...],
 ) -> None:
     """Write everything into `out` when it is complete; what else is there stays."""
+    from featavg.figures.matplotlib_figure import render
+
+    version = stored["about"]["featavg"]
     with into_folder(out, NUMBERS, "out", owned=(*LABELS, "figures")) as folder:
-        _write_text(folder / SETTINGS, f"# featavg {about['featavg']}\n\n{setting.to_toml()}")
-        _write_text(folder / NUMBERS, dumps(described(setting, about, numbers, cosines)))
-        _write_text(folder / "numbers.csv", _csv(numbers))
+        files: dict[str, str | bytes] = {
+            SETTINGS: f"# featavg {version}\n\n{setting.to_toml()}",
+            NUMBERS: dumps(stored),
+            "numbers.csv": _csv(stored["runs"]),
+        }
+        for figure in figures:
+            for extension, content in render(figure).items():
+                files[f"figures/{figure.name}.{extension}"] = content
+        for name, data in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
         for labels, run in runs.items():
             run.save(folder / labels)
-        _draw(folder / "figures", figures)
         _keep_strangers(out, folder)
 
 
 def _keep_strangers(out: Path, new: Path) -> None:
-    """Take along what somebody else put into the folders that are about to be replaced."""
+    """Copies files of the user's from the folders that are about to be replaced."""
     for name in (*LABELS, "figures"):
         own = {"arrays.safetensors", "meta.json"} if name in LABELS else DRAWN
         for path in (out / name).rglob("*"):
@@ -122,7 +113,7 @@ def _keep_strangers(out: Path, new: Path) -> None:
 
 def read(
     folder: Path,
-) -> tuple[Setting, dict[str, str], list[RunNumbers], dict[str, ndarray], dict[str, Trajectory]]:
+) -> tuple[Setting, dict[str, Any], list[RunNumbers], dict[str, ndarray], dict[str, Trajectory]]:
     """The inverse of `write`; a damaged or foreign folder is named, never half believed."""
     stored = _numbers_in(folder)
     try:
@@ -137,12 +128,11 @@ def read(
             raise ValueError("its settings are not those that it was run with")
         for labels, run in runs.items():
             _check_run(setting, labels, run)
-        return setting, dict(stored["about"]), numbers, cosines, runs
+        dict(stored["about"])
+        return setting, stored, numbers, cosines, runs
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # InputError is one
-        problem = str(error).rstrip(".")
-        raise InputError(
-            str(folder), f"is damaged ({problem})", "run the simulation again"
-        ) from error
+        problem = f"is damaged ({str(error).rstrip('.')})"
+        raise InputError(str(folder), problem, "run the simulation again") from error
 
 
 def _check_run(setting: Setting, labels: str, run: Trajectory) -> None:
@@ -161,8 +151,7 @@ def _numbers_in(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InputError(str(folder), "is not a folder", "give the folder of a simulation")
     if not (folder / NUMBERS).exists():
-        names = os.listdir(folder)
-        unfinished = CHECKPOINT in names or any(name.startswith(UNFINISHED) for name in names)
+        unfinished = _unfinished(os.listdir(folder))
         problem = "holds an unfinished simulation" if unfinished else f"has no {NUMBERS}"
         remedy = "run its command again" if unfinished else "give the folder of a simulation"
         raise InputError(str(folder), problem, remedy)
@@ -176,24 +165,9 @@ def _numbers_in(folder: Path) -> dict[str, Any]:
     return stored
 
 
-def _csv(numbers: list[RunNumbers]) -> str:
+def _csv(runs: list[dict[str, Any]]) -> str:
     text = io.StringIO()
-    names = [field.name for field in fields(RunNumbers)]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(RunNumbers)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in numbers)
+    writer.writerows(runs)
     return text.getvalue()
-
-
-def _draw(folder: Path, figures: tuple[Figure, ...]) -> None:
-    from featavg.figures.matplotlib_figure import render
-
-    if figures:
-        folder.mkdir()
-    for figure in figures:
-        for extension, content in render(figure).items():
-            (folder / f"{figure.name}.{extension}").write_bytes(content)
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

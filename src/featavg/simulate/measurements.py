@@ -1,10 +1,10 @@
-"""What a simulation measures of each network: loss, accuracy, cosines, averaging index."""
+"""What a simulation measures of each network, and its figures."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.data.clusters import MultiCluster
+from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Role, Series
 from featavg.measures.accuracy import Accuracy, decisions, wilson
 from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
 from featavg.measures.averaging import (
@@ -24,8 +26,10 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.simulate.points import SimulationPoints
 from featavg.simulate.setting import Setting
-from featavg.training.recipe import Recipe
 from featavg.training.trajectory import Outcome, Trajectory
+
+ROLES: dict[str, Role] = {"coarse": "averaged", "fine": "decoupled"}
+_MOST_POINTS = 400
 
 
 @dataclass(frozen=True)
@@ -127,22 +131,10 @@ def _share(columns: tuple[str, str], runs: Sequence[RunNumbers]) -> str:
 
 def measure(
     setting: Setting, points: SimulationPoints, labels: str, run: Trajectory
-) -> list[RunNumbers]:
-    """The numbers of each seed's network."""
-    matrices = cosines_of(points, run, setting.recipe(labels))
-    return [
-        _numbers(setting, points, labels, run, index, matrix)
-        for index, matrix in enumerate(matrices)
-    ]
-
-
-def cosines_of(
-    points: SimulationPoints, run: Trajectory, recipe: Recipe
-) -> Float[ndarray, "s k k"]:
-    """The matrix of Figure 2 for each seed: entry (i, j) is cos(mu_i, w_j)."""
-    nets = [recipe.by_cluster(net_of(run, i), points.task) for i in range(len(run.outcomes))]
-    weights = np.stack([seed_weights(points, net, index) for index, net in enumerate(nets)])
-    return cosine_matrix(points.features, weights)
+) -> tuple[list[RunNumbers], Float[ndarray, "s k k"]]:
+    """The numbers of each seed's network, and the matrix of Figure 2: entry (i, j) is cos(mu_i, w_j)."""
+    pairs = [_numbers(setting, points, labels, run, index) for index in range(len(setting.seeds))]
+    return [numbers for numbers, _ in pairs], np.stack([matrix for _, matrix in pairs])
 
 
 def seed_weights(
@@ -169,34 +161,45 @@ def net_of(run: Trajectory, index: int) -> TwoLayer | Deep:
 
 
 def _numbers(
-    setting: Setting,
-    points: SimulationPoints,
-    labels: str,
-    run: Trajectory,
-    index: int,
-    matrix: Float[ndarray, "k k"],
-) -> RunNumbers:
-    net, seed, task = net_of(run, index), setting.seeds[index], points.task
-    x, clusters = points.trained_on(index)
-    fresh = points.fresh(seed, setting.n_test)
+    setting: Setting, points: SimulationPoints, labels: str, run: Trajectory, index: int
+) -> tuple[RunNumbers, Float[ndarray, "k k"]]:
+    net, seed, task, recipe = (
+        net_of(run, index),
+        setting.seeds[index],
+        points.task,
+        setting.recipe(labels),
+    )
+    view = recipe.by_cluster(net, task)
+    matrix = cosine_matrix(points.features, seed_weights(points, view, index))
     blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
-    recipe = setting.recipe(labels)
-    spread = seed_index(points, recipe.by_cluster(net, task), index)
-    grouped = labels == "fine" and fresh is not None
-    return RunNumbers(
+    spread = seed_index(points, view, index)
+
+    def right(x: ndarray, clusters: ndarray) -> int:
+        decided = decisions(net, x, *recipe.decision(task, setting.readout))
+        return int((decided == task.cluster_labels[clusters]).sum())
+
+    def log10(logs: ndarray) -> float | None:
+        return _finite(np.atleast_1d(logs[-1])[index] / math.log(10))
+
+    x, clusters = points.trained_on(index)
+    test_right = test_n = cluster_right = None
+    if (fresh := points.fresh(seed, setting.n_test)) is not None:
+        test_right, test_n = right(*fresh), len(fresh[0])
+        if labels == "fine":
+            named = net(fresh[0]).argmax(axis=-1) == recipe.targets(task)[fresh[1]]
+            cluster_right = int(named.sum())
+    numbers = RunNumbers(
         labels=labels,
         seed=seed,
         outcome=run.outcomes[index].name,
         steps=int(np.atleast_1d(run.steps[-1])[index]),
-        log10_loss=_finite(np.atleast_1d(run.log_loss[-1])[index] / math.log(10)),
-        log10_time=_finite(np.atleast_1d(run.log_times[-1])[index] / math.log(10)),
-        train_right=_right(setting, points, recipe, net, x, clusters),
+        log10_loss=log10(run.log_loss),
+        log10_time=log10(run.log_times),
+        train_right=right(x, clusters),
         train_n=len(x),
-        test_right=None if fresh is None else _right(setting, points, recipe, net, *fresh),
-        test_n=None if fresh is None else len(fresh[0]),
-        cluster_right=int((net(fresh[0]).argmax(axis=-1) == recipe.targets(task)[fresh[1]]).sum())
-        if grouped and fresh is not None
-        else None,
+        test_right=test_right,
+        test_n=test_n,
+        cluster_right=cluster_right,
         own_cosine=_finite(np.diag(matrix).mean()),
         same_class_cosine=_finite(blocks.same_class),
         other_class_cosine=_finite(blocks.other_class),
@@ -204,20 +207,50 @@ def _numbers(
         averaging_index_null=_finite(spread.null),
         span_share=_finite(spread.share),
     )
-
-
-def _right(
-    setting: Setting,
-    points: SimulationPoints,
-    recipe: Recipe,
-    net: TwoLayer | Deep,
-    x: ndarray,
-    clusters: ndarray,
-) -> int:
-    decided = decisions(net, x, *recipe.decision(points.task, setting.readout))
-    return int((decided == points.task.cluster_labels[clusters]).sum())
+    return numbers, matrix
 
 
 def _finite(value: float) -> float | None:
     """JSON has no NaN; None says that there is no number."""
     return float(value) if math.isfinite(value) else None
+
+
+def cosine_figure(cosines: Mapping[str, Float[ndarray, "s k k"]], task: MultiCluster) -> Figure:
+    """A heat map for each network, as in Figure 2 of the paper; several seeds are averaged."""
+    # Clusters of one class next to one another, so that an average shows as a block.
+    order = np.argsort(~task.positive_clusters, kind="stable")
+    breaks = (task.positive_count,)
+    panels = []
+    for labels, matrices in cosines.items():
+        features, weights = (tuple(f"{w}<sub>{j + 1}</sub>" for j in order) for w in "μw")
+        heat = Heatmap(
+            matrices.mean(axis=0)[np.ix_(order, order)],
+            features,
+            weights,
+            label="cosine",
+            title=f"{labels} labels",
+            limit=1.0,
+            row_breaks=breaks,
+            column_breaks=breaks,
+        )
+        panels.append(heat)
+    caption = (
+        "Cosine of each feature (row) with each equivalent weight (column); lines part classes."
+    )
+    return Figure("cosines", "What the weights point at", caption, tuple(panels))
+
+
+def loss_figure(runs: Mapping[str, Trajectory]) -> Figure:
+    """log10 of the training loss after each step; a band spans the seeds."""
+    series = []
+    for labels, run in runs.items():
+        log10 = np.asarray(run.log_loss).reshape(len(run.log_loss), -1) / math.log(10)
+        kept = np.unique(np.linspace(0, len(log10) - 1, _MOST_POINTS).astype(int))
+        values = np.where(np.isfinite(log10), log10, np.nan)[kept].T
+        name = f"{labels} labels"
+        if len(values) == 1:
+            series.append(Series(name, kept, values[0], ROLES[labels]))
+        else:
+            series.append(Series.over_seeds(name, kept, values, ROLES[labels]))
+    panel = Lines(Axis("step"), Axis("log<sub>10</sub> of the training loss"), tuple(series))
+    return Figure("loss", "How the loss fell", "Training loss after each step.", (panel,))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
 from featavg.data.memory import require
-from featavg.data.streams import stream
-from featavg.data.user_points import OwnPoints, own_points
+from featavg.data.user_points import OwnPoints, own_points, training_set
 from featavg.simulate.setting import Setting
 
 
@@ -144,12 +142,5 @@ def _frame(setting: Setting) -> str:
 def _read(setting: Setting, own: OwnPoints) -> SimulationPoints:
     neurons, seeds = _neurons(setting, own.task.k), setting.seeds
     require(8.0 * len(seeds) * neurons * own.task.d * 8, "m, h", "use fewer neurons")
-    normal = [stream(s, "weights").standard_normal((neurons, own.task.d)) for s in seeds]
-    if len(seeds) == 1:
-        training = TrainingSet(own.task, seeds, own.x, own.clusters, normal[0], "ambient")
-    else:
-        # Views: every seed looks at the same points.
-        x = np.broadcast_to(own.x, (len(seeds), *own.x.shape))
-        clusters = np.broadcast_to(own.clusters, (len(seeds), len(own.clusters)))
-        training = TrainingSet(own.task, seeds, x, clusters, np.stack(normal), "ambient")
+    training = training_set(own, neurons, seeds)
     return SimulationPoints(training, own.means, own)

@@ -22,7 +22,7 @@ from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii
-from featavg.simulate.figures import ROLES
+from featavg.simulate.measurements import ROLES
 from featavg.simulate.points import gather_points
 from featavg.simulate.run import Simulation, load_simulation
 from featavg.storage.files import dumps, usable_file, usable_folder, write
@@ -50,36 +50,23 @@ class RadiusReport(Result):
 
     def rows(self) -> list[dict[str, str]]:
         """One row per network, as text for a table."""
-        table = []
-        for labels, each in self.radii.items():
-            low, high = each.median
-            finite = each.attack[np.isfinite(each.attack)]
-            table.append(
-                {
-                    "labels": labels,
-                    "read-out": self._readout(labels),
-                    "median radius (l2)": _interval(low, high),
-                    "smallest": f"{each.certified.min():.4g}",
-                    "largest": f"{finite.max():.4g}" if len(finite) else "infinite",
-                    "largest gap": f"{each.gaps.max():.2g}",
-                    "outcomes": ", ".join(
-                        f"{o.value}: {np.sum(each.outcome == o.code)}"
-                        for o in RadiusStatus
-                        if np.any(each.outcome == o.code)
-                    ),
-                }
-            )
-        return table
+        return [self._row(labels, each) for labels, each in self.radii.items()]
 
-    def _readout(self, labels: str) -> str:
+    def _row(self, labels: str, each: Radii) -> dict[str, str]:
+        low, high = (f"{end:.4g}" for end in each.median)
+        finite = each.attack[np.isfinite(each.attack)]
+        counts = {one.value: int(np.sum(each.outcome == one.code)) for one in RadiusStatus}
         recipe = self.simulation.setting.recipe(labels)
-        return (
-            "one output"
-            if recipe.one_output
-            else recipe.pooling
-            if recipe.competes
-            else self.readout
-        )
+        chosen = recipe.pooling if recipe.competes else self.readout
+        return {
+            "labels": labels,
+            "read-out": "one output" if recipe.one_output else chosen,
+            "median radius (l2)": low if low == high else f"{low} to {high}",
+            "smallest": f"{each.certified.min():.4g}",
+            "largest": f"{finite.max():.4g}" if len(finite) else "infinite",
+            "largest gap": f"{each.gaps.max():.2g}",
+            "outcomes": ", ".join(f"{name}: {count}" for name, count in counts.items() if count),
+        }
 
     def figures(self) -> tuple[Figure, ...]:
         """The robust-accuracy curves, from certificate to attack, and the histogram of the radii."""
@@ -90,25 +77,19 @@ class RadiusReport(Result):
         for labels, each in self.radii.items():
             lower, upper = each.robust_accuracy(lengths)
             name = f"{labels} labels"
-            curves.append(
-                Series(name, lengths, (lower + upper) / 2, ROLES[labels], lo=lower, hi=upper)
-            )
-            histograms[name] = (each.certified[np.isfinite(each.certified)], ROLES[labels])
+            middle, role = (lower + upper) / 2, ROLES[labels]
+            curves.append(Series(name, lengths, middle, role, lo=lower, hi=upper))
+            histograms[name] = (each.certified[np.isfinite(each.certified)], role)
         about = f"{self.points} fresh points, read-out by {self.readout} where there is a choice."
+        radius = Axis("radius", "l2")
+        lines = Lines(radius, Axis("robust accuracy"), tuple(curves))
+        bars = Histogram.of(radius, histograms, bins=30)
+        share = f"Share of points that no perturbation of that length flips: {about}"
+        spread = f"How the certified radii are spread: {about}"
+        bands = "Bands reach from the certificate to the attack."
         return (
-            Figure(
-                "robust-accuracy",
-                "Robust accuracy",
-                f"Share of points that no perturbation of that length flips: {about} Bands reach from "
-                "the certificate to the attack.",
-                (Lines(Axis("radius", "l2"), Axis("robust accuracy"), tuple(curves)),),
-            ),
-            Figure(
-                "radii",
-                "Certified radii",
-                f"How the certified radii are spread: {about}",
-                (Histogram.of(Axis("radius", "l2"), histograms, bins=30),),
-            ),
+            Figure("robust-accuracy", "Robust accuracy", f"{share} {bands}", (lines,)),
+            Figure("radii", "Certified radii", spread, (bars,)),
         )
 
     def figure(self) -> Figure:
@@ -177,7 +158,7 @@ def radius_report(
         require(8.0 * points * net.dimension * 3, "points", "ask for fewer")
         x, y, task = _points(simulation, net, points, seed)
         mask, rule = simulation.setting.recipe(labels).decision(task, readout)
-        told = _with_labels(part(progress, i / len(kinds), (i + 1) / len(kinds)), labels)
+        told = part(progress, i / len(kinds), (i + 1) / len(kinds))
         measured[labels] = radii(
             net, x, y, readout=rule, positive=mask, budget=budget, progress=told
         )
@@ -194,10 +175,6 @@ def radius_report(
     return report
 
 
-def _with_labels(progress: Progress, labels: str) -> Progress:
-    return lambda share, note: progress(share, f"{labels} labels, {note}")
-
-
 def _points(
     simulation: Simulation, net: TwoLayer | Deep, points: int, seed: int
 ) -> tuple[ndarray, ndarray, MultiCluster]:
@@ -210,14 +187,5 @@ def _points(
     fresh = gathered.fresh(seed, points)
     if fresh is None:
         raise InputError("data", "has no test points", "add x_test and clusters_test to the file")
-    x, clusters = fresh
-    return (
-        x[:points],
-        gathered.task.cluster_labels[clusters[:points]],
-        gathered.task,
-    )
-
-
-def _interval(low: float, high: float) -> str:
-    """One number if the two ends agree, otherwise both."""
-    return f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"
+    x, clusters = (array[:points] for array in fresh)
+    return x, gathered.task.cluster_labels[clusters], gathered.task

@@ -6,7 +6,7 @@ import contextlib
 import math
 import shutil
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,23 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.simulate import folder as on_disk
-from featavg.simulate.figures import figures_of
-from featavg.simulate.measurements import RunNumbers, cosines_of, measure, net_of, table_rows
+from featavg.simulate.measurements import (
+    RunNumbers,
+    cosine_figure,
+    loss_figure,
+    measure,
+    net_of,
+    table_rows,
+)
 from featavg.simulate.points import (
     SimulationPoints,
     gather_points,
     require_memory,
     share_points,
-    states_size,
 )
-from featavg.simulate.presets import compose
-from featavg.simulate.setting import Setting
+from featavg.simulate.setting import Setting, compose
 from featavg.storage.files import usable_folder
-from featavg.storage.locks import locked
+from featavg.storage.folders import locked
 from featavg.storage.provenance import provenance
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
@@ -75,7 +79,7 @@ class Simulation(Result):
 
     def figures(self) -> tuple[Figure, ...]:
         """What the weights point at, and how the loss fell."""
-        return figures_of(self.runs, self.cosines, self.setting.task())
+        return cosine_figure(self.cosines, self.setting.task()), loss_figure(self.runs)
 
     def figure(self) -> Figure:
         """What the weights point at: the matrix of Figure 2 for each network."""
@@ -83,7 +87,15 @@ class Simulation(Result):
 
     def to_json(self) -> dict[str, Any]:
         """The setting, the numbers and the cosines, with what made them."""
-        return on_disk.described(self.setting, self.about, self.numbers, self.cosines)
+        return {
+            "kind": on_disk.KIND,
+            "key": self.setting.key,
+            "about": self.about,
+            "setting": self.setting.to_json(),
+            "seeds": list(self.setting.seeds),
+            "runs": [asdict(row) for row in self.numbers],
+            "cosines": {labels: matrices.tolist() for labels, matrices in self.cosines.items()},
+        }
 
     @property
     def shapes(self) -> str:
@@ -145,13 +157,16 @@ def simulate(
     >>> [row.labels for row in both.numbers], both.net("fine").weights.shape
     (['coarse', 'fine'], (4, 68))
     """
-    setting = setting if setting is not None and not changes else _changed(setting, changes)
+    if setting is None:
+        setting = compose(**changes)
+    elif changes:
+        setting = Setting(**(setting.given | changes))
     require_memory(setting)
     if checkpoint is not None:
         usable_folder(Path(checkpoint), "checkpoint")
     if out is None:
         return _simulated(setting, None, progress, figures, checkpoint, checkpoint_seconds)
-    folder = on_disk.claim_folder(Path(out), setting, _size(setting), overwrite)
+    folder = on_disk.claim_folder(Path(out), setting, overwrite)
     with locked(folder):
         return _simulated(setting, folder, progress, figures, checkpoint, checkpoint_seconds)
 
@@ -170,20 +185,18 @@ def _simulated(
         labels: _train(setting, points, labels, progress, states, seconds)
         for labels in setting.each_labels
     }
-    numbers = [row for labels, run in runs.items() for row in measure(setting, points, labels, run)]
-    cosines = {
-        labels: cosines_of(points, run, setting.recipe(labels)) for labels, run in runs.items()
-    }
-    about = provenance()
+    measured = {labels: measure(setting, points, labels, run) for labels, run in runs.items()}
+    numbers = [row for rows, _ in measured.values() for row in rows]
+    cosines = {labels: matrices for labels, (_, matrices) in measured.items()}
+    done = Simulation(setting, runs, numbers, cosines, provenance(), folder)
     if folder is not None:
-        drawn = figures_of(runs, cosines, points.task) if figures else ()
-        on_disk.write(folder, setting, about, numbers, cosines, runs, drawn)
+        on_disk.write(folder, setting, done.to_json(), runs, done.figures() if figures else ())
     if states is not None:
         for labels in setting.each_labels:
             shutil.rmtree(states / labels, ignore_errors=True)
         with contextlib.suppress(OSError):  # not empty: it holds other states
             states.rmdir()
-    return Simulation(setting, runs, numbers, cosines, about, folder)
+    return done
 
 
 @public
@@ -202,14 +215,8 @@ def load_simulation(folder: str | Path) -> Simulation:
     4
     """
     path = Path(folder)
-    setting, about, numbers, cosines, runs = on_disk.read(path)
-    return Simulation(setting, runs, numbers, cosines, about, path)
-
-
-def _changed(setting: Setting | None, changes: dict[str, Any]) -> Setting:
-    if setting is None:
-        return compose(**changes)
-    return Setting(**(setting.given | changes))
+    setting, stored, numbers, cosines, runs = on_disk.read(path)
+    return Simulation(setting, runs, numbers, cosines, stored["about"], path)
 
 
 def _train(
@@ -275,8 +282,3 @@ class RunClock:
     def restore(self, arrays: dict[str, ndarray]) -> None:
         """From a checkpoint."""
         self.log_time, self.first = arrays["log_time"], arrays["first"]
-
-
-def _size(setting: Setting) -> float:
-    """Bytes of the result on disk, from above: the saved states, a checkpoint, the figures."""
-    return 2 * states_size(setting) + 4e6

@@ -1,4 +1,4 @@
-"""Everything that decides a simulation, in one flat table that TOML can hold."""
+"""Everything that decides a simulation, in one flat table that TOML can hold; settings with a name."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import difflib
 import hashlib
 import json
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from featavg.boundary.public import public
 from featavg.data.fields import TaskFields
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.fields import about, fit_fields
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS, spec
@@ -107,7 +109,7 @@ class Setting(TaskFields, RecipeFields):
         self._check()
 
     def _check(self) -> None:
-        """Refuse what the types allow and the theory does not, before any work."""
+        """Refuses combinations of values that make no sense."""
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             problem = ", ".join(map(str, self.seeds)) or "empty"
             raise InputError("seeds", f"are {problem}", "give different numbers, zero or more")
@@ -162,7 +164,7 @@ class Setting(TaskFields, RecipeFields):
         return STEPPERS.build(self.stepper, beta=self.beta, tolerance=self.tolerance)
 
     def task(self) -> MultiCluster:
-        """The distribution; for points of the user's, the one with their means and shares."""
+        """The distribution; for a file of points, the one with their means and shares."""
         from featavg.data.clusters import MultiCluster
         from featavg.data.user_points import own_points
 
@@ -193,7 +195,7 @@ class Setting(TaskFields, RecipeFields):
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Setting:
-        """Read what `to_toml` wrote, or a table like it; what is not said is the paper's."""
+        """Reads what `to_toml` wrote, or any table of fields; others have the paper's values."""
         return cls(**read_table(Path(path)))
 
     def to_toml(self) -> str:
@@ -229,7 +231,7 @@ FIELDS = {
     for one in fields(Setting)
     if one.metadata["section"] == section
 }
-# What a file of the user's own points says already.
+# Fields that a file of points decides.
 _SAID_BY_DATA = (*(one.name for one in fields(TaskFields) if one.name != "positive"), "n", "n_test")
 
 
@@ -262,3 +264,89 @@ def _rows(gram: Any) -> Any:
 
 def _listed(value: Any) -> Any:
     return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A name for some values of a setting.
+
+    Args:
+        summary: what it is, in one line.
+        values: from what else was given (some values follow d or k) to the preset's values.
+    """
+
+    summary: str
+    values: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def preset_values(name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The values of a preset, where they follow from d or k for those of `given`.
+
+    >>> preset_values("talk", {"d": 10_000})["sigma_w"]
+    0.01
+    """
+    return PRESETS[one_of("preset", name, PRESETS)].values(given or {})
+
+
+@public
+def compose(preset: str | None = None, config: str | Path | None = None, **given: Any) -> Setting:
+    """A setting from a preset, over which a TOML file has its way, over which `given` has.
+
+    Args:
+        preset: "paper" unless `config` has a key `preset`.
+        config: a TOML file.
+        given: single values.
+
+    >>> import featavg as fa
+    >>> fa.compose("theorem", k=2).d
+    1024
+    """
+    merged = (read_table(Path(config)) if config is not None else {}) | given
+    named = merged.pop("preset", "paper")
+    name = preset if preset is not None else named
+    if not isinstance(name, str):
+        raise InputError("preset", f"is {name!r}", f"choose one of {', '.join(PRESETS)}")
+    if merged.get("data") is not None:
+        if name != "paper":
+            remedy = "it is about a task of its own, leave it out"
+            raise InputError("preset", f"is {name} beside data", remedy)
+        return Setting(**merged)
+    return Setting(**(preset_values(name, merged) | merged))
+
+
+def _whole(given: Mapping[str, Any], name: str, default: int = Setting.d) -> int:
+    # Anything else than a number is for the setting to refuse, with a sentence of its own.
+    value = given.get(name, default)
+    return value if isinstance(value, int) and value > 0 else default
+
+
+def _paper(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("k", "d", "m", "h", "n", "alpha", "sigma", "lr", "sigma_w", "sigma_b", "steps")
+    return {name: FIELDS[name].default for name in names}
+
+
+def _talk(given: Mapping[str, Any]) -> dict[str, Any]:
+    d = _whole(given, "d")
+    return _paper(given) | {"sigma_w": 1 / math.sqrt(d), "sigma_b": 1 / d}
+
+
+def _theorem(given: Mapping[str, Any]) -> dict[str, Any]:
+    k = _whole(given, "k", 3)
+    d = _whole(given, "d", k**10)
+    # sigma^2 = eta k^-5 with the learning rate eta = d^-2 that the flow stands for.
+    scale = math.sqrt(k**-5) / d
+    values = {"k": k, "d": d, "n": k**7, "m": k, "h": 1, "alpha": 1.0, "sigma": 1.0}
+    # The end is the time; the flow takes tens of steps, so 100,000 only stop a run gone wrong.
+    training = {"stepper": "flow", "time": float(k**8), "steps": 100_000}
+    return values | {"sigma_w": scale, "sigma_b": scale} | training
+
+
+PRESETS: dict[str, Preset] = {
+    "paper": Preset("the synthetic experiments of the paper", _paper),
+    "talk": Preset("the same from larger weights: sigma_w^2 = 1/d, sigma_b^2 = 1/d^2", _talk),
+    "theorem": Preset(
+        "the theorems' regime, d = k^10, n = k^7, m = k, as gradient flow to time k^8 "
+        "(k = 2, 3 or 4; 3 by default)",
+        _theorem,
+    ),
+}

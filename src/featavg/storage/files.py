@@ -21,9 +21,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from featavg.errors import InputError
+
+_NAME, _PATH = 255, 4095  # bytes, on every file system in use
 
 
 def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
@@ -74,7 +74,7 @@ def is_stream(path: Path, argument: str = "out") -> bool:
 
 
 def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path:
-    """`path` as it was given, after making sure that it could be written, folder or file.
+    """`path`, after checking that it could be written, as a folder or a file.
 
     Called before hours of work. It makes nothing and leaves nothing behind: the trial file has no
     name, and a folder that is not there yet is tried at the nearest one above it that is.
@@ -151,6 +151,7 @@ def strict_json(value: Any) -> object:
     An xarray Dataset becomes its coordinates and variables by name, those with axes as
     `{"dims": ..., "values": ...}`.
 
+    >>> import numpy as np
     >>> strict_json({"a": np.float64("nan"), "b": (np.int64(3), float("-inf"))})
     {'a': 'nan', 'b': [3, '-inf']}
     """
@@ -162,10 +163,8 @@ def strict_json(value: Any) -> object:
         return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset, range)):
         return [strict_json(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "tolist"):  # an array, or a number of NumPy's
         return strict_json(value.tolist())
-    if isinstance(value, np.generic):
-        return strict_json(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
@@ -177,3 +176,23 @@ def _variable(array: Any) -> object:
         return array.item()
     plain = array.values.tolist()
     return plain if array.dims == (array.name,) else {"dims": list(array.dims), "values": plain}
+
+
+def check_file_name(argument: str, path: str | os.PathLike[str]) -> None:
+    """Refuse a zero byte, and what is too long.
+
+    >>> check_file_name("out", "a" * 300)
+    Traceback (most recent call last):
+        ...
+    featavg.errors.InputError: out has a name that is too long: give a shorter one.
+    """
+    try:
+        data = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError(
+            argument, "has a letter that no file name can have", "give plain letters"
+        ) from None
+    if b"\0" in data:
+        raise InputError(argument, "has a zero byte", "give the name of a file or folder")
+    if len(data) > _PATH or max(map(len, data.split(b"/"))) > _NAME:
+        raise InputError(argument, "has a name that is too long", "give a shorter one")

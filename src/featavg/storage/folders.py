@@ -1,4 +1,4 @@
-"""Results on disk: safetensors and JSON in a folder that is either whole or not there."""
+"""Results on disk: safetensors and JSON in a folder that is either whole or not there; locks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,9 @@ from numpy import ndarray
 from featavg.errors import InputError
 from featavg.storage.files import cannot_write, dumps
 from featavg.storage.reading import read_json, read_safetensors
+
+if sys.platform != "win32":
+    import fcntl
 
 ARRAYS, META = "arrays.safetensors", "meta.json"
 _DIGEST = "sha256"
@@ -37,19 +41,16 @@ def new_folder(path: Path, argument: str | None = None) -> Iterator[Path]:
     symbolic link, the folder that it points to is replaced.
     """
     argument = argument or str(path)
-    try:
+    with _one_sentence(argument, path):
         path = _target(path, argument)
         recover(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:60]}."))
-    except OSError as error:
-        raise cannot_write(argument, path, error) from error
     try:
-        yield temporary
-        _open_to_readers(temporary)
-        _replace(path, temporary)
-    except OSError as error:
-        raise cannot_write(argument, path, error) from error
+        with _one_sentence(argument, path):
+            yield temporary
+            _open_to_readers(temporary)
+            _replace(path, temporary)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -67,30 +68,36 @@ def into_folder(
     where nothing can be renamed: only entries inside it are.
     """
     argument = argument or str(path)
-    try:
+    with _one_sentence(argument, path):
         path = _target(path, argument)
         path.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path, prefix=UNFINISHED))
-    except OSError as error:
-        raise cannot_write(argument, path, error) from error
     try:
-        yield temporary
-        _open_to_readers(temporary)
-        (path / marker).unlink(missing_ok=True)
-        replaced = temporary / ".replaced"
-        replaced.mkdir()
-        names = {entry.name for entry in temporary.iterdir() if entry != replaced}
-        for name in sorted(names | set(owned), key=lambda name: name == marker):
-            with contextlib.suppress(FileNotFoundError):
-                (path / name).rename(replaced / name)
-            if name in names:
-                (temporary / name).rename(path / name)
-        for left in path.glob(f"{UNFINISHED}*"):  # of runs that were killed
-            shutil.rmtree(left, ignore_errors=True)
-    except OSError as error:
-        raise cannot_write(argument, path, error) from error
+        with _one_sentence(argument, path):
+            yield temporary
+            _open_to_readers(temporary)
+            (path / marker).unlink(missing_ok=True)
+            replaced = temporary / ".replaced"
+            replaced.mkdir()
+            names = {entry.name for entry in temporary.iterdir() if entry != replaced}
+            for name in sorted(names | set(owned), key=lambda name: name == marker):
+                with contextlib.suppress(FileNotFoundError):
+                    (path / name).rename(replaced / name)
+                if name in names:
+                    (temporary / name).rename(path / name)
+            for left in path.glob(f"{UNFINISHED}*"):  # of runs that were killed
+                shutil.rmtree(left, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _one_sentence(argument: str, path: Path) -> Iterator[None]:
+    """Trouble with the disk as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(argument, path, error) from error
 
 
 def folder_exists(path: Path) -> bool:
@@ -153,12 +160,12 @@ def read_folder(path: Path) -> tuple[dict[str, ndarray], dict[str, Any]]:
 
 def _digest(arrays: Path, meta: Mapping[str, Any]) -> str:
     """A hash of both files, so that a result that was changed is not believed."""
-    plain = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
+    digest = hashlib.sha256()
     with arrays.open("rb") as file:
-        digest = hashlib.sha256()
         while block := file.read(1 << 20):
             digest.update(block)
-    digest.update(plain.encode())
+    plain = json.loads(json.dumps(dict(meta)))  # as it will be read back
+    digest.update(json.dumps(plain, sort_keys=True).encode())
     return digest.hexdigest()
 
 
@@ -198,3 +205,49 @@ def _open_to_readers(folder: Path) -> None:
     for path in folder.rglob("*"):
         if not path.is_symlink():
             path.chmod(rights if path.is_dir() else rights & 0o666)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, argument: str = "out") -> Iterator[None]:
+    """Locks `folder` while the block runs; a second process gets an error of one sentence.
+
+    The lock is the operating system's, on a file beside the folder: it ends with its process,
+    however that ends, and nothing has to be cleaned up after a kill. It holds between processes,
+    and between two calls in one.
+    """
+    folder = folder.resolve()
+    path = folder.with_name(f".{folder.name}.lock") if folder.name else folder / ".lock"
+    made = [above for above in path.parents if not above.exists()]
+    handle = _acquire(path, folder, argument)
+    try:
+        yield
+    finally:
+        # Removed while it is still held: a process that gets a lock checks that the file still has
+        # its name, so no one can hold a lock on a removed file.
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(handle)
+        for above in made:  # if nothing came of it, nothing is left
+            with contextlib.suppress(OSError):
+                above.rmdir()
+
+
+def _acquire(path: Path, folder: Path, argument: str) -> int:
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            handle = os.open(path, flags, 0o644)
+        except OSError as error:
+            raise cannot_write(argument, folder, error) from error
+        try:
+            if sys.platform != "win32":
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            problem = f"({folder}) is in use by another run of featavg"
+            raise InputError(argument, problem, "wait for it, or choose another folder") from error
+        with contextlib.suppress(OSError):  # gone, or another file has its name
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
+                return handle
+        os.close(handle)

@@ -1,4 +1,4 @@
-"""Reading what somebody else may have written: one boundary for every file that is given to featavg.
+"""Reads files that are given to featavg, which may hold anything.
 
 Only regular files (a pipe would hang, a device never end), of bounded size; whatever is wrong with
 what is in them becomes one sentence that names the file.
@@ -65,14 +65,8 @@ def read_text(path: Path, limit: int = TEXT_LIMIT) -> str:
 
 def read_json(path: Path, limit: int = TEXT_LIMIT) -> Any:
     """The value that the file holds."""
-    text = read_text(path, limit)
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise _too_deep(path) from error
-    except ValueError as error:
-        problem = f"is not valid JSON ({_short(error)})"
-        raise InputError(str(path), problem, "correct it or write it again") from error
+    with _parsed(path, "JSON", "correct it or write it again"):
+        return json.loads(read_text(path, limit))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -82,14 +76,23 @@ def read_toml(path: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
 
-    text = read_text(path)
+    with _parsed(path, "TOML", "correct it"):
+        return tomllib.loads(read_text(path))
+
+
+@contextmanager
+def _parsed(path: Path, language: str, remedy: str) -> Iterator[None]:
+    """What is wrong with a text, as one sentence."""
     try:
-        return tomllib.loads(text)
+        yield
+    except InputError:
+        raise
     except RecursionError as error:
-        raise _too_deep(path) from error
+        problem = "is nested too deeply"
+        raise InputError(str(path), problem, f"use at most {DEPTH_LIMIT} levels") from error
     except ValueError as error:
-        problem = f"is not valid TOML ({_short(error)})"
-        raise InputError(str(path), problem, "correct it") from error
+        problem = f"is not valid {language} ({_short(error)})"
+        raise InputError(str(path), problem, remedy) from error
 
 
 def read_arrays(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]:
@@ -183,10 +186,6 @@ def _numpy_problem(error: Exception) -> str:
     if "Object arrays" in str(error):
         return "it holds objects, and unpickling them could run code"
     return "it does not begin like one"
-
-
-def _too_deep(path: Path) -> InputError:
-    return InputError(str(path), "is nested too deeply", f"use at most {DEPTH_LIMIT} levels")
 
 
 def _cannot_read(path: Path, error: Exception) -> InputError:

@@ -148,15 +148,13 @@ def run(
         restore(state, recorders, *stored)
         evaluation = objective.evaluate(state.params)
         _log.info("goes on from a checkpoint at step %d", int(np.max(state.steps)))
+    keeps_more = save_at != SaveAt()
     while np.any(state.active):
         if _finish(state, evaluation, stop):
             break
-        # A run that overflows ends as "diverged"; it needs no warning beside that.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            evaluation = _advance(
-                state, objective, evaluation, stepper, controller, stop, recorders
-            )
-        state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
+        evaluation = _advance(state, objective, evaluation, stepper, controller, stop, recorders)
+        if keeps_more:
+            state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
         if progress is not None:
             progress(_share(state, evaluation, stop), f"log10 loss {_log10(evaluation):.2f}")
         if checkpoint and checkpoint.due():
@@ -194,6 +192,9 @@ def _begin(
 def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
     """Name the outcome of every seed that has come to its end; True when all have."""
     log_loss = evaluation.log_loss
+    going = np.isfinite(log_loss) & (log_loss > stop.log_loss) & (state.steps < stop.steps)
+    if not math.isfinite(stop.log_time) and np.all(going | ~state.active):
+        return False
     done = {
         Outcome.DIVERGED: ~np.isfinite(log_loss),
         Outcome.TARGET_LOSS: log_loss <= stop.log_loss,
@@ -205,6 +206,8 @@ def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
     return not np.any(state.active)
 
 
+# A run that overflows ends as "diverged"; it needs no warning beside that.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _advance(
     state: RunState,
     objective: Objective,
@@ -218,33 +221,44 @@ def _advance(
     log_rate = np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
     proposal = stepper.propose(objective, Start(state.params, evaluation, state.memory, log_rate))
     accepted, rate = controller.judge(state.rate, evaluation, proposal)
-    passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
-    state.cap = np.where(passed, _landing_rate(state, stop, evaluation, proposal, log_rate), np.inf)
+    passed = np.zeros(np.shape(accepted), dtype=bool)
+    if math.isfinite(stop.log_time):
+        passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
+        landing = _landing_rate(state, stop, evaluation, proposal, log_rate)
+        state.cap = np.where(passed, landing, np.inf)
     accepted = accepted & state.active & ~passed
-    # At a log-loss beyond 1e12 the sum has lost its digits, and so have the steps.
-    tiny = (log_rate + evaluation.log_loss < _UNDERFLOW) | (np.abs(evaluation.log_loss) > 1e12)
-    stuck = ~accepted & tiny & state.active
-    state.rate = np.where(state.active & ~passed, rate, state.rate)
-    state.outcomes = np.where(stuck, Outcome.RATE_UNDERFLOW.name, state.outcomes)
+    everybody = bool(accepted.all())
+    if everybody:
+        state.rate = rate
+    else:
+        state.rate = np.where(state.active & ~passed, rate, state.rate)
+        # At a log-loss beyond 1e12 the sum has lost its digits, and so have the steps.
+        far = np.abs(evaluation.log_loss) > 1e12
+        tiny = (log_rate + evaluation.log_loss < _UNDERFLOW) | far
+        stuck = ~accepted & tiny & state.active
+        state.outcomes = np.where(stuck, Outcome.RATE_UNDERFLOW.name, state.outcomes)
     if not np.any(accepted):
         return evaluation
     before = evaluation
     state.steps = np.asarray(state.steps + accepted)
-    if np.all(accepted):
+    if everybody:
         state.params, state.memory, evaluation = proposal[0], proposal.state, proposal.evaluation
     else:
         state.params = _mix(accepted, proposal.params, state.params)
         state.memory = _mix(accepted, proposal.state, state.memory)
         evaluation = objective.evaluate(state.params)
-    elapsed = np.where(accepted, proposal.log_elapsed, -np.inf)
+    elapsed = proposal.log_elapsed
+    if not everybody:
+        elapsed = np.where(accepted, proposal.log_elapsed, -np.inf)
     state.log_time = np.logaddexp(state.log_time, elapsed)
     state.log_loss.append(evaluation.log_loss)
     state.log_rate.append(log_rate)
     state.moved.append(accepted)
-    factor = np.where(accepted, np.exp(log_rate + before.log_loss), 0.0)
-    view = StepView(state.steps, before, factor, state.params, evaluation, accepted)
-    for recorder in recorders:
-        recorder.see(view)
+    if recorders:
+        factor = np.where(accepted, np.exp(log_rate + before.log_loss), 0.0)
+        view = StepView(state.steps, before, factor, state.params, evaluation, accepted)
+        for recorder in recorders:
+            recorder.see(view)
     return evaluation
 
 

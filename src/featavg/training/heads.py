@@ -23,7 +23,7 @@ from featavg.training.objectives import TwoLayerObjective
 from featavg.training.parts import Loss
 from featavg.training.trajectory import Outcome
 
-STARTS = ("awake", "gaussian")
+STARTS = ("awake", "gaussian", "samples")
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,9 @@ class HeadRecipe:
             all of them lie to one side of half of all random neurons, which then never fire and
             never learn. To be active on the mean of all data is not enough: a neuron that is off
             for its own class is only ever pushed down, and one seed of five lost a class that way.
+            "samples": each neuron begins at a point of the class that it speaks for, less the mean of all
+            points. Neurons that compete need it: what all points share otherwise makes one neuron win
+            every point.
 
     >>> import featavg as fa
     >>> fa.HeadRecipe(steps=100).momentum
@@ -98,7 +101,8 @@ def train_head(
         classes: the fine class of each row.
         groups: the coarse class of each fine one, 0 or 1 (more only with fine labels).
         seed: of the initial weights.
-        labels: "coarse", "fine", or a `Labels` without groups: which rows carry their fine class.
+        labels: "coarse", "fine", "competing" (coarse labels and a maximum over the neurons of a class,
+            one output a neuron), or a `Labels` without groups: which rows carry their fine class.
         recipe: neurons, steps, step size and start.
         progress: called with the share done and a note.
 
@@ -110,7 +114,9 @@ def train_head(
     >>> net(x).shape
     (60, 1)
     """
-    kind = one_of("labels", labels, ("coarse", "fine")) if isinstance(labels, str) else "fine"
+    known = ("coarse", "fine", "competing")
+    kind = one_of("labels", labels, known) if isinstance(labels, str) else "fine"
+    competing, kind = kind == "competing", "coarse" if kind == "competing" else kind
     net = initial_head(x, classes, groups, kind, recipe, seed)
     trainable: tuple[str, ...] = ("weights",)
     if isinstance(labels, Labels):
@@ -124,13 +130,17 @@ def train_head(
     elif kind == "coarse":
         if groups.max() > 1:
             raise InputError("groups", "hold more than two classes", "train the fine head")
-        loss, trainable = LOSSES.build("logistic"), ("weights", "biases")
+        if competing:
+            net, loss = grouped(net.weights, 2 * recipe.m), LOSSES.build("pooled-logistic")
+        else:
+            loss, trainable = LOSSES.build("logistic"), ("weights", "biases")
         targets = np.where(groups[classes] == 1, 1, -1)
     else:
         loss, targets = LOSSES.build("cross-entropy"), classes
     objective = TwoLayerObjective(x, targets, net, loss, trainable)
     length = float(np.mean(np.einsum("ij,ij->i", x, x)))
     neurons = recipe.m if kind == "coarse" else recipe.h
+    neurons = 1 if competing else neurons
     trajectory = run(
         objective,
         objective.params_of(net),
@@ -157,8 +167,15 @@ def initial_head(
     k = len(groups)
     neurons = 2 * recipe.m if labels == "coarse" else k * recipe.h
     length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", x, x))))
-    weights = stream(seed, f"{labels} head").standard_normal((neurons, x.shape[1]))
+    rng = stream(seed, f"{labels} head")
+    weights = rng.standard_normal((neurons, x.shape[1]))
     weights *= recipe.scale / (length * np.sqrt(x.shape[1]))
+    if recipe.start == "samples":
+        kinds, order = (groups[classes], (1, 0)) if labels == "coarse" else (classes, range(k))
+        each = neurons // len(order)
+        rows = [rng.choice(np.flatnonzero(kinds == j), each) for j in order]
+        weights = x[np.concatenate(rows)] - x.mean(axis=0)
+        weights *= recipe.scale / (length * np.linalg.norm(weights, axis=1, keepdims=True))
     if recipe.start == "awake":
         if labels == "coarse":
             spoken_for = np.repeat(class_features(x, groups[classes], 2)[::-1], recipe.m, axis=0)

@@ -216,7 +216,8 @@ class TwoLayerObjective(MeanOverPoints):
     def evaluate(self, params: Params) -> TwoLayerEvaluation:
         """Forward pass."""
         net = self.net_with(params)
-        z = self.blocks.times(net.weights) + net.biases[..., None, :]
+        z = self.blocks.times(net.weights)
+        z += net.biases[..., None, :]
         outputs = np.maximum(z, 0.0) @ np.swapaxes(net.head, -1, -2)
         return TwoLayerEvaluation(self, net, z, self.loss(outputs, self.targets))
 

@@ -126,6 +126,8 @@ class Stepper(ABC):
 
 def scaled(factor: PerSeed, array: ndarray) -> ndarray:
     """`array` times a factor for each seed."""
+    if factor.ndim == 0:
+        return factor * array
     return factor.reshape(factor.shape + (1,) * (array.ndim - factor.ndim)) * array
 
 
@@ -247,8 +249,8 @@ def log_sum_exp(values: Float[ndarray, "*s n"]) -> PerSeed:
 def log_softplus(s: Float[ndarray, "*s n"]) -> tuple[ndarray, ndarray]:
     """log l and log dl/ds of l = log(1 + exp(s))."""
     softplus = np.logaddexp(0.0, s)
-    with np.errstate(divide="ignore"):
-        return np.where(s < -FLAT, s, np.log(softplus)), s - softplus
+    # Where it underflows the logarithm is s.
+    return np.where(s < -FLAT, s, np.log(np.maximum(softplus, 1e-300))), s - softplus
 
 
 def log_mean_and_pulls(
@@ -256,7 +258,7 @@ def log_mean_and_pulls(
 ) -> tuple[PerSeed, Float[ndarray, "*s n 1"]]:
     """log L, and |l'_i| / (n L) of each sample, from log l_i and log |l'_i|."""
     log_total = log_sum_exp(log_losses)
-    pulls = np.exp(log_slopes - np.expand_dims(log_total, -1))
+    pulls = np.exp(log_slopes - log_total[..., None])
     return np.asarray(log_total - np.log(log_losses.shape[-1])), pulls[..., None]
 
 

@@ -73,6 +73,8 @@ class RunState:
     saved_times: list[PerSeed] = field(default_factory=list)
     saved_for: list[TruthPerSeed] = field(default_factory=list)
     saved: list[Params] = field(default_factory=list)
+    _compared: ndarray | None = None
+    _running: Any = None
 
     def save(self, wanted: Bool[ndarray, "*s"] | np.bool_) -> None:
         """Keep the present parameters of the seeds that want it and have moved since."""
@@ -89,7 +91,10 @@ class RunState:
     @property
     def active(self) -> Bool[ndarray, "*s"]:
         """Which seeds are still running."""
-        return np.asarray(self.outcomes == Outcome.RUNNING.name)
+        if self._compared is not self.outcomes:  # words are compared when they change
+            self._compared = self.outcomes
+            self._running = np.asarray(self.outcomes == Outcome.RUNNING.name)
+        return self._running
 
 
 _LISTS = ("log_loss", "log_rate", "moved", "saved_steps", "saved_times", "saved_for")

@@ -8,13 +8,16 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
+from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
+from featavg.data.labels import Labels
 from featavg.data.streams import stream
+from featavg.data.user_points import labelled_points, training_set
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
@@ -34,9 +37,11 @@ _CACHE = 8e6
 
 @public
 def train(
-    task: MultiCluster | TrainingSet,
+    task: MultiCluster | TrainingSet | Float[ndarray, "n d"],
+    y: Any = None,
     recipe: Recipe | None = None,
     *,
+    fine: Any = None,
     n: Count = 1000,
     seed: int | Sequence[int] = 0,
     coordinates: str | None = None,
@@ -46,27 +51,42 @@ def train(
     progress: Progress | None = None,
     **changes: Annotated[Any, Recipe],
 ) -> Trajectory:
-    """Train on `n` points of `task`; a sequence of seeds is one batched computation.
+    """Train on `n` points of `task`, or on points of your own; several seeds are one batch.
 
     Args:
-        task: what to learn, or a training set that was drawn before.
+        task: what to learn, a training set that was drawn before, or points of your own, a row each.
+        y: the class of each of your points, -1 and 1 or 0 and 1. With a task this place is `recipe`'s.
         recipe: the network and its training; single fields can be given as `changes` instead.
-        n: number of training points.
+        fine: the cluster of each of your points, 0..k-1, and -1 where only the class is known. With it
+            `labels` is "fine" unless given.
+        n: number of training points of a task.
         seed: of the sample and the initialisation.
-        coordinates: "auto" compresses whenever that is exact and smaller; "ambient" stays in R^d.
+        coordinates: "auto" compresses whenever that is exact and smaller; "ambient" stays in R^d, as
+            points of your own do.
         save_at, recorders, checkpoint, progress: see `featavg.training.driver.run`.
 
     >>> import featavg as fa
     >>> run = fa.train(fa.MultiCluster(k=4, d=10**6), labels="coarse", n=50, m=2, steps=20, lr=1e-5)
     >>> run.net.weights.shape, run.outcome.name, bool(run.log_loss[-1] < run.log_loss[0])
     ((4, 58), 'STEPS_DONE', True)
+    >>> own = fa.train([[2.0, 0.0], [1.0, 0.1], [0.0, 2.0], [0.1, 1.0]], [1, 1, -1, -1], m=1, lr=0.1)
+    >>> own.net.outputs, bool((own.net([[3.0, 0.0], [0.0, 3.0]])[:, 0] > 0).tolist() == [True, False])
+    (1, True)
     """
+    if isinstance(y, Recipe):
+        y, recipe = None, y
+    if fine is not None and recipe is None:
+        changes = {"labels": "fine"} | changes
     recipe = recipe or Recipe()
     unknown = set(changes) - set(Recipe.__dataclass_fields__)
     if unknown:
         remedy = f"choose from {', '.join(Recipe.__dataclass_fields__)}"
         raise InputError(", ".join(sorted(unknown)), "is not part of a recipe", remedy)
     recipe = replace(recipe, **changes)
+    if not isinstance(task, MultiCluster | TrainingSet):
+        task, recipe = _own(task, y, fine, recipe, seed)
+    elif y is not None or fine is not None:
+        raise InputError("y" if fine is None else "fine", "is given beside a task", "leave it out")
     if isinstance(task, MultiCluster) and not recorders and checkpoint is None:
         groups = (
             []
@@ -103,6 +123,22 @@ def train(
         progress=progress,
         settings=_settings(data, recipe),
     )
+
+
+def _own(
+    x: ndarray, y: Any, fine: Any, recipe: Recipe, seed: int | Sequence[int]
+) -> tuple[TrainingSet, Recipe]:
+    """A training set of the user's points, and the recipe with what is known of their labels."""
+    points, known = labelled_points(x, y, fine)
+    if known is None and recipe.labels != "coarse":
+        raise InputError("labels", "are finer than the classes", "give the clusters as fine")
+    if known is not None and recipe.labels != "coarse" and not known.all():
+        if recipe.labels != "fine":
+            remedy = 'give labels="fine", or a cluster for each point'
+            raise InputError("labels", "are chosen, and fine leaves clusters unknown", remedy)
+        recipe = replace(recipe, labels=Labels(known=tuple(known.tolist())))
+    seeds = [int(seed)] if isinstance(seed, int | np.integer) else list(seed)
+    return training_set(points, recipe.neurons(points.task.k), seeds), recipe
 
 
 def objective_of(data: TrainingSet, recipe: Recipe) -> TwoLayerObjective | DeepObjective:

@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from featavg.boundary.public import public
 from featavg.errors import InputError
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.nets.network import Network, network_of
 from featavg.notebook import sparkline, table
 from featavg.storage.folders import read_folder, write_folder
@@ -80,6 +81,18 @@ class Trajectory:
             "network": repr(self.start),
             "end": self.outcome.value,
         }
+
+    def figure(self) -> Figure:
+        """The loss against the steps, one curve a seed (or the median and the range of many)."""
+        losses = np.exp(self.log_loss.reshape(len(self.log_loss), -1)).T
+        losses[losses == 0.0] = np.nan  # below what float64 holds
+        at = np.arange(losses.shape[1])
+        known = np.where(np.isfinite(losses), losses, np.nan)
+        curves = tuple(Series(f"seed {i}", at, one) for i, one in enumerate(known))
+        if len(losses) > 1 and not np.isnan(known).any():
+            curves = (Series.over_seeds("loss", at, losses),)
+        panel = Lines(Axis("accepted steps"), Axis("loss", log=True), curves)
+        return Figure("run", "A run", f"{self.start!r}: {self.outcome.value}.", (panel,))
 
     @property
     def outcome(self) -> Outcome:

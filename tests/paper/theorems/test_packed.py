@@ -16,8 +16,8 @@ from featavg.paper.theorems.packed import (
 )
 from featavg.paper.theorems.recorders import projected_coefficients
 from featavg.paper.theorems.scale import (
+    difference,
     packed_coefficients,
-    precision_error,
     scale_run,
     theorem_scale,
 )
@@ -104,9 +104,11 @@ def test_training_and_coefficients_are_those_of_the_matrix():
 
 
 def test_a_run_in_both_precisions():
-    runs, twin = theorem_scale((2, 3))
+    runs, twin, tight = theorem_scale((2, 3))
     assert (twin.k, twin.precision) == (2, "float64")
-    assert precision_error(runs, twin) < 1e-4
+    assert difference(runs[0], twin) < 1e-4
+    assert (tight.k, tight.precision, tight.tolerance) == (2, "float32", 1e-5)
+    assert 1e-4 < difference(runs[0], tight) < 0.05
     assert runs[-1].deviation < runs[0].deviation
     assert runs[-1].errors == 0
 

@@ -53,6 +53,7 @@ class Affine:
 
     def taken(self, places: Int[ndarray, "..."]) -> Affine:
         """The tensor of these entries; zero where a place is -1."""
+        check_size(places.shape)
         flat = places.ravel()
         rows = np.flatnonzero(flat >= 0)
         ones = np.ones(len(rows))
@@ -83,6 +84,13 @@ class Affine:
             problem = f"combines tensors of shapes {self.shape} and {tuple(other)}"
             raise InputError("source", problem, "check that its weights fit") from None
         return self if shape == self.shape else self.taken(np.broadcast_to(self.places, shape))
+
+
+def check_size(shape: Sequence[int]) -> None:
+    """Refuse a tensor that is too large to go on with, before it is made."""
+    if math.prod(map(int, shape)) > MOST_ENTRIES:
+        problem = f"has a tensor of shape {tuple(shape)}"
+        raise InputError("source", problem, f"give a smaller network; {SMALLER}")
 
 
 def constant(value: ndarray) -> Affine:
@@ -132,6 +140,7 @@ class Levels:
     """
 
     def __init__(self, shape: tuple[int, ...], leak: float = 0.0, most: int = MOST_NEURONS) -> None:
+        check_size(shape)
         size = math.prod(shape)
         self.leak, self.most = leak, most
         self.levels: list[list[Affine]] = [[]]

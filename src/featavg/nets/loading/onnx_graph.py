@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError, told
 from featavg.nets.deep import Deep
-from featavg.nets.loading.affine import Affine, Levels, constant, joined, matrix_product
+from featavg.nets.loading.affine import Affine, Levels, check_size, constant, joined, matrix_product
 from featavg.nets.loading.windows import Windows
 from featavg.storage.reading import ARRAY_LIMIT, read_bytes
 
@@ -220,6 +220,7 @@ def _padded(levels: Levels, about: dict[str, Any], x: Affine, *rest: Any) -> Aff
     zeros = about.get("mode", b"constant") == b"constant" and not np.any(filling)
     if not zeros or len(widths) != len(x.shape) or np.any(widths < 0):
         raise InputError("source", "has a Pad of more than zeros around", "pad with zeros")
+    check_size((widths.sum(axis=1) + x.shape).tolist())
     return x.taken(np.pad(x.places, widths, constant_values=-1))
 
 

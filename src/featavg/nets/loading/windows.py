@@ -11,7 +11,7 @@ from numpy import ndarray
 from scipy.sparse import csr_array
 
 from featavg.errors import InputError
-from featavg.nets.loading.affine import MOST_ENTRIES, SMALLER, Affine, Levels
+from featavg.nets.loading.affine import MOST_ENTRIES, SMALLER, Affine, Levels, check_size
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Windows:
             problem = f"has a layer of images that is given a tensor of shape {shape}"
             raise InputError("source", problem, "give shape=(channels, height, width)")
         top, left, bottom, right = self.pads
+        check_size((shape[2] + top + bottom, shape[3] + left + right))
         index = np.arange(math.prod(shape[2:])).reshape(shape[2:])
         index = np.pad(index, ((top, bottom), (left, right)), constant_values=-1)
         rows, columns = (
@@ -41,6 +42,7 @@ class Windows:
         if not rows.size or not columns.size:
             problem = f"has windows of {self.kernel} in images of {shape[2:]}"
             raise InputError("source", problem, "check the shape of its input")
+        check_size((*rows.shape, *columns.shape))
         return index[rows[:, None, :, None], columns[None, :, None, :]]
 
     def convolved(

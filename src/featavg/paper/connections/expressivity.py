@@ -29,6 +29,8 @@ from featavg.training.train import train
 SIZES = (3, 4, 5, 6, 7)
 CLUSTERS = (4, 8, 12)
 D, POINTS_PER_CLUSTER, TESTS = 3072, 20, 12
+# Seeds for which what holds by construction is looked at.
+CONSTRUCTIONS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,17 +149,20 @@ def _cluster_radii(k: int, seed: int) -> tuple[float, float]:
     "labels on the 2<sup>d−1</sup> vertices, d = 4 to 8, as every classifier robust at ε must; "
     "exact radii of networks trained on 20 points of each of 4, 8 and 12 clusters. That the "
     "line is right and not robust is so by construction and is shown as a note",
-    minutes=0.05, statements=("itcs-expressivity", "csml-expressivity"),
+    minutes=0.15, statements=("itcs-expressivity", "csml-expressivity"), times=4,
 )  # fmt: skip
 def expressivity(run: Context, m: int = 10, gap: float = 0.05, eps: float = 0.25) -> Evidence:
     """There is a task on which a linear classifier is right everywhere and robust nowhere, and a
     robust classifier exists, but only in families whose size is exponential in the dimension;
     feature averaging, in contrast, happens with polynomially many samples.
     """
-    clean, robust, vertex, exact, rows = [], [], [], [], []
+    clean, robust, vertex, exact, rows, ratios = [], [], [], [], [], []
     some = np.arange(0, 2**m, max(1, 2**m // 64))
     for i, seed in enumerate(run.seeds):
-        run.progress(0.8 * i / len(run.seeds), f"labels {seed}")
+        run.progress(i / len(run.seeds), f"seed {seed}")
+        rows.append([needed_width(Lattice(size, gap, seed)) for size in SIZES])
+        ratios.append([_cluster_radii(k, seed) for k in CLUSTERS])
+    for seed in run.seeds[:CONSTRUCTIONS]:
         task = Lattice(m, gap, seed)
         line = last_coordinate(task)
         exact.append(radii(line, task.x[some], task.y[some], jobs=1).attack)
@@ -165,9 +170,7 @@ def expressivity(run: Context, m: int = 10, gap: float = 0.05, eps: float = 0.25
         # The radius of a half-space is |f(x)| / |gradient| = |last coordinate|.
         robust.append(float(np.mean(np.abs(task.x[:, -1]) > eps)))
         vertex.append(float(task.nearest_vertex_radii().min()))
-        rows.append([needed_width(Lattice(size, gap, seed)) for size in SIZES])
-    run.progress(0.8, "clusters")
-    coarse, fine = np.array([_cluster_radii(k, run.seeds[0]) for k in CLUSTERS]).T
+    coarse, fine = np.moveaxis(np.array(ratios), 2, 0)
     widths = np.array(rows)
     exponents = np.array([np.polyfit(SIZES, np.log2(row), 1)[0] for row in widths])
     figure = Figure(
@@ -181,13 +184,12 @@ def expressivity(run: Context, m: int = 10, gap: float = 0.05, eps: float = 0.25
         (_picture(gap, eps), _costs(widths)),
     )
     return Evidence(
-        Check("neurons ~ vertices<sup>a</sup>: smallest a", exponents.min(), "within", (0.8, 1.2),
+        Check("neurons ~ vertices<sup>a</sup>: a", exponents, "within", (0.8, 1.2),
               note="1: as many as a share of all 2<sup>d−1</sup> vertices"),
-        Check("neurons ~ vertices<sup>a</sup>: largest a", exponents.max(), "within", (0.8, 1.2)),
-        Check("few points of k clusters, coarse labels: largest radius over √(d/k)", coarse.max(), "<=", 1.3,
-              note="averaging needs no exponential sample"),
-        Check("few points of k clusters, fine labels: smallest radius over √(d/2)", fine.min(), ">=", 0.8,
-              note="nor does robustness"),
+        Check("few points of k clusters, coarse labels: largest radius over √(d/k)", coarse.max(axis=1), "<=",
+              1.3, note="averaging needs no exponential sample"),
+        Check("few points of k clusters, fine labels: smallest radius over √(d/2)", fine.min(axis=1), ">=",
+              0.8, note="nor does robustness"),
         Check("line: smallest clean accuracy (by construction)", min(clean), ">=", 1.0, role="note"),
         Check(f"line: largest robust accuracy at ε = {eps:g} (by construction)", max(robust), "<=", 0.0,
               role="note"),

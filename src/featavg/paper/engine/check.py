@@ -10,11 +10,13 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from featavg.errors import InputError, one_of
 from featavg.figures.typeset import number
 
 CheckRole = Literal["main", "essential", "note"]
+CheckOf = Literal["seed", "mean"]
 
 
 class CheckStatus(Enum):
@@ -53,6 +55,9 @@ class Check:
             that is shown and changes no verdict. The first essential check of an `Evidence` is the
             main one unless another says so.
         interval: what the number may be, where it is not known from seeds (a bracket, a bootstrap).
+        of: "seed" (what one more seed would give) or "mean": the check is then about the mean over all
+            seeds, with its 95% interval (Student), which more seeds narrow. For claims about an average
+            that varies by as much as its tolerance from seed to seed.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Check:
     role: CheckRole
     values: tuple[float, ...]
     interval: tuple[float, float] | None
+    of: CheckOf
 
     def __init__(
         self,
@@ -73,13 +79,15 @@ class Check:
         note: str = "",
         role: CheckRole = "essential",
         interval: tuple[Any, Any] | None = None,
+        of: CheckOf = "seed",
     ) -> None:
         one_of("relation", relation, ("<=", ">=", "within"))
         one_of("role", role, ("main", "essential", "note"))
+        one_of("of", of, ("seed", "mean"))
         given = np.asarray(math.nan if measured is None else measured, dtype=float)
         values = tuple(given.ravel().tolist()) if given.ndim else ()
         if values:
-            interval = _mean_and_deviation(values)
+            interval = _interval(values, of)
         if interval is not None:
             low, high = map(float, interval)
             if low > high:
@@ -98,6 +106,7 @@ class Check:
             role=role,
             values=values,
             interval=interval,
+            of=of,
         )
 
     @property
@@ -149,6 +158,7 @@ class Check:
             given["note"],
             role,
             ends,
+            given.get("of", "seed"),
         )
 
 
@@ -212,14 +222,17 @@ def decision_text(check: Check) -> str:
     return f"{check.name} is {measured_text(check)}{end}."
 
 
-def _mean_and_deviation(values: tuple[float, ...]) -> tuple[float, float]:
-    """Mean minus and plus the standard deviation; the range where that is not finite."""
+def _interval(values: tuple[float, ...], of: CheckOf) -> tuple[float, float]:
+    """Mean minus and plus the deviation of the seeds or of the mean; the range where that is not finite."""
     if not all(map(math.isfinite, values)):
         # A comparison with NaN is false, so that `min` and `max` would depend on the order.
         broken = any(map(math.isnan, values))
         return (math.nan, math.nan) if broken else (min(values), max(values))
-    mean, deviation = fmean(values), stdev(values) if len(values) > 1 else 0.0
-    return mean - deviation, mean + deviation
+    count, mean = len(values), fmean(values)
+    width = stdev(values) if count > 1 else 0.0
+    if of == "mean" and count > 1:
+        width *= float(stdtrit(count - 1, 0.975)) / math.sqrt(count)
+    return mean - width, mean + width
 
 
 def _with_digits(check: Check) -> str:

@@ -71,6 +71,7 @@ MODULES: tuple[str, ...] = (
     "remedies.labels_phase",
     "remedies.labels_clusters",
     "remedies.labels_images",
+    "remedies.labels_budget",
     "remedies.competition",
     "remedies.competition_images",
     "remedies.competition_deep",

@@ -117,6 +117,18 @@ def others_text(verdicts: Sequence[str], shown: str) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in others.most_common())
 
 
+def in_words(claim_id: str, shown: str) -> str:
+    """How many other blocks have the verdict `shown`, from the record; empty if there is none."""
+    verdicts = recorded().get("claims", {}).get(claim_id, {}).get("verdicts", ())
+    if len(verdicts) < 2:
+        return ""
+    same, count = agreement(verdicts, shown)
+    rest = others_text(verdicts, shown)
+    return f"the same verdict on {same} of {count} other blocks of seeds" + (
+        f" ({rest})" if rest else ""
+    )
+
+
 @cache
 def recorded(path: Path = RECORD) -> dict[str, Any]:
     """What was recorded with the package."""

@@ -42,7 +42,7 @@ def heatmap(matrices: Matrices, name: str, title: str, caption: str, panel: str)
     "figure-2a-averaged", "Figure 2 (a): the average, seen", theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (a); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
-    minutes=0.03,
+    minutes=0.05, times=4,
     statements=(
         "notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1",
     ),

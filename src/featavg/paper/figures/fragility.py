@@ -32,7 +32,7 @@ NETWORKS: dict[str, tuple[str, Role]] = {
 
 
 @claim(
-    "average-any-bias", "No biases save the average", theme="Exact robustness",
+    "average-any-bias", "The average stays fragile whatever its biases", theme="Exact robustness",
     source="Talks at iTCS and CSML 2024, average features are non-robust features",
     measured="exact robust accuracy of f<sub>FA</sub> over a grid of biases, d = 10⁶, k = 10",
     minutes=0.05, seeds=1, runs=0, statements=("itcs-theorem-nonrobust", "csml-theorem-nonrobust"),

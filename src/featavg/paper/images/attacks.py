@@ -63,7 +63,7 @@ class Attacked:
 
 
 @claim(
-    "image-attacks", "Our attack on image networks is not weaker than foolbox's or APGD",
+    "image-attacks", "Our attack on image networks is at least as strong as foolbox's and APGD",
     theme="Real data", tier="full", minutes=120,
     needs=("torch", "foolbox", "mnist", "cifar10"), seeds=1, runs=0,
     source="Our own attacks",

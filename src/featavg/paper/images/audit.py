@@ -246,6 +246,8 @@ def predicted_gain(run: Context) -> Evidence:
     rows = gains(spaces, folder / "gains", progress[1])
     answered = [row for row in rows if not np.isnan(row.error)]
     error = float(np.median([row.error for row in answered])) if answered else float("nan")
+    refused = len(rows) - len(answered)
+    more = f" ({refused} more were refused)" if refused else ""
     wrong_side = sum((_value(row.predicted) > 1) != (_value(row.measured) > 1) for row in answered)
     return Evidence(
         Check("median error of the prediction", error, "<=", GAIN_ERROR, role="main"),
@@ -253,16 +255,10 @@ def predicted_gain(run: Context) -> Evidence:
         Check("feature spaces answered", len(answered), ">=", 8, role="note"),
         figure=gain_figure(answered),
         numbers={"rows": rows, "median_error": error, "wrong_side": wrong_side},
-        finding=f"{spaces_in_words(len(answered), len(rows) - len(answered))} the predicted gain of finer labels "
+        finding=f"Over {len(answered)} feature spaces{more} the predicted gain of finer labels "
         f"is off by {100 * error:.0f}% (median), and on the wrong side of 1 in {wrong_side}. "
         + "; ".join(f"{row.source}: {row.predicted} against {row.measured}" for row in answered) + ".",
     )  # fmt: skip
-
-
-def spaces_in_words(answered: int, refused: int) -> str:
-    """Of how many feature spaces the finding speaks."""
-    more = f" ({refused} more were refused)" if refused else ""
-    return f"Over {answered} feature spaces{more}"
 
 
 def gains(
@@ -310,13 +306,7 @@ def _some(features: FeatureSet, seed: int) -> tuple[ndarray, ndarray]:
 def feature_spaces(
     folder: Path, seeds: Sequence[int], weights: Path, data_dir: Path | None, progress: Progress
 ) -> list[FeatureSet]:
-    """Pixels of digits, networks on digits with either kind of labels, and public CIFAR ResNets.
-
-    Args:
-        folder: where networks are kept.
-        seeds: of the networks on digits.
-        weights: a folder with weights of public ResNets.
-    """
+    """Pixels of digits, networks on digits with either kind of labels, and public CIFAR ResNets."""
     from featavg.training.torch.image_network import train_images
     from featavg.training.torch.recipe import image_preset, network_name
 

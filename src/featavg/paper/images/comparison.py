@@ -100,17 +100,8 @@ def compare_attacks(
     """Attacks the same points by ours, by foolbox's minimal-norm attacks, and by APGD at some radii.
 
     Everyone sees the decision of `model` and may take `budget` gradients per point; APGD may take as
-    many at every radius. Points of foolbox are taken as they are, not shortened, only checked
-    that they flip.
-
-    Args:
-        model: `network_model(...)` or `torch_model(...)`.
-        x: points, one per row, or images.
-        norm: "l2" (against DDN and DeepFool) or "linf" (against FMN and DeepFool).
-        ours: `MultiStartDDN()` unless given.
-        network: what this is, for titles.
-        foolbox: what `foolbox_radii` found on the same points, if that is known already.
-        seed: of random starts.
+    many at every radius. Points of foolbox are not shortened, only checked that they flip; `foolbox` is
+    what `foolbox_radii` found on the same points, if that is known already.
     """
     one_of("norm", norm, NORMS)
     whole("budget", budget, least=1)

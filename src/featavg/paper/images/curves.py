@@ -99,13 +99,9 @@ def image_curves(
 ) -> list[dict[str, Any]]:
     """Robust accuracy of the coarse decision: all networks, both protocols, all norms and read-outs.
 
-    Args:
-        nets: by labels, "coarse" and "fine"; one of them may be missing.
-        folder: where each finished curve is kept, so that a killed run can continue.
-
-    Returns:
-        for each curve its protocol, labels, readout and norm, `radii` with the `accuracy` there, and
-        what the attack found for `each` image: 0 if it is decided wrongly anyway, -1 if nothing.
+    Networks go by their labels, "coarse" and "fine". A curve has its protocol, labels, readout and norm,
+    `radii` with the `accuracy` there, and what the attack found for `each` image: 0 if it is decided
+    wrongly anyway, -1 if nothing. Finished curves are kept in `folder`.
     """
     from featavg.training.torch.image_network import ImageNetwork
 
@@ -208,12 +204,10 @@ def own_loss_pgd(
 
 
 def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> dict[str, float]:
-    """Where PGD on the loss of fine labels ends at the largest radius that it is run at.
+    """Where PGD on the loss of fine labels ends at the largest `radius` that it is run at.
 
-    Returns:
-        the `radius`; the share of images `fooled` into another fine class, or in one from the start;
-        and the share `kept`, in another fine class and still decided rightly: there the attack has
-        reached its own goal, which was not to flip the coarse decision.
+    `fooled` is the share of images in another fine class, `kept` of those that are and still decided
+    rightly: there the attack has reached its own goal, which was not to flip the coarse decision.
     """
     rows = attacked_images(task, settings.images, settings.seed)[: settings.pgd_images]
     pixels, own = task.test.unit[rows], task.targets(task.test, "fine")[rows]

@@ -262,11 +262,7 @@ def mean_curves(pairs: Sequence[LabelPair]) -> list[dict[str, Any]]:
 
 
 def stretch_to_published(data: str, curves: Mapping[str, Curve]) -> tuple[float, float]:
-    """One factor on all of our radii that brings both curves nearest to the published ones.
-
-    Returns:
-        the factor, and the largest distance in points that is left with it.
-    """
+    """One factor on all radii that brings both curves nearest to the published ones, and what is left."""
     low, high = COMPARED_BETWEEN[data]
     radii = [r for r in PUBLISHED_CURVES[data]["radii"] if low <= r <= high]
     factors = np.exp(np.linspace(np.log(0.5), np.log(10.0), 601))

@@ -49,12 +49,10 @@ def trained_heads(
     recipe: HeadRecipe | None = None,
     progress: Progress = silent,
 ) -> tuple[list[TwoLayer], xr.Dataset]:
-    """Trains a binary ("coarse") or grouped ("fine") head with each seed.
+    """Trains a binary ("coarse") or grouped ("fine") head with each seed, and measures them.
 
-    Returns:
-        the heads, and by seed: `cosine` of each class mean with each equivalent weight, the averaging
-        `index` and its `null`, `accuracy` of the coarse decision (fine heads are read out by `max`) and
-        `fine_accuracy`, `dead` neurons and `lost` classes.
+    By seed: `cosine` of each class mean with each equivalent weight, the averaging `index` and its `null`,
+    `accuracy` of the coarse decision (fine heads by `max`), `dead` neurons and `lost` classes.
     """
     import xarray as xr
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from featavg.data.images import ImageTask
-from featavg.errors import InputError, one_of
 from featavg.measures.accuracy import robust_share
 from featavg.measures.collapse import subclass_collapse
 from featavg.measures.shared_gradient import gradient_noise
@@ -36,7 +35,7 @@ NETWORKS = {
     "wide CNN": ("convnet", 16),
 }
 CNNS, RESNET = ("narrow CNN", "wide CNN"), "narrow ResNet-18"
-# A residual sum of two 1-Lipschitz maps is 2-Lipschitz: that training is not for it.
+# Trained by cross-entropy only: a residual sum of two 1-Lipschitz maps is 2-Lipschitz.
 RESIDUAL = {RESNET: ("resnet18", 16)}
 # What takes many minutes is trained by a preset, on all training images, and kept beside the table.
 BY_PRESET = {("cifar10", RESNET, "cross-entropy"): "cifar10-quick"}
@@ -114,14 +113,6 @@ class LabelCell:
     labels: str
     seed: int
 
-    def __post_init__(self) -> None:
-        one_of("data", self.data, PROTOCOLS)
-        one_of("network", self.network, KINDS)
-        one_of("training", self.training, TRAININGS)
-        one_of("labels", self.labels, LABELS)
-        if self.network in RESIDUAL and self.training == "1-Lipschitz":
-            raise InputError("training", f"is 1-Lipschitz for a {self.network}", "use another")
-
     @property
     def file(self) -> str:
         """Where it is kept."""
@@ -161,10 +152,8 @@ def measured_cell(
 ) -> dict[str, Any]:
     """Trains, attacks and examines one cell, or takes it from `folder` if it is there.
 
-    Returns:
-        the fields of the cell and its numbers (see `MEASURED`), the `median` radius of the attacked
-        images (0 where one is decided wrongly anyway), the `layer` of the shared gradient, the `key` of
-        all that the cell depends on, and the `commit` that measured it.
+    Beside the fields of the cell and the numbers `MEASURED` it has the `median` radius (0 where an image
+    is decided wrongly anyway), the `layer` of the shared gradient, its `key`, and the `commit`.
     """
     key = cell_key(cell, task)
 
@@ -189,13 +178,9 @@ def cell_key(cell: LabelCell, task: ImageTask) -> str:
 def restore_cells(numbers: Mapping[str, Any], commit: str, folder: Path) -> int:
     """Writes the cells of a recorded table into `folder`; how many were written.
 
-    A cell counts as done only if the key in the record is the one that a table asks for: the same data,
-    protocol, network, attack and seed. Whatever lies in `folder` already is left alone. A restored cell
-    names the commit that measured it; of its radii a record has the median alone.
-
-    Args:
-        numbers: of the record of `finer-labels-border`.
-        commit: of the record, for cells that do not name one.
+    A cell counts as done only if the key in the record is the one that a table asks for. Whatever lies
+    in `folder` already is left alone. A restored cell names the commit that measured it, that of the
+    record if it has none of its own; of its radii a record has the median alone.
     """
     written = 0
     for cell, found in _recorded(numbers):
@@ -244,12 +229,7 @@ def trained_cell(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[nn.Module, float]:
-    """The trained network of a cell, and the seconds that its training took.
-
-    Args:
-        task: the whole of it.
-        folder: where a network that a preset trains is kept, or found done.
-    """
+    """The trained network of a cell (in `folder` if a preset trains it), and the seconds it took."""
     from featavg.nets.torch.architecture import architecture
     from featavg.paper.images.lipschitz import lipschitz, settle
     from featavg.training.torch.image_network import train_images
@@ -310,8 +290,8 @@ def _measured(
 
 def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     """The shared gradient where it means something, the noise of gradients, and collapse."""
-    from featavg.audit.classifier import classifier
     from featavg.audit.gradients import INPUT, passes, sharing
+    from featavg.audit.wrapping import classifier
 
     some = task.test[slice(0, LOOKED_INTO)]
     coarse, fine = task.targets(some, "coarse"), some.fine

@@ -124,12 +124,7 @@ def border(
 def all_cells(
     run: Context, data: Sequence[str] = tuple(PROTOCOLS), recorded: bool = False
 ) -> Cells:
-    """All of digits and MNIST, the small CNN on CIFAR-10, and a narrow ResNet-18 on each.
-
-    Args:
-        data: names of `PROTOCOLS`.
-        recorded: take over the cells that were recorded with the package.
-    """
+    """All cells of `PARTS` on these data; `recorded` takes over those that the package records."""
     torch_needed()
     for name in data:
         one_of("data", name, PROTOCOLS)
@@ -156,13 +151,10 @@ def measured_cells(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> Cells:
-    """Trains and attacks every cell; what is finished is kept in `folder`, and a killed table continues.
+    """Trains and attacks every cell of the kinds (data, network, training), with so many seeds each.
 
-    Args:
-        kinds: data, network and training. A preset trains the `narrow ResNet-18` on all images of
-            CIFAR-10 when the training is cross-entropy: its networks lie beside `folder`.
-        seeds: how many for each data set, counted from 0.
-        folder: one small JSON file per cell.
+    What is finished is kept in `folder`, a small JSON file per cell, and a killed table continues. The
+    networks that a preset trains lie beside it.
     """
     # Both labels of a seed one after the other: a table that was killed has whole pairs.
     cells = [
@@ -185,10 +177,9 @@ def measured_cells(
 def label_table(cells: Cells) -> xr.Dataset:
     """The numbers of `cells` by row (data, network and training), labels and seed.
 
-    Returns:
-        also `gains`, the median radius with fine labels over that with coarse ones, of the seeds in
-        which neither network guesses; `gain`, their mean; `gap`, the smallest median with fine labels
-        minus the largest with coarse ones; and how many pairs are `left_out`.
+    `gains` is the median radius with fine labels over that with coarse ones, of the seeds in which neither
+    network guesses, `gain` their mean, `gap` the smallest median with fine labels minus the largest with
+    coarse ones; how many pairs are `left_out` is counted.
     """
     import xarray as xr
 
@@ -240,9 +231,8 @@ def of_coarse(table: xr.Dataset, name: str) -> np.ndarray:
 def explanations(table: xr.Dataset) -> dict[str, dict[str, float]]:
     """Spearman's correlation of properties of the coarse networks with the gain, over all rows.
 
-    Returns:
-        by property its `correlation` (NaN if either is the same in all rows, or with fewer than three),
-        and `p`, the share of random orders of the rows with as large a one, either sign.
+    It is NaN if either is the same in all rows, or with fewer than three; `p` is the share of random
+    orders of the rows with as large a one, either sign.
     """
     return {
         name: _correlated(of_coarse(table, field), table["gain"].values)
@@ -264,12 +254,7 @@ def _correlated(x: np.ndarray, y: np.ndarray, draws: int = 2000) -> dict[str, fl
 
 
 def contrasts(table: xr.Dataset) -> dict[str, dict[str, float]]:
-    """Gains by depth (two layers, a CNN, a ResNet) and width (narrow against wide).
-
-    Returns:
-        by contrast the `ratio` of the gains, geometric mean over the `rows` that both kinds have, and
-        in how many the second is `larger`.
-    """
+    """Gains of the second kind over the first: geometric mean, rows, and in how many it is larger."""
     gain = dict(zip(table["row"].values, table["gain"].values, strict=True))
     found: dict[str, dict[str, float]] = {}
     for name, (first, second) in CONTRASTS.items():

@@ -154,11 +154,7 @@ def robust_accuracies(
     folder: Path | None = None,
     progress: Progress = silent,
 ) -> xr.Dataset:
-    """Attacks a pair of networks, by labels, in every way; finished parts are kept in `folder`.
-
-    Returns:
-        `percent` of the images that stay right, by way, labels and radius; `clean` without an attack.
-    """
+    """Percent of the images that stay right under every way to attack a pair of networks; kept."""
     from featavg.training.torch.module import arrays_of
 
     jobs = [(protocol, unit, labels) for protocol, unit in ROWS for labels in nets]

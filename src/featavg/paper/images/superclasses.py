@@ -85,13 +85,8 @@ def superclass_heads(
 ) -> xr.Dataset:
     """Heads with as many neurons each, trained with the coarse or with the fine classes.
 
-    Radii are upper bounds by the same attack on the same coarse decision, l2 in feature space in
-    units of the length of a feature vector.
-
-    Args:
-        h: neurons per fine class; a coarse class has those of all its fine ones together.
-        points: test points attacked.
-        budget: gradients per point of each attack.
+    There are `h` neurons per fine class; a coarse class has those of all its fine ones together. Radii
+    are upper bounds by the same attack on the same coarse decision, l2 in units of a feature's length.
     """
     import xarray as xr
 

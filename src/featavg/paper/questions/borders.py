@@ -237,13 +237,8 @@ def border_map(
     """Medians over the seeds at every value of two fields of a setting, a sweep for each row.
 
     The index and its share in the span are those of class labels; the gain is the median exact radius of
-    cluster labels (`max`) over that of class labels, NaN where most seeds have none. What an earlier run
-    finished is taken over.
-
-    Args:
-        run: seeds and progress.
-        rows, columns: a field and its values.
-        tied: the fields that follow the value of the row.
+    cluster labels (`max`) over that of class labels, NaN where most seeds have none. `tied` gives the
+    fields that follow the value of the row. What an earlier run finished is taken over.
     """
     import xarray as xr
 

@@ -49,7 +49,7 @@ CHANCE = 2 / K  # one over the clusters of a class
 
 
 @claim(
-    "question-depth-inner", "No inner layer knows the clusters", source=SOURCE,
+    "question-depth-inner", "Every inner layer mixes the clusters of a class", source=SOURCE,
     measured="linear probes of every hidden layer for the cluster, the class being known, and evenness "
     "of the neurons' mean activations",
     minutes=1, statements=("summary-open-2", "summary-check-2"), **COMMON,

@@ -22,7 +22,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.errors import InputError
 from featavg.measures.averaging import gradient_cosines, gradient_index
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
@@ -73,9 +72,6 @@ class Architecture:
 
     def recipe(self, labels: str, task: MultiCluster) -> Recipe:
         """How it is trained: steps and start shrink with d, so that every d has the same course."""
-        if self.neurons % (2 if labels == "coarse" else task.k):
-            remedy = "give an even number" if labels == "coarse" else f"give a multiple of {task.k}"
-            raise InputError("neurons", f"are {self.neurons} with {labels} labels", remedy)
         return Recipe(
             labels=labels,
             m=max(1, self.neurons // 2),

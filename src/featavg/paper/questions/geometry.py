@@ -35,8 +35,8 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.questions.angle import centre_radii
 from featavg.progress import part
-from featavg.simulate.sweep.grid import measure_each
 from featavg.simulate.sweep.measures import Run
+from featavg.simulate.sweep.work import measure_each
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -20,8 +20,8 @@ from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.progress import part
 from featavg.robustness.radii import radii
-from featavg.simulate.sweep.grid import measure_each
 from featavg.simulate.sweep.measures import Run
+from featavg.simulate.sweep.work import measure_each
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -49,7 +49,7 @@ CHANNELS, NEURONS, TOGETHER = (16, 32), 25, 4
 # Sub-networks of a class, and the channels of each.
 EXPERTS, THIN = 5, (4, 8)
 # Training images and steps of Adam.
-TRAINED = {"digits": (1258, 800), "mnist": (10_000, 800)}
+TRAINED = {"digits": (1258, 800), "mnist": (10_000, 500)}
 # Of the dense ones: sub-networks of a class, neurons of both hidden layers, and programs for each radius.
 DENSE, HIDDEN, BUDGET = 5, 4, Budget(nodes=2000)
 
@@ -219,8 +219,8 @@ def as_deep(net: nn.Module, pooling: str) -> tuple[Deep, ndarray]:
 def competition_deep(
     run: Context,
     sets: tuple[str, ...] = ("digits", "mnist"),
-    points: int = 100,
-    exact_points: int = 40,
+    points: int = 50,
+    exact_points: int = 20,
 ) -> Evidence:
     """On class labels, competition in the head of a small convolutional network gains nothing, since the
     layers below have averaged already; sub-networks that compete from the pixels on are more robust

@@ -125,14 +125,6 @@ def judged(task: ImageTask, kind: str, net: CompetitiveHead, points: int) -> dic
     }
 
 
-def measured(
-    task: ImageTask, kind: str, seed: int, images: int, steps: int, points: int
-) -> dict[str, float]:
-    """What is known of a network after this many steps."""
-    (net,) = training(task, kind, seed, images, (steps,))
-    return judged(task, kind, net, points)
-
-
 def _exact(net: CompetitiveHead, x: ndarray, y: ndarray) -> ndarray:
     twin, positive = net.exact()
     return radii(
@@ -164,10 +156,14 @@ def competition_images(
     """
     torch_needed()
     tasks = {name: data_needed(name, run) for name in sets}
+
+    def measure(name: str, kind: str, seed: int) -> dict[str, float]:
+        (net,) = training(tasks[name], kind, seed, images, (steps,))
+        return judged(tasks[name], kind, net, points)
+
     table = tabulate(
-        lambda name, kind, seed: measured(tasks[name], kind, seed, images, steps, points),
-        run.seeds, run.progress, missing=EXACT_ALONE, set=sets, kind=tuple(KINDS),
-    )  # fmt: skip
+        measure, run.seeds, run.progress, missing=EXACT_ALONE, set=sets, kind=tuple(KINDS)
+    )
     main = "mnist" if "mnist" in sets else sets[0]
     by_kind = {kind: table.sel(kind=kind) for kind in KINDS}
     most, gain = by_kind["max"], by_kind["max"]["box"] / by_kind["sum"]["box"]

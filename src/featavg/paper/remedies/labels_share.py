@@ -25,6 +25,7 @@ import numpy as np
 from featavg.data.clusters import MultiCluster
 from featavg.data.labels import Labels
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.simulate.label_means import label_run, mean_run, two_coefficients
@@ -53,6 +54,13 @@ CHANGES: dict[str, dict[str, Any]] = {
 # Parts of the fine labels that are random, and steps.
 RANDOM = (0.0, 0.25, 0.5, 0.7, 0.9, 1.0)
 STEPS = (10, 100, 300, 1000)
+# Curves against n: their columns, names and colours.
+LATE: tuple[tuple[str, str, Role], ...] = (
+    ("half", "half random, 100 steps", "decoupled"),
+    ("late", "half random, 1000 steps", "averaged"),
+    ("random", "all random, 100 steps", "neutral"),
+    ("none", "none, 100 steps", "reference"),
+)
 
 
 @claim(
@@ -211,6 +219,57 @@ def labels_wrong(
         f"labels alone have {float(control.mean()):.2f} of the radius without any; 90% random ones have "
         f"{float(guess.mean()):.2f} of what their right tenth has alone. The means are off by at most "
         f"{100 * float(error.max()):.0f}%.",
+    )  # fmt: skip
+
+
+@claim(
+    "question-labels-memorised", "More points make wrong labels harmless for longer",
+    theme="Open questions", source="Summary of arXiv 2410.10322, design tradeoffs: finer labels cost",
+    measured="median exact l2 radius (by `max`) with half of the fine labels random inside the class, after 100 "
+    "and 1000 steps, against n; as a control all of them random; k = 10, d = 3072",
+    tier="full", minutes=1, statements=("summary-tradeoffs",),
+)  # fmt: skip
+def labels_memorised(
+    run: Context, sizes: tuple[int, ...] = (125, 250, 500, 1000), test_points: int = 20
+) -> Evidence:
+    """With half of the fine labels random, the radius after long training grows with the number of
+    points, since fewer of them are memorised; labels that are all random are no better than none at
+    any number of points.
+    """
+    task = MultiCluster(k=10, d=3072)
+
+    def measure(n: int, seed: int) -> dict[str, float]:
+        half, dealt, none = Labels(wrong=0.4), Labels(wrong=0.8), Labels(share=0.0)
+        recipes = {"half": Recipe(labels=half), "late": Recipe(labels=half, steps=1000)}
+        recipes |= {"random": Recipe(labels=dealt), "none": Recipe(labels=none)}
+        return {
+            name: label_run(task, recipe, n, seed, test_points).radius
+            for name, recipe in recipes.items()
+        }
+
+    table = tabulate(measure, run.seeds, run.progress, n=sizes)
+    mean, first, last = table.mean("seed", skipna=False), sizes[0], sizes[-1]
+    more = table["late"].sel(n=last) / table["late"].sel(n=first)
+    control = (table["random"] / table["none"]).mean("seed").max()
+    said = ", ".join(
+        f"{float(mean['half'].sel(n=n)):.1f} and {float(mean['late'].sel(n=n)):.1f} (n = {n})" for n in sizes
+    )  # fmt: skip
+    lines = tuple(
+        Series.over_seeds(label, sizes, table[name].transpose("seed", "n").values, role, "line+markers")
+        for name, label, role in LATE
+    )  # fmt: skip
+    return Evidence(
+        Check(f"radius after 1000 steps, n = {last} over n = {first}", more, ">=", 1.3),
+        Check("all random over none, 100 steps, the largest over n", control, "<=", 1.1),
+        figure=Figure(
+            "labels-memorised",
+            "Wrong labels and the number of points",
+            "Median exact radius with half of the fine labels random, after 100 and 1000 steps, with all "
+            "of them random, and with none; from the smallest to the largest seed.",
+            (Lines(Axis("training points n", log=True), Axis("median radius", "l2"), lines),),
+        ),
+        numbers=table,
+        finding=f"With half of the labels random the radius is, after 100 and after 1000 steps, {said}.",
     )  # fmt: skip
 
 

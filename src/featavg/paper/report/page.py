@@ -19,6 +19,7 @@ from featavg.figures.typeset import number, without_tags
 from featavg.paper.engine.check import decision_text, measured_text, tolerance_text
 from featavg.paper.engine.claim import Headline, Verdict
 from featavg.paper.engine.result import ClaimResult
+from featavg.paper.engine.stability import in_words
 from featavg.paper.engine.statements import StatementRow, statements_table
 from featavg.paper.report.verdict_table import latex, markdown
 from featavg.playground.page import playground
@@ -108,6 +109,7 @@ def _environment() -> Environment:
         "measured": measured_text,
         "tolerance": tolerance_text,
         "decision": decision_text,
+        "other_seeds": lambda outcome: in_words(outcome.id, outcome.verdict.value),
         "searchable": _searchable,
         "slug": lambda verdict: verdict.value.replace("holds in part", "in-part").replace(" ", "-"),
     }

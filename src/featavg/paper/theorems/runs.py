@@ -256,17 +256,22 @@ def in_regime(
     return tabulate(measure, seeds, progress, k=clusters)
 
 
-def sweep(
-    labels: str, seeds: Sequence[int], clusters: Sequence[int], progress: Progress = silent
-) -> dict[str, xr.Dataset]:
-    """Numbers of all runs with these labels: tables against d, against n, and against k in the regime."""
+def against_n(labels: str, seeds: Sequence[int], progress: Progress = silent) -> xr.Dataset:
+    """Numbers of the runs at the paper's time, d = SIZES_D and k = 10, for each n."""
 
     def measure(n: int, seed: int) -> dict[str, float]:
         return numbers(scaled_run(labels, SIZES_D, n, seed))
 
+    return tabulate(measure, seeds, progress, n=SIZES)
+
+
+def sweep(
+    labels: str, seeds: Sequence[int], clusters: Sequence[int], progress: Progress = silent
+) -> dict[str, xr.Dataset]:
+    """Numbers of all runs with these labels: tables against d, against n, and against k in the regime."""
     return {
         "d": against_d(labels, seeds, part(progress, 0.0, 0.3)),
-        "n": tabulate(measure, seeds, part(progress, 0.3, 0.6), n=SIZES),
+        "n": against_n(labels, seeds, part(progress, 0.3, 0.6)),
         "k": in_regime(labels, seeds, clusters, part(progress, 0.6, 1.0)),
     }
 

@@ -77,6 +77,8 @@ def _row(row: Row, run: Context, seconds: float, progress: Progress) -> dict[str
     spent = [one["seconds"] for one in images]
     return {
         "network": row.name,
+        "files": [f"{file.repository}: {file.path}" for file in row.network.files],
+        "image_set": [f"{f.repository}: {f.path}" for f in row.data.files] or ["MNIST, test"],
         "neurons": sum(net.widths[:-1]),
         "images": len(images),
         "radius": row.radius,

@@ -51,21 +51,18 @@ OPEN = 0.1
     "public weights, l2 results are published nowhere",
     measured="`fa.certify` on the first MNIST test images, with 60 seconds of one core an image, without a "
     "box and with flips in [0, 1]; share left open",
-    tier="full", minutes=40, needs=("torch", "onnx", "mnist"), seeds=0, runs=0,
+    tier="full", minutes=40, needs=("torch", "onnx", "mnist"), seeds=1, runs=0,
 )  # fmt: skip
-def dense_networks(
-    run: Context, images: int = 40, few: int = 10, seconds: float = 60.0
-) -> Evidence:
+def dense_networks(run: Context, images: int = 40, few: int = 5, seconds: float = 60.0) -> Evidence:
     """At most a tenth of the images is left open at 60 CPU seconds: 784-500-10 at l2 radius 1.0, five layers
-    of 100 and eight of 200 neurons at 0.1, two layers of 256 at 0.5 (on the first 10 images).
+    of 100 and eight of 200 neurons at 0.1, two layers of 256 at 0.5 (the last two on few images).
     """
     rows = [
         Row("RSL18a 784-500-10", RSL18A, TEST, images, 1.0, False),
-        Row("mnist_6_100", SIX, TEST, images // 2, 0.1, False),
+        Row("mnist_6_100", SIX, TEST, images // 4, 0.1, False),
         Row("mnist_9_200", NINE, TEST, few, 0.1, False),
         Row("784-256-256-10", TWO, TEST, few, 0.5, False),
         Row("RSL18a 784-500-10", RSL18A, TEST, few, 1.0, True),
-        Row("784-256-256-10", TWO, TEST, few, 0.5, True),
     ]
     found = decide(rows, run, seconds)
     return evidence(found, *(open_images(one, OPEN * one["images"]) for one in found))

@@ -3,7 +3,8 @@
 
 import { defaults } from "./setting.js";
 
-const FLAGS = ["k", "d", "n", "sigma", "positive", "cosine", "m", "h", "sigma_w", "stepper", "lr", "readout", "orientation"];
+const FLAGS = ["k", "d", "n", "sigma", "positive", "cosine", "share", "wrong", "m", "h", "pooling", "sigma_w", "stepper", "lr", "readout", "orientation"];
+const NAMES = { share: "label_share", wrong: "label_wrong" }; // where the package's name is longer
 const USUAL = { readout: "probability" }; // where the package's default is another than the page's
 
 function plain(value) {
@@ -15,7 +16,7 @@ function plain(value) {
 function changes(s) {
   const usual = { ...defaults(), ...USUAL, positive: Math.floor(s.k / 2) };
   const out = {};
-  for (const name of FLAGS) if (s[name] !== usual[name]) out[name] = s[name];
+  for (const name of FLAGS) if (s[name] !== usual[name]) out[NAMES[name] ?? name] = s[name];
   if (out.sigma_w !== undefined) out.sigma_b = out.sigma_w;
   if (s.stepper !== "adam" && s.stepper !== "sign") delete out.orientation;
   // The page's three layers: all of them trained, no biases.
@@ -24,7 +25,7 @@ function changes(s) {
 
 export function asCommand(s, step) {
   const flags = Object.entries(changes(s)).map(([name, value]) => {
-    const flag = name.replace("_", "-");
+    const flag = name.replaceAll("_", "-");
     return value === false ? `--no-${flag}` : `--${flag} ${plain(value)}`;
   });
   if (step !== 100) flags.push(`--steps ${step}`);

@@ -12,6 +12,10 @@ function niceDimension(position) {
   return Math.round(value / power) * power;
 }
 
+function round(share) {
+  return Number((100 * share).toPrecision(3));
+}
+
 function two(value) {
   return Number(value.toPrecision(2));
 }
@@ -24,7 +28,10 @@ const CONTROLS = [
   { group: "Data", name: "cosine", label: "angle", symbol: "", low: -0.3, high: 0.95, step: 0.01,
     words: (v) => `${Math.round((Math.acos(v) * 180) / Math.PI)}°, cosine ${tell(v, 2)}` },
   { group: "Data", name: "positive", label: "positive clusters", symbol: "|J₊|", low: 1, high: 19, step: 1, words: (v, s) => `${v} of ${s.k}` },
-  { group: "Networks", name: "m", label: "neurons per class", symbol: "m", low: 1, high: 8, step: 1 },
+  { group: "Data", name: "share", label: "share of fine labels", symbol: "", low: 0, high: 1, step: 0.01, words: (v) => `${round(v)}% of the points` },
+  { group: "Data", name: "wrong", label: "of these wrong", symbol: "", low: 0, high: 1, step: 0.05, words: (v) => `${round(v)}%` },
+  { group: "Networks", name: "m", label: "neurons per class", symbol: "m", low: 1, high: 24, step: 1 },
+  { group: "Networks", name: "pooling", label: "pooling of a class", options: { mean: "mean: all of them", max: "max: they compete", "top:q=2": "top 2: the two best" } },
   { group: "Networks", name: "h", label: "neurons per cluster", symbol: "h", low: 1, high: 4, step: 1 },
   { group: "Networks", name: "sigma_w", label: "size of the first weights", symbol: "", low: -15, high: 0, step: 0.25, to: log.to, from: (p) => two(10 ** p) },
   { group: "Networks", name: "depth", label: "layers", options: { 2: "2 (one hidden)", 3: "3 (two hidden)" } },

@@ -11,10 +11,11 @@ import { exits } from "./exits.js";
 import { numbers } from "./exports.js";
 import { typeset } from "./mathematics.js";
 import { parseAddress, settled, simulated, toAddress } from "./setting.js";
-import { EXERCISES, STORY } from "./story.js";
+import { EXERCISES, PRESETS, STORY } from "./story.js";
 import { Views } from "./views.js";
 
 const VERSION = document.documentElement.dataset.version;
+const TOLD = [...STORY, ...PRESETS];
 const FIRST_RUN = 100; // steps that a fresh page plays by itself
 const byId = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -41,6 +42,7 @@ class Page {
     this.say(notes);
     this.begin(setting, location.hash.length > 1);
     addEventListener("hashchange", () => this.follow());
+    addEventListener("popstate", () => this.follow());
     addEventListener("beforeprint", () => this.views.draw(this.experiment, true));
   }
 
@@ -54,8 +56,11 @@ class Page {
     this.fillPlanes();
   }
 
+  // Back, forward, or another link.
   follow() {
-    if (location.hash === this.address) return;
+    clearTimeout(this.remembering); // what waits to be written belongs to another entry
+    if ((location.hash || "#") === this.address) return;
+    this.address = location.hash || "#";
     const { setting, notes } = parseAddress(location.hash);
     this.say(notes);
     this.experiment.reset(setting);
@@ -117,11 +122,15 @@ class Page {
     for (const [labels, theory] of [["coarse", averaged], ["fine", decoupled]]) {
       const one = record[labels];
       const radii = experiment.curve?.radii[labels];
+      const earlier = radii && experiment.curve.step !== record.step;
       byId(`loss-${labels}`).textContent = one.diverged ? "diverged" : tell(Math.exp(one.logLoss));
       byId(`accuracy-${labels}`).textContent = `${Math.round(100 * one.accuracy)}%`;
       byId(`index-${labels}`).textContent = tell(Math.round(one.index * 100) / 100, 2);
       byId(`radius-${labels}`).textContent = radii ? bracket(median(radii.certified), median(radii.attack)) : "…";
+      if (earlier) byId(`radius-${labels}`).dataset.earlier = ` (step ${experiment.curve.step})`;
+      else delete byId(`radius-${labels}`).dataset.earlier;
       byId(`theory-${labels}`).textContent = tell(theory);
+      document.querySelector(`#title-${labels} span`).textContent = learned(labels, experiment.setting);
     }
     byId("frame").textContent = experiment.compressed
       ? `${tell(experiment.setting.d, 4)} dimensions, exactly, in ${experiment.width} coordinates`
@@ -191,31 +200,42 @@ class Page {
       item.append(button);
       dots.append(item);
     });
-    byId("story-next").addEventListener("click", () => this.goTo((this.experiment.setting.story % STORY.length) + 1));
+    PRESETS.forEach(({ title }, i) => {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: title });
+      button.addEventListener("click", () => this.goTo(STORY.length + i + 1));
+      byId("presets").append(button);
+    });
+    byId("story-next").addEventListener("click", () => {
+      const { story } = this.experiment.setting;
+      this.goTo(story < STORY.length ? story + 1 : 1);
+    });
     byId("story-back").addEventListener("click", () => this.goTo(Math.max(1, this.experiment.setting.story - 1)));
   }
 
+  // A place of its own: Back returns to what was seen before.
   goTo(number) {
-    const { setting, notes } = settled({ ...STORY[number - 1].preset, story: number });
+    this.remember(true);
+    const { setting, notes } = settled({ ...TOLD[number - 1].preset, story: number });
     this.say(notes);
     this.experiment.reset(setting);
+    this.address = toAddress(setting);
+    history.pushState(null, "", this.address);
     this.begin(setting, true);
-    this.remember();
     byId("story-title").focus({ preventScroll: true });
   }
 
   tellStory(number) {
-    const step = STORY[number - 1];
+    const step = TOLD[number - 1];
+    const inStory = step && number <= STORY.length;
     byId("story-text").hidden = !step;
-    [...byId("story-steps").children].forEach((item, i) => {
-      const button = item.firstChild;
+    [...byId("story-steps").querySelectorAll("button"), ...byId("presets").children].forEach((button, i) => {
       if (i === number - 1) button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
     });
-    byId("story-next").querySelector(".word").textContent = step ? (number < STORY.length ? "Next" : "From the start") : "Start the story";
-    byId("story-back").hidden = !step || number === 1;
+    byId("story-next").querySelector(".word").textContent = inStory ? (number < STORY.length ? "Next" : "From the start") : "Start the story";
+    byId("story-back").hidden = !inStory || number === 1;
     if (!step) return;
-    byId("story-title").textContent = `${number}. ${step.title}`;
+    byId("story-title").textContent = inStory ? `${number}. ${step.title}` : step.title;
     byId("story-words").innerHTML = typeset(step.text);
     byId("story-attempt").innerHTML = `<b>Try it.</b> ${typeset(step.attempt)}`;
   }
@@ -267,6 +287,14 @@ class Page {
     place.replaceChildren(...sentences.map((sentence) => Object.assign(document.createElement("p"), { textContent: sentence })));
     place.hidden = sentences.length === 0;
   }
+}
+
+// What a network is told and how it decides, in a few words.
+function learned(labels, { pooling, share, wrong }) {
+  if (labels === "coarse") return pooling === "mean" ? "coarse: averaged features" : "coarse: the neurons of a class compete";
+  if (share === 1 && wrong === 0) return "fine: decoupled features";
+  const told = `fine for ${tell(100 * share, 3)}% of the points`;
+  return wrong > 0 ? `${told}, ${tell(100 * wrong, 3)}% of them wrong` : told;
 }
 
 function clamp(value) {

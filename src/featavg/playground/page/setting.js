@@ -13,9 +13,12 @@ export const FIELDS = {
   sigma: { name: "the noise", kind: "real", low: 0, high: 3, fallback: 1 },
   cosine: { name: "the cosine between features", kind: "real", low: -1, high: 0.95, fallback: 0 },
   positive: { name: "the number of positive clusters", kind: "whole", low: 1, high: 19, fallback: null },
-  m: { name: "neurons per class", kind: "whole", low: 1, high: 8, fallback: 5 },
+  share: { name: "the share of fine labels", kind: "real", low: 0, high: 1, fallback: 1 },
+  wrong: { name: "the share of fine labels that are wrong", kind: "real", low: 0, high: 1, fallback: 0 },
+  m: { name: "neurons per class", kind: "whole", low: 1, high: 24, fallback: 5 },
   h: { name: "neurons per cluster", kind: "whole", low: 1, high: 4, fallback: 1 },
   sigma_w: { name: "the size of the first weights", kind: "real", low: 1e-15, high: 1, fallback: 1e-5 },
+  pooling: { name: "the pooling", kind: "choice", choices: ["mean", "max", "top:q=2"], fallback: "mean" },
   depth: { name: "the number of layers", kind: "choice", choices: ["2", "3"], fallback: "2" },
   stepper: { name: "the optimizer", kind: "choice", choices: ["gd", "momentum", "adam", "sign"], fallback: "gd" },
   orientation: { name: "the direction of the features", kind: "choice", choices: ["axes", "random"], fallback: "axes" },
@@ -29,11 +32,12 @@ export const FIELDS = {
   px: { name: "the point", kind: "real", low: -4, high: 4, fallback: 1 },
   py: { name: "the point", kind: "real", low: -4, high: 4, fallback: 0 },
   neuron: { name: "the neuron", kind: "whole", low: 0, high: 79, fallback: 0 },
-  story: { name: "the step of the story", kind: "whole", low: 0, high: 8, fallback: 0 },
+  story: { name: "the step of the story", kind: "whole", low: 0, high: 12, fallback: 0 },
 };
 
-const SIMULATED = ["k", "d", "n", "sigma", "cosine", "positive", "m", "h", "sigma_w", "depth", "stepper", "orientation", "lr", "seed"];
+const SIMULATED = ["k", "d", "n", "sigma", "cosine", "positive", "share", "wrong", "m", "h", "pooling", "sigma_w", "depth", "stepper", "orientation", "lr", "seed"];
 const ALL_COORDINATES = 4096; // the most dimensions for methods that need every coordinate
+const MOST_PAIRED = 10; // neurons per class whose pairs the exact radius lists
 const ENTRIES = 4.5e6; // numbers of a training set that a phone still holds
 
 export function defaults() {
@@ -102,6 +106,9 @@ export function settled(given) {
   if (s.stepper === "adam" || s.stepper === "sign") {
     if (s.d > ALL_COORDINATES) put("d", ALL_COORDINATES, `${s.stepper === "adam" ? "Adam" : "sign descent"} looks at single coordinates, so all of them must be drawn`);
   }
+  if (s.pooling !== "mean" && s.depth === "3") put("depth", "2", "neurons that compete have two layers in this page");
+  if (s.pooling === "top:q=2" && s.m > MOST_PAIRED) put("m", MOST_PAIRED, "more pairs of neurons would take too long");
+  if (s.pooling === "top:q=2" && s.m < 2) put("m", 2, "the two best are of two at least");
   const width = frameWidth(s);
   if (s.n * width > ENTRIES) put("n", Math.max(10, Math.floor(ENTRIES / width)), "more would not fit into this page");
   const most = Math.max(2 * s.m, s.k * s.h) - 1;

@@ -1,4 +1,4 @@
-// The guided story: eight presets, each with a few sentences and something to try.
+// The guided story: eight presets, each with a few sentences and something to try; and four presets.
 
 export const STORY = [
   {
@@ -48,6 +48,34 @@ export const STORY = [
     text: "Features of real images are not at right angles: here any two have cosine 0.5, and the noise is twice as strong. Averaging is still there. Measured with the package on MNIST and CIFAR-10, finer labels look far more robust when each network is attacked on its own loss, and gain next to nothing when the same decision is attacked in the same way for both; for small heads on frozen features, where radii are exact, they do help. <code>featavg reproduce --full</code> repeats it.",
     attempt: "Slide the angle to 30°, then try Adam. Does it average? What do its radii say?",
     preset: { step: 100, cosine: 0.5, sigma: 2 },
+  },
+];
+
+// What the address calls steps 9, 10, ...: not part of the story, but told in the same place.
+export const PRESETS = [
+  {
+    title: "5% is enough",
+    text: "Only one point in twenty carries its <em class=\"decoupled\">cluster</em>, all others their class. The second network decouples nearly as well as with all labels: compare its median radius with the theory beside it.",
+    attempt: "Slide the share of fine labels to 1%, then to 0: the same network, told classes alone, averages again.",
+    preset: { step: 100, share: 0.05 },
+  },
+  {
+    title: "Half of them wrong",
+    text: "Every second fine label names another cluster of the class. The averaging index hardly shows it; the radius does.",
+    attempt: "Press “play”. The network learns the wrong labels by heart, and its radius keeps falling. To leave a label out is better than to guess it.",
+    preset: { step: 100, wrong: 0.5 },
+  },
+  {
+    title: "Let them compete",
+    text: "No fine label for the first network: it has twenty neurons for each <em class=\"averaged\">class</em>, and only the best one of them decides about a point. Whoever wins a point is pulled towards it and wins it more. The neurons specialise, and the radius leaves the average far behind.",
+    attempt: "Set the pooling to mean: the radius halves. Then try other seeds: now and then two features fall to the same neuron, and the radius is shorter.",
+    preset: { step: 400, pooling: "max", m: 20, d: 500, n: 500, lr: 0.00614, sigma_w: 0.001, seed: 3 },
+  },
+  {
+    title: "Too few to compete",
+    text: "The same with two neurons for the five features of a class. Each must stand for several of them, so it is an average once more, of fewer features.",
+    attempt: "Raise the number of neurons to five: one each would be enough, but chance gives one neuron two features and another none.",
+    preset: { step: 400, pooling: "max", m: 2, d: 500, n: 500, lr: 0.00614, sigma_w: 0.001 },
   },
 ];
 

@@ -63,6 +63,7 @@ export class Views {
       this.planes[labels].draw({
         record: own, task, basis, readout: setting.readout, point: [setting.px, setting.py],
         answer: experiment.answer?.found[labels] ?? null,
+        earlier: experiment.answer && experiment.answer.step !== record.step ? experiment.answer.step : null,
         shadows: experiment.shadows, clusters: experiment.clusters, a: setting.a, b: setting.b,
       });
     }
@@ -145,7 +146,8 @@ export class Views {
         { x: theory.decoupled, label: `√(${free}/2)`, className: "decoupled", side: "right" },
       ],
     });
-    root.closest("figure").querySelector("figcaption span").textContent = exactness(curve);
+    const earlier = curve && curve.step !== experiment.record.step ? ` (of step ${curve.step})` : "";
+    root.closest("figure").querySelector("figcaption span").textContent = exactness(curve) + earlier;
     const told = curve ? inWords((labels) => tell(median(curve.radii[labels].certified))) : "being computed";
     set(root, { "aria-label": `Robust accuracy. Median radius ${told}. Theory: ${tell(theory.averaged)} averaged, ${tell(theory.decoupled)} decoupled.` });
   }

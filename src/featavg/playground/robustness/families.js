@@ -2,7 +2,10 @@
 // up_i . relu(z) + shift_i <= down_i . relu(z), all i at once.
 //
 // One output, or `sum`: one family of one inequality. `max`: one family for each rival output j,
-// with the inequalities f_i <= f_j for every output i of the own class.
+// with the inequalities f_i <= f_j for every output i of the own class. `top:q`: the same for every q
+// rivals and every q outputs of the own class, by their sums.
+
+import { pooled } from "./readout.js";
 
 export function flippedFamilies(space, y, readout, labels, slack = 0) {
   const { count, outputs, head, constant } = space;
@@ -22,11 +25,22 @@ export function flippedFamilies(space, y, readout, labels, slack = 0) {
     }
     return family([{ row, shift }]);
   }
-  return rival.flatMap((j) =>
-    family(own.map((c) => ({
-      row: weights(c).map((v, r) => v - weights(j)[r]),
-      shift: constant[c] - constant[j] - slack,
+  const q = pooled(readout);
+  const sums = (group) => combinations(group, q).map((chosen) => ({
+    row: Float64Array.from({ length: count }, (_, r) => chosen.reduce((s, c) => s + weights(c)[r], 0)),
+    shift: chosen.reduce((s, c) => s + constant[c], 0),
+  }));
+  const above = sums(own);
+  return sums(rival).flatMap((below) =>
+    family(above.map(({ row, shift }) => ({
+      row: row.map((v, r) => v - below.row[r]),
+      shift: shift - below.shift - slack,
     }))));
+}
+
+function combinations(items, size) {
+  if (size === 0) return [[]];
+  return items.flatMap((first, i) => combinations(items.slice(i + 1), size - 1).map((rest) => [first, ...rest]));
 }
 
 // Each inequality is divided by its largest entry; then no number here is large or small.

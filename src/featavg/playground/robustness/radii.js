@@ -1,11 +1,11 @@
 // Robust radii of points: the l2 distance to the nearest point that is decided otherwise. Exact for
-// one output and for the read-outs `sum` and `max`; a certified bracket for `probability`, for
+// one output, for the read-outs `sum` and `max`, and for neurons that compete; a certified bracket for `probability`, for
 // networks with too many pieces to list, and for three layers.
 
 import { DeepBracket } from "./deep.js";
 import { flippedFamilies, pieceCount } from "./families.js";
 import { PieceSearch } from "./pieces.js";
-import { score } from "./readout.js";
+import { decisionOf, score } from "./readout.js";
 import { ProbabilityRelaxation, ReluRelaxation } from "./relaxations.js";
 import { lifted, outputsAt, preactivation, reduce } from "./subspace.js";
 import { TreeSearch } from "./tree.js";
@@ -16,6 +16,7 @@ const NUDGE = 1e-9; // a candidate lies on the boundary; pushed out by this shar
 export class RadiusSolver {
   // labels: the class of each output. budget: nodes a point of the tree searches.
   constructor(net, labels, readout, { gap = 0.01, budget = 40 } = {}) {
+    [labels, readout] = decisionOf(net, labels, readout);
     this.labels = labels;
     this.readout = readout;
     this.budget = budget;

@@ -1,7 +1,7 @@
 // Two networks on one sample: what the page trains, and what its tests compare with the package.
 
 import { initialNetwork, neuronCount } from "./networks.js";
-import { drawTest, drawTraining } from "./sample.js";
+import { drawFineTargets, drawTest, drawTraining } from "./sample.js";
 import { keepsRotations } from "./steppers.js";
 import { makeTask } from "./task.js";
 import { Training } from "./training.js";
@@ -20,6 +20,7 @@ export function prepare(setting) {
     orientation: setting.orientation,
   });
   const test = drawTest(task, training, setting.n_test, setting.seed);
+  const fine = drawFineTargets(task, training.clusters, setting);
   let first = 0;
   const runs = {};
   LABELS.forEach((labels, i) => {
@@ -27,7 +28,7 @@ export function prepare(setting) {
     first += counts[i];
     const unit = training.unitWeights.subarray(from, first * training.width);
     const net = initialNetwork(setting, labels, unit, training.width, setting.seed);
-    runs[labels] = new Training(net, training, setting.stepper, setting.lr);
+    runs[labels] = new Training(net, training, setting.stepper, setting.lr, fine);
   });
   return { task, training, test, runs };
 }

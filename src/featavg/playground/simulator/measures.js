@@ -1,6 +1,7 @@
 // What the weights point at: equivalent weights, their cosines with the features, and the weights
 // in the basis of the features.
 
+import { decisionOf, score } from "../robustness/readout.js";
 import { averagingIndex } from "./averaging.js";
 import { secondLayer } from "./networks.js";
 import { cholesky, choleskySolve, norm, row, timesTransposed } from "./vectors.js";
@@ -147,6 +148,8 @@ export function measure(training) {
     biases: net.biases.slice(),
     head: net.head.slice(),
     middle: net.middle?.slice() ?? null,
+    pooling: net.pooling,
+    neurons: net.neurons,
   };
 }
 
@@ -189,16 +192,16 @@ function spanShares(products, coefficients, lengths, task, count) {
   });
 }
 
+// The share of training points whose class, or cluster, the network names.
 function trainAccuracy(training) {
-  const { net, outputs, targets } = training;
+  const { net, outputs, targets, data } = training;
+  const [signs, rule] = decisionOf(net, data.task.labels, "max");
   let right = 0;
   for (let i = 0; i < targets.length; i++) {
-    if (net.labels === "coarse") {
-      right += targets[i] * outputs[i] > 0;
-    } else {
-      const own = outputs.subarray(i * net.outputs, (i + 1) * net.outputs);
-      right += own.every((v, j) => j === targets[i] || v < own[targets[i]]);
-    }
+    const own = outputs.subarray(i * net.outputs, (i + 1) * net.outputs);
+    const j = data.clusters[i];
+    if (net.labels === "coarse") right += targets[i] * score(own, signs, rule) > 0;
+    else right += own.every((v, other) => other === j || v < own[j]);
   }
   return right / targets.length;
 }

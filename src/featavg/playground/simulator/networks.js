@@ -2,8 +2,8 @@
 //
 // Two layers: F(x) = head relu(W x + b), the head fixed. Coarse labels: one output, head +1/m for
 // the first m neurons and -1/m for the rest (Definition 2.2). Fine labels: output j averages the h
-// neurons of group j, no biases. Three layers: one more layer of ReLUs between, no biases, all
-// layers trained.
+// neurons of group j, no biases. Neurons that compete (a pooling other than the mean, coarse labels) are an
+// output each, without biases. Three layers: one more layer of ReLUs between, no biases, all trained.
 
 import { Random } from "./random.js";
 
@@ -11,8 +11,17 @@ export function neuronCount(setting, labels) {
   return labels === "coarse" ? 2 * setting.m : setting.k * setting.h;
 }
 
+export function competes(setting, labels) {
+  return labels === "coarse" && setting.pooling !== undefined && setting.pooling !== "mean";
+}
+
 export function fixedHead(setting, labels) {
   const neurons = neuronCount(setting, labels);
+  if (competes(setting, labels)) {
+    const head = new Float64Array(neurons * neurons);
+    for (let r = 0; r < neurons; r++) head[r * neurons + r] = 1;
+    return head;
+  }
   if (labels === "coarse") {
     return Float64Array.from({ length: neurons }, (_, r) => (r < setting.m ? 1 : -1) / setting.m);
   }
@@ -28,7 +37,8 @@ export function initialNetwork(setting, labels, unitWeights, width, seed) {
   const weights = Float64Array.from(unitWeights, (v) => setting.sigma_w * v);
   const biases = new Float64Array(neurons);
   const random = new Random(seed, `${labels}-rest`);
-  if (labels === "coarse" && setting.depth === 2) {
+  const pooled = competes(setting, labels);
+  if (labels === "coarse" && setting.depth === 2 && !pooled) {
     for (let r = 0; r < neurons; r++) biases[r] = setting.sigma_w * random.normal();
   }
   const net = {
@@ -36,7 +46,8 @@ export function initialNetwork(setting, labels, unitWeights, width, seed) {
     depth: setting.depth,
     neurons,
     width,
-    outputs: labels === "coarse" ? 1 : setting.k,
+    outputs: pooled ? neurons : labels === "coarse" ? 1 : setting.k,
+    pooling: pooled ? setting.pooling : "mean",
     weights,
     biases,
     head: fixedHead(setting, labels),
@@ -54,7 +65,11 @@ export function initialNetwork(setting, labels, unitWeights, width, seed) {
 // The arrays that training moves, in the order of the gradients.
 export function trainable(net) {
   if (net.depth === 3) return [net.weights, net.middle, net.head];
-  return net.labels === "coarse" ? [net.weights, net.biases] : [net.weights];
+  return hasBiases(net) ? [net.weights, net.biases] : [net.weights];
+}
+
+export function hasBiases(net) {
+  return net.labels === "coarse" && net.outputs === 1;
 }
 
 // Outputs from first-layer pre-activations (biases included), for `n` points.

@@ -102,6 +102,19 @@ export function rowLengths(x, n, width) {
   return lengths;
 }
 
+// What the network with fine labels is told of each point: its cluster for a share of the points, of
+// which a share is wrong (another cluster of the class); k for the others of class -1, k + 1 of +1.
+export function drawFineTargets(task, clusters, { share = 1, wrong = 0, seed }) {
+  const { k, labels } = task;
+  const random = new Random(seed, "labels");
+  return clusters.map((j) => {
+    const [known, right, which] = [random.uniform(), random.uniform(), random.uniform()];
+    if (known >= share) return labels[j] > 0 ? k + 1 : k;
+    const others = [...labels.keys()].filter((i) => i !== j && labels[i] === labels[j]);
+    return right < wrong && others.length ? others[Math.floor(which * others.length)] : j;
+  });
+}
+
 // Fresh points: their coordinates beyond the frame of the training set meet no weight.
 export function drawTest(task, training, count, seed) {
   const { width, features } = training;

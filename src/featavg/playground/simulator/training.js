@@ -1,14 +1,16 @@
 // One network on its training set: loss, closed-form gradient, steps, and what the weights are
 // made of. The indicator of a ReLU is 1[z >= 0], as in the paper.
 
-import { crossEntropy, logistic } from "./losses.js";
-import { addBiases, outputsFrom, secondLayer, trainable } from "./networks.js";
+import { pooled } from "../robustness/readout.js";
+import { crossEntropy, logistic, partialCrossEntropy, pooledLogistic } from "./losses.js";
+import { addBiases, hasBiases, outputsFrom, secondLayer, trainable } from "./networks.js";
 import { gathered, preactivations } from "./products.js";
 import { MOMENTUM, keepsRotations, makeStepper } from "./steppers.js";
 
 export class Training {
-  // data: x, n, width, lengths, clusters, task. stepper: a name; lr: the learning rate.
-  constructor(net, data, stepper, lr) {
+  // data: x, n, width, lengths, clusters, task. stepper: a name; lr: the learning rate. fine: what the
+  // network with fine labels is told of each point, its cluster by default.
+  constructor(net, data, stepper, lr, fine = data.clusters) {
     this.net = net;
     this.data = data;
     this.stepperName = stepper;
@@ -19,7 +21,8 @@ export class Training {
     this.targets =
       net.labels === "coarse"
         ? Int8Array.from(data.clusters, (j) => data.task.labels[j])
-        : data.clusters;
+        : fine;
+    this.partly = net.labels === "fine" && this.targets.some((t) => t >= net.outputs);
     this.track = keepsRotations(stepper) && net.depth === 2 ? new SampleShares(net, data) : null;
     this.evaluate();
   }
@@ -30,11 +33,18 @@ export class Training {
     const z = preactivations(data.x, data.n, data.width, data.lengths, net.weights, net.neurons);
     this.z = addBiases(z, net.biases, data.n);
     const outputs = outputsFrom(net, this.z, data.n);
-    this.loss =
-      net.labels === "coarse"
-        ? logistic(outputs, this.targets)
-        : crossEntropy(outputs, this.targets, net.outputs);
     this.outputs = outputs;
+    this.loss = this.lossOf(outputs);
+  }
+
+  lossOf(outputs) {
+    const { net, data, targets } = this;
+    if (net.labels === "coarse") {
+      return net.outputs === 1 ? logistic(outputs, targets) : pooledLogistic(outputs, targets, net.groupSize, pooled(net.pooling));
+    }
+    return this.partly
+      ? partialCrossEntropy(outputs, targets, net.outputs, data.task.labels)
+      : crossEntropy(outputs, targets, net.outputs);
   }
 
   get logLoss() {
@@ -60,7 +70,7 @@ export class Training {
       return [first, outer(slopes.second, net.neurons, relu(this.z), net.neurons, n),
         outer(this.loss.slopes, net.outputs, relu(slopes.hidden), net.neurons, n)];
     }
-    return net.labels === "coarse" ? [first, columnSums(slopes.first, n, net.neurons)] : [first];
+    return hasBiases(net) ? [first, columnSums(slopes.first, n, net.neurons)] : [first];
   }
 }
 

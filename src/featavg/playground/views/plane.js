@@ -2,7 +2,7 @@
 // that fools everything), with clusters, a point to drag, the ball of its radius and the shadow of
 // its nearest flipped point. Lengths are in units of a feature's.
 
-import { score } from "../robustness/readout.js";
+import { decisionOf, score } from "../robustness/readout.js";
 import { element, round, set, tell, text } from "./svg.js";
 
 const SIDE = 360;
@@ -83,7 +83,8 @@ export class PlaneView {
   }
 
   // answer: the radius of the point as the worker found it, or null while it is looking.
-  draw({ record, task, basis, readout, point, answer, shadows, clusters, a, b }) {
+  // earlier: the step that the radius belongs to, if it is another one than what is shown.
+  draw({ record, task, basis, readout, point, answer, earlier, shadows, clusters, a, b }) {
     this.point = point;
     const decide = decider(record, task, basis, readout);
     const values = new Float64Array((GRID + 1) ** 2);
@@ -98,8 +99,10 @@ export class PlaneView {
     this.drawAnswer(answer, task, basis, x, y);
     const side = decide(x, y) > 0 ? "positive" : "negative";
     const radius = answer ? (answer.certified >= 0.999 * answer.attack ? tell(answer.attack) : `${tell(answer.certified)} to ${tell(answer.attack)}`) : "…";
-    this.told.textContent = `decided ${side}, radius ${radius}`;
-    set(this.root, { "aria-label": `Decision in the plane. The point is decided ${side}; its radius is ${radius}.` });
+    const when = earlier === null ? "" : ` (step ${earlier})`;
+    this.told.textContent = `decided ${side}, radius ${radius}${when}`;
+    this.root.classList.toggle("earlier", earlier !== null);
+    set(this.root, { "aria-label": `Decision in the plane. The point is decided ${side}; its radius is ${radius}${when}.` });
   }
 
   drawAnswer(answer, task, basis, x, y) {
@@ -146,6 +149,7 @@ export function decider(record, task, basis, readout) {
   const { products, biases, head, middle } = record;
   const neurons = biases.length;
   const outputs = head.length / neurons;
+  const [signs, rule] = decisionOf(record, labels, readout);
   const slope = basis.map((direction) => Float64Array.from({ length: neurons }, (_, r) => {
     let total = 0;
     for (let j = 0; j < k; j++) total += direction[j] * products[r * k + j];
@@ -170,7 +174,7 @@ export function decider(record, task, basis, readout) {
       for (let r = 0; r < neurons; r++) total += head[c * neurons + r] * top[r];
       f[c] = total;
     }
-    return score(f, labels, readout);
+    return score(f, signs, rule);
   };
 }
 

@@ -13,9 +13,9 @@ function record() {
 
 function plainNet(labels) {
   const { net } = lab.runs[labels];
-  const { depth, neurons, width, outputs, groupSize } = net;
+  const { depth, neurons, width, outputs, groupSize, pooling } = net;
   return {
-    labels, depth, neurons, width, outputs, groupSize, weights: net.weights.slice(),
+    labels, depth, neurons, width, outputs, groupSize, pooling, weights: net.weights.slice(),
     biases: net.biases.slice(), head: net.head.slice(), middle: net.middle?.slice() ?? null,
   };
 }

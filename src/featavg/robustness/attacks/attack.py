@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError, whole
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.progress import Progress, silent
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import Model
@@ -323,6 +324,13 @@ class AttackResult:
             f"{self.gradients:.0f} gradients and {self.evaluations:.0f} evaluations per point",
         ]
         return "\n  ".join(line for line in lines if line)
+
+    def figure(self) -> Figure:
+        """The share of points that the attacks leave right within each radius."""
+        left = Series.survival("under attack", self.radii)
+        panel = Lines(Axis("radius", self.unit), Axis("share of points that stay right"), (left,))
+        caption = f"{len(self)} points under {', '.join(self.attacks)}: an upper bound."
+        return Figure("attacks", "Accuracy under attack", caption, (panel,))
 
     @property
     def stuck(self) -> Bool[ndarray, " n"]:

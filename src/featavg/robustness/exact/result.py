@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.accuracy import robust_share
 from featavg.notebook import sparkline, table
 from featavg.robustness.exact.budget import Clock
@@ -185,6 +186,16 @@ class Radii:
             "widest gap": f"{self.gaps.max():.1%}",
             "search": " and ".join(f"{name} {count}" for name, count in counts.items()),
         }
+
+    def figure(self) -> Figure:
+        """The share of points that stay right within each radius: between certified and attacked."""
+        ends = (
+            Series.survival("certified", self.certified),
+            Series.survival("attacked", self.attack, "reference", "dashed"),
+        )
+        panel = Lines(Axis("radius", self.norm), Axis("share of points that stay right"), ends)
+        caption = f"{len(self)} points: certified from below, attacked from above."
+        return Figure("radii", "Robust accuracy", caption, (panel,))
 
     @property
     def outcomes(self) -> list[RadiusStatus]:

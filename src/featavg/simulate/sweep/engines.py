@@ -26,19 +26,9 @@ RESTARTS = 30
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs jobs and yields their rows as they come; a killed worker's jobs are done again.
+    """Runs jobs and yields their rows as they come; jobs of a killed worker are run again."""
 
-    >>> import tempfile
-    >>> import featavg as fa
-    >>> folder, fixed = tempfile.mkdtemp(), {"k": 4, "d": 50, "n": 40}
-    >>> fa.sweep({"cosine": [0, 0.5]}, folder, measures="index", seeds=1, engine="serial", **fixed)
-    Sweep over cosine (2): 2 runs, 0 failed
-    ...
-    """
-
-    def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
-        """The rows of every job, each job's together."""
-        ...
+    def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]: ...  # noqa: D102 (as above)
 
 
 class Serial:
@@ -82,11 +72,9 @@ class Processes:
                 if type(error).__name__ != "TerminatedWorkerError":
                     raise
                 if restart == RESTARTS:
-                    raise InputError(
-                        "engine",
-                        f"lost its workers {RESTARTS} times",
-                        "use fewer workers if memory is short, or --engine serial to see why",
-                    ) from error
+                    remedy = "use fewer workers if memory is short, or --engine serial to see why"
+                    problem = f"lost its workers {RESTARTS} times"
+                    raise InputError("engine", problem, remedy) from error
             left = [job for i, chunk in enumerate(chunks) if i not in done for job in chunk]
             if not left:
                 return
@@ -131,8 +119,7 @@ class Dask:
             raise InputError("engine", problem, remedy) from None
         # Threads would otherwise give each other their number of BLAS threads back.
         with threadpool_limits(limits=1), self._client(distributed) as client:
-            self._any_worker(client)
-            self._same_version(client)
+            self._check_workers(client)
             jobs_of = {client.submit(work, job, pure=False): job for job in jobs}
             try:
                 for future in distributed.as_completed(list(jobs_of)):
@@ -153,15 +140,13 @@ class Dask:
             remedy = "start one with `dask scheduler`, or use --engine processes"
             raise InputError("engine", problem, remedy) from error
 
-    def _any_worker(self, client: Any) -> None:
+    def _check_workers(self, client: Any) -> None:
         """A scheduler without workers would never answer; a cluster's may take a minute."""
         try:
             client.wait_for_workers(1, timeout=6 * self.patience)
         except TimeoutError as error:
             remedy = "start one with `dask worker ADDRESS`"
             raise InputError("engine", "has no workers", remedy) from error
-
-    def _same_version(self, client: Any) -> None:
         versions = set(client.run(_version).values())
         if versions - {featavg.__version__}:
             problem = f"has workers with featavg {', '.join(sorted(versions))}"
@@ -226,14 +211,10 @@ def engine_named(name: str | Engine, workers: int | None = None) -> Engine:
     """
     if not isinstance(name, str):
         return name
-    if name == "serial":
-        return Serial()
-    if name == "processes":
-        return Processes(workers)
-    if name == "dask":
-        return Dask(workers=workers)
-    if name.startswith("dask://") and len(name) > len("dask://"):
-        return Dask("tcp://" + name.removeprefix("dask://"))
-    raise InputError(
-        "engine", f"is {name!r}", "choose serial, processes, dask, or dask://HOST:PORT"
-    )
+    kind, _, address = name.partition("://")
+    if kind == "dask" and ("://" in name) == bool(address):
+        return Dask(f"tcp://{address}" if address else None, workers)
+    if name not in ("serial", "processes"):
+        remedy = "choose serial, processes, dask, or dask://HOST:PORT"
+        raise InputError("engine", f"is {name!r}", remedy)
+    return Serial() if name == "serial" else Processes(workers)

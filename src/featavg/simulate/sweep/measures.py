@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy import ndarray
 
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
 from featavg.measures.accuracy import decisions
 from featavg.measures.alignment import block_cosines, cosine_matrix
 from featavg.measures.averaging import feature_coefficients
@@ -42,23 +42,25 @@ class Run:
     index: int
     seed: int
 
-    def net(self, labels: str) -> TwoLayer | Deep | None:
-        """The network for these labels, if it was trained."""
-        trajectory = self.trajectories.get(labels)
-        return None if trajectory is None else net_of(trajectory, self.index)
-
-    @property
+    @cached_property
     def nets(self) -> dict[str, TwoLayer | Deep]:
         """All trained networks by their labels."""
         return {labels: net_of(run, self.index) for labels, run in self.trajectories.items()}
 
-    @property
+    @cached_property
     def by_cluster(self) -> dict[str, TwoLayer | Deep]:
         """The same with one output, or one for each cluster, for measures of weights."""
+        task = self.points.task
         return {
-            labels: self.setting.recipe(labels).by_cluster(net, self.points.task)
+            labels: self.setting.recipe(labels).by_cluster(net, task)
             for labels, net in self.nets.items()
         }
+
+    @cached_property
+    def weights(self) -> dict[str, ndarray]:
+        """What each network looks for in each cluster."""
+        nets = self.by_cluster.items()
+        return {labels: seed_weights(self.points, net, self.index) for labels, net in nets}
 
     @cached_property
     def fresh(self) -> tuple[ndarray, ndarray, ndarray]:
@@ -69,18 +71,15 @@ class Run:
         x, clusters = drawn
         return x, clusters, self.points.task.cluster_labels[clusters]
 
-    @cached_property
-    def _radii(self) -> dict[tuple[str, str], Radii]:
-        return {}
-
     def radii(self, labels: str, readout: str) -> Radii:
         """Exact l2 radii of the test points; several measures ask for them."""
-        if (labels, readout) not in self._radii:
+        kept: dict[tuple[str, str], Radii] = self.__dict__.setdefault("_radii", {})
+        if (labels, readout) not in kept:
             x, _, y = self.fresh
             positive, rule = self.setting.recipe(labels).decision(self.points.task, readout)
             exact = radii(self.nets[labels], x, y, readout=rule, positive=positive, jobs=1)
-            self._radii[labels, readout] = exact
-        return self._radii[labels, readout]
+            kept[labels, readout] = exact
+        return kept[labels, readout]
 
     def median_radius(self, labels: str, readout: str) -> float:
         """The median exact l2 radius over the test points (their attack end)."""
@@ -132,8 +131,7 @@ def _index(run: Run) -> dict[str, float]:
 @measure("cosines", "cosines with the own feature, its class, the other; their matrix", version=2)
 def _cosines(run: Run) -> Measured:
     values: dict[str, float | ndarray] = {}
-    for labels, net in run.by_cluster.items():
-        weights = seed_weights(run.points, net, run.index)
+    for labels, weights in run.weights.items():
         matrix = cosine_matrix(run.points.features, weights)
         blocks = block_cosines(matrix, run.points.task.cluster_labels, diagonal=False)
         values[f"own_cosine_{labels}"] = float(np.diag(matrix).mean())
@@ -146,12 +144,10 @@ def _cosines(run: Run) -> Measured:
 @measure("coefficients", "mean coefficient a_j |mu_j|^2 of own and other features; all of them")
 def _coefficients(run: Run) -> Measured:
     values: dict[str, float | ndarray] = {}
-    squares = (run.points.features**2).sum(axis=-1)
-    for labels, net in run.by_cluster.items():
-        weights = seed_weights(run.points, net, run.index)
-        table = feature_coefficients(weights, run.points.features) * squares
-        signs = run.points.task.cluster_labels
-        same = np.equal.outer(signs, signs)
+    features, signs = run.points.features, run.points.task.cluster_labels
+    same = np.equal.outer(signs, signs)
+    for labels, weights in run.weights.items():
+        table = feature_coefficients(weights, features) * (features**2).sum(axis=-1)
         values[f"own_coefficient_{labels}"] = float(np.diag(table).mean())
         values[f"same_class_coefficient_{labels}"] = float(table[same].mean())
         values[f"other_class_coefficient_{labels}"] = float(table[~same].mean())
@@ -221,10 +217,7 @@ def _gain(run: Run) -> dict[str, float]:
 
 def measures_named(names: tuple[str, ...] | str) -> tuple[Measure, ...]:
     """The measures with these names; a comma separates them in one string."""
-    wanted = tuple(part.strip() for part in names.split(",")) if isinstance(names, str) else names
-    for name in wanted:
-        if name not in MEASURES:
-            raise InputError("measure", f"is {name!r}", f"choose among {', '.join(MEASURES)}")
-    if not wanted:
-        raise InputError("measure", "is empty", f"choose among {', '.join(MEASURES)}")
+    wanted = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
+    for name in wanted or [""]:
+        one_of("measure", name, MEASURES)
     return tuple(MEASURES[name] for name in dict.fromkeys(wanted))

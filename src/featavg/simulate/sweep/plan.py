@@ -82,9 +82,8 @@ def known_field(name: str) -> str:
 
 def _range(name: str, low: float, high: float, count: int, log: bool) -> tuple[Any, ...]:
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise InputError(
-            "vary", f"has {name} from {low:g} to {high:g}", "give the smaller end first"
-        )
+        problem = f"has {name} from {low:g} to {high:g}"
+        raise InputError("vary", problem, "give the smaller end first")
     if not 1 <= count <= 10**6:
         raise InputError("vary", f"has {count} values of {name}", "give 1 to 10^6")
     if log and low <= 0:
@@ -154,20 +153,16 @@ class Plan:
             for values in itertools.product(*(axis.values for axis in self.axes)):
                 yield dict(zip(names, values, strict=True))
             return
-        for row in self._unit_points():
-            yield {
-                axis.field: _between(axis, float(share))
-                for axis, share in zip(self.axes, row, strict=True)
-            }
-
-    def _unit_points(self) -> np.ndarray:
         if self.way == "random":
-            return stream(0, "sweep").random((self.samples, len(self.axes)))
-        from scipy.stats import qmc
+            shares = stream(0, "sweep").random((self.samples, len(self.axes)))
+        else:
+            from scipy.stats import qmc
 
-        # The balance of a Sobol sequence holds for powers of two: draw the next one, keep the first.
-        sampler = qmc.Sobol(len(self.axes), scramble=True, rng=stream(0, "sweep"))
-        return sampler.random_base2(math.ceil(math.log2(max(self.samples, 2))))[: self.samples]
+            # A Sobol sequence is balanced at powers of two: draw the next one, keep the first.
+            sampler = qmc.Sobol(len(self.axes), scramble=True, rng=stream(0, "sweep"))
+            shares = sampler.random_base2(math.ceil(math.log2(max(self.samples, 2))))
+        for row in shares[: self.samples].tolist():
+            yield {axis.field: _between(axis, u) for axis, u in zip(self.axes, row, strict=True)}
 
     def setting(self, point: Mapping[str, Any]) -> Setting:
         """The setting at a point, with one seed: seeds are the sweep's."""

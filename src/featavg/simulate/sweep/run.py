@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -88,14 +89,14 @@ def sweep(
         told = "%d settings, %d of them to compute"
         logging.getLogger(__name__).info(told, len(settings), len(jobs))
         _compute(folder, index, jobs, worker, progress or silent)
-        ids = [run_id(s, seed, m) for s in settings for seed in chosen for m in wanted]
-        rows = list(index.rows(ids))
+        ids = _ids(settings, chosen, wanted)
+        rows = list(index.rows({made: run for run, made in ids.items()}))
     computed = {
         (job.values, seed, name) for job in jobs for seed in job.seeds for name in job.measures
     }
     known = (row for row in rows if (row.setting, row.seed, row.measure) not in computed)
     note_saved(sum(row.seconds for row in known))
-    return Sweep.of(plan, points, settings, wanted, rows, folder)
+    return Sweep.of(plan, points, settings, rows, folder)
 
 
 def missing(
@@ -105,12 +106,7 @@ def missing(
     measures: tuple[Measure, ...],
 ) -> list[Job]:
     """The jobs whose rows are not in the index: one for each setting and set of missing seeds."""
-    ids = {
-        (s, seed, m.name): run_id(s, seed, m)
-        for s in dict.fromkeys(settings)
-        for seed in seeds
-        for m in measures
-    }
+    ids = _ids(settings, seeds, measures)
     known = index.known(list(ids.values()))
     index.forget_errors(list(ids.values()))
     jobs = []
@@ -123,6 +119,14 @@ def missing(
             together = tuple(seed for seed in seeds if lacking[seed] == names)
             jobs.append(Job(setting, together, names, featavg.__version__))
     return jobs
+
+
+def _ids(
+    settings: Sequence[str], seeds: tuple[int, ...], measures: tuple[Measure, ...]
+) -> dict[tuple[str, int, str], str]:
+    """The id of every measured run, by its setting, seed and measure."""
+    runs = itertools.product(dict.fromkeys(settings), seeds, measures)
+    return {(s, seed, m.name): run_id(s, seed, m) for s, seed, m in runs}
 
 
 def _compute(

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.storage.files import write
+from featavg.storage.files import cannot_write, write
 from featavg.storage.reading import opened
 
 # Rises with every change of the table; a store of another version is refused, not converted.
@@ -39,6 +41,7 @@ CREATE TABLE runs (
 """
 # SQLite takes this many parameters in one statement, in every build that Python ships.
 _AT_ONCE = 900
+_MOVE = "move it away or choose another folder"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, RunIndex(Path(folder) / "runs.sqlite") as index:
     ...     index.add([Row("a1", "{}", 0, "loss", {"loss": 0.5}, "", 0.1, "0.2.0")])
-    ...     index.known(["a1", "b2"]), next(index.rows(["a1"])).values
+    ...     index.known(["a1", "b2"]), next(index.rows({"a1": ("{}", 0, "loss")})).values
     ({'a1'}, {'loss': 0.5})
     """
 
@@ -84,16 +87,30 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            cause = (error.strerror or str(error)).lower()
-            raise InputError(
-                "store", f"({path.parent}) cannot be made ({cause})", "choose another folder"
-            ) from error
-        self._check_file()
-        with self._spoken():
+            raise cannot_write("store", path.parent, error) from error
+        self._refuse_damaged()
+        with self._one_sentence():
             self._base = sqlite3.connect(path, timeout=10.0, isolation_level=None)
-            self._open()
+            self._execute("BEGIN IMMEDIATE")
+            [(tables,)] = self._execute("SELECT count(*) FROM sqlite_master")
+            [(application,)] = self._execute("PRAGMA application_id")
+            [(version,)] = self._execute("PRAGMA user_version")
+            if not tables:
+                self._execute(f"PRAGMA application_id = {APPLICATION}")
+                self._execute(f"PRAGMA user_version = {VERSION}")
+                self._execute(_TABLE)
+            self._execute("COMMIT")
+        if tables and application != APPLICATION:
+            raise InputError("store", f"({path}) is another program's", "choose another folder")
+        if tables and version != VERSION:
+            remedy = f"use the featavg that wrote it, or another folder (this one is {VERSION})"
+            raise InputError("store", f"({path}) has version {version}", remedy)
+        self._execute("PRAGMA journal_mode = WAL")
+        # A killed process loses nothing; a power failure may lose the last commits, which are
+        # then computed again.
+        self._execute("PRAGMA synchronous = NORMAL")
 
-    def _check_file(self) -> None:
+    def _refuse_damaged(self) -> None:
         """Refuse what is no whole database before SQLite lays its own files beside it."""
         if not os.path.lexists(self.path):
             return
@@ -101,87 +118,49 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
             head, size = file.read(100), os.fstat(file.fileno()).st_size
         page = int.from_bytes(head[16:18], "big")
         if size and (not head.startswith(b"SQLite format 3\0") or size < max(page, 100)):
-            raise InputError(
-                "store",
-                f"({self.path}) is damaged (no whole database)",
-                "move it away or choose another folder",
-            )
-
-    def _open(self) -> None:
-        with self._spoken():
-            self._base.execute("BEGIN IMMEDIATE")
-            [(tables,)] = self._base.execute("SELECT count(*) FROM sqlite_master")
-            [(application,)] = self._base.execute("PRAGMA application_id")
-            [(version,)] = self._base.execute("PRAGMA user_version")
-            if not tables:
-                self._base.execute(f"PRAGMA application_id = {APPLICATION}")
-                self._base.execute(f"PRAGMA user_version = {VERSION}")
-                self._base.execute(_TABLE)
-            self._base.execute("COMMIT")
-        if tables and application != APPLICATION:
-            raise InputError(
-                "store", f"({self.path}) is another program's", "choose another folder"
-            )
-        if tables and version != VERSION:
-            remedy = f"use the featavg that wrote it, or another folder (this one is {VERSION})"
-            raise InputError("store", f"({self.path}) has version {version}", remedy)
-        with self._spoken():
-            self._base.execute("PRAGMA journal_mode = WAL")
-            # A killed process loses nothing; a power failure may lose the last commits, which are
-            # then computed again.
-            self._base.execute("PRAGMA synchronous = NORMAL")
+            problem = f"({self.path}) is damaged (no whole database)"
+            raise InputError("store", problem, _MOVE)
 
     def add(self, rows: Iterable[Row]) -> None:
         """Keep rows; one that is there already stays as it is."""
-        values = [
-            (
-                row.id,
-                row.setting,
-                row.seed,
-                row.measure,
-                json.dumps(dict(row.values), allow_nan=False),
-                row.error,
-                row.seconds,
-                row.version,
-            )
-            for row in rows
-        ]
-        with self._spoken():
+        values = []
+        for row in rows:
+            numbers = json.dumps(dict(row.values), allow_nan=False)
+            head = (row.id, row.setting, row.seed, row.measure, numbers)
+            values.append((*head, row.error, row.seconds, row.version))
+        with self._one_sentence():
             self._base.execute("BEGIN IMMEDIATE")
             self._base.executemany("INSERT OR IGNORE INTO runs VALUES (?,?,?,?,?,?,?,?)", values)
             self._base.execute("COMMIT")
 
     def known(self, ids: Sequence[str]) -> set[str]:
         """Which of these ids have a row without an error; failed runs are tried again."""
-        kept: set[str] = set()
-        with self._spoken():
-            for part in _parts(ids):
-                marks = ",".join("?" * len(part))
-                query = f"SELECT id FROM runs WHERE error = '' AND id IN ({marks})"
-                kept.update(name for (name,) in self._base.execute(query, part))
-        return kept
+        return {name for (name,) in self._each("SELECT id FROM runs WHERE error = '' AND", ids)}
 
     def forget_errors(self, ids: Sequence[str]) -> None:
         """Drop the rows of failed runs that are about to be tried again."""
-        with self._spoken():
-            for part in _parts(ids):
-                marks = ",".join("?" * len(part))
-                self._base.execute(f"DELETE FROM runs WHERE error != '' AND id IN ({marks})", part)
+        list(self._each("DELETE FROM runs WHERE error != '' AND", ids))
 
-    def rows(self, ids: Sequence[str]) -> Iterator[Row]:
-        """The rows of these ids, in their order; ids without a row are left out."""
+    def rows(self, ids: Mapping[str, tuple[str, int, str]]) -> Iterator[Row]:
+        """The rows of these ids, in their order; ids without a row are left out.
+
+        Args:
+            ids: each with its setting, seed and measure, which the row has to name.
+        """
         kept: dict[str, Row] = {}
-        with self._spoken():
-            for part in _parts(ids):
-                marks = ",".join("?" * len(part))
-                query = f"SELECT * FROM runs WHERE id IN ({marks})"
-                for name, setting, seed, measure, values, *rest in self._base.execute(query, part):
-                    kept[name] = Row(name, setting, seed, measure, json.loads(values), *rest)
+        for name, setting, seed, measure, values, *rest in self._each(
+            "SELECT * FROM runs WHERE", list(ids)
+        ):
+            row = Row(name, setting, seed, measure, _numbers(values), *rest)
+            whole = isinstance(row.seconds, float) and isinstance(row.error, str)
+            if row.values is None or not whole or (setting, seed, measure) != ids[name]:
+                problem = f"({self.path}) is damaged (the row {name} is not what was written)"
+                raise InputError("store", problem, _MOVE)
+            kept[name] = row
         return (kept[name] for name in ids if name in kept)
 
     def __len__(self) -> int:
-        with self._spoken():
-            [(count,)] = self._base.execute("SELECT count(*) FROM runs")
+        [(count,)] = self._execute("SELECT count(*) FROM runs")
         return int(count)
 
     def close(self) -> None:
@@ -191,29 +170,44 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _execute(self, query: str, values: Sequence[str] = ()) -> list[Any]:
+        with self._one_sentence():
+            return self._base.execute(query, values).fetchall()
+
+    def _each(self, query: str, ids: Sequence[str]) -> Iterator[Any]:
+        """What a query finds among these ids."""
+        for start in range(0, len(ids), _AT_ONCE):
+            part = ids[start : start + _AT_ONCE]
+            yield from self._execute(f"{query} id IN ({','.join('?' * len(part))})", part)
+
     @contextlib.contextmanager
-    def _spoken(self) -> Iterator[None]:
+    def _one_sentence(self) -> Iterator[None]:
         """SQLite's errors as one sentence each."""
         try:
             yield
-        except sqlite3.OperationalError as error:
+        except InputError:
+            raise
+        except (sqlite3.DatabaseError, ValueError) as error:
             with contextlib.suppress(sqlite3.Error, AttributeError):
                 self._base.execute("ROLLBACK")
-            if "locked" in str(error) or "busy" in str(error):
-                remedy = "wait for the other sweep, or choose another folder"
-                raise InputError("store", f"({self.path}) is locked", remedy) from error
-            remedy = "choose another folder"
-            raise InputError("store", f"({self.path}) cannot be used ({error})", remedy) from error
-        except (sqlite3.DatabaseError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            remedy = "move it away or choose another folder"
-            raise InputError("store", f"({self.path}) is damaged ({error})", remedy) from error
+            usable = isinstance(error, sqlite3.OperationalError)
+            problem = f"cannot be used ({error})" if usable else f"is damaged ({error})"
+            remedy = "choose another folder" if usable else _MOVE
+            if usable and ("locked" in str(error) or "busy" in str(error)):
+                problem, remedy = "is locked", "wait for the other sweep, or choose another folder"
+            raise InputError("store", f"({self.path}) {problem}", remedy) from error
 
 
-def _parts(ids: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield list(ids[start : start + _AT_ONCE])
+def _numbers(text: Any) -> Any:
+    """Measured numbers by name, from JSON; None if the text holds anything else."""
+    try:
+        values = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    plain = isinstance(values, dict) and all(
+        v is None or (type(v) in (int, float) and math.isfinite(v)) for v in values.values()
+    )
+    return values if plain else None
 
 
 def _path_of(store: Path, run_id: str) -> Path:
@@ -241,6 +235,5 @@ def load_arrays(store: Path, run_id: str) -> dict[str, ndarray]:
     try:
         return dict(load(path.read_bytes()))
     except (SafetensorError, OSError, ValueError) as error:
-        raise InputError(
-            "store", f"has a damaged file ({path}: {error})", "delete it and run the sweep again"
-        ) from error
+        problem = f"has a damaged file ({path}: {error})"
+        raise InputError("store", problem, "delete it and run the sweep again") from error

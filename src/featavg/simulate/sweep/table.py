@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,32 +12,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
+import featavg
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Lines, Plane, Result, Series
 from featavg.figures.typeset import number
-from featavg.simulate.sweep.measures import Measure
-from featavg.simulate.sweep.plan import Plan
+from featavg.simulate.sweep.plan import Plan, SweepAxis
 from featavg.simulate.sweep.store import Row, load_arrays
-from featavg.storage.files import write
+from featavg.storage.files import dumps, write
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+PAGE = "sweep.html"
+SHOWN = 200  # rows of the table on the page; the CSV has all
 # What the theory says of a column, as a function of the fields of the setting.
 THEORY: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
-    "radius_coarse": (
-        "√(d(1−c)/k)",
-        lambda s: s["alpha"] * math.sqrt(s["d"] * (1 - s["cosine"]) / s["k"]),
-    ),
-    "radius_fine_max": (
-        "√(d(1−c)/2)",
-        lambda s: s["alpha"] * math.sqrt(s["d"] * (1 - s["cosine"]) / 2),
-    ),
+    "radius_coarse": ("√(d(1−c)/k)", lambda s: _farthest(s) / math.sqrt(s["k"])),
+    "radius_fine_max": ("√(d(1−c)/2)", lambda s: _farthest(s) / math.sqrt(2)),
     "gain": ("√(k/2)", lambda s: math.sqrt(s["k"] / 2)),
     "index_coarse": ("an average", lambda s: 1.0),
     "index_fine": ("one feature", lambda s: 0.0),
 }
+
+
+def _farthest(setting: Mapping[str, Any]) -> float:
+    return float(setting["alpha"] * math.sqrt(setting["d"] * (1 - setting["cosine"])))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +63,6 @@ class Sweep(Result):
         plan: Plan,
         points: Sequence[Mapping[str, Any]],
         settings: Sequence[str],
-        measures: tuple[Measure, ...],
         rows: Sequence[Row],
         store: Path = Path(),
     ) -> Sweep:
@@ -70,21 +70,18 @@ class Sweep(Result):
         by_run: dict[tuple[str, int], list[Row]] = {}
         for row in rows:
             by_run.setdefault((row.setting, row.seed), []).append(row)
-        names = list(dict.fromkeys(name for row in rows for name in row.values))
-        fields = [axis.field for axis in plan.axes]
+        names = dict.fromkeys(name for row in rows for name in row.values)
         lines, ids = [], []
         for point, setting in zip(points, settings, strict=True):
             for seed in plan.seeds:
-                line: dict[str, Any] = {field: point[field] for field in fields} | {"seed": seed}
-                line |= dict.fromkeys(names, math.nan) | {"error": "", "seconds": 0.0}
-                for row in by_run.get((setting, seed), []):
-                    line |= {k: math.nan if v is None else v for k, v in row.values.items()}
-                    line["error"] = line["error"] or row.error
-                    line["seconds"] += row.seconds
+                found = by_run.get((setting, seed), [])
+                values = {k: v for row in found for k, v in row.values.items() if v is not None}
+                line = {**point, "seed": seed} | dict.fromkeys(names, math.nan) | values
+                line["seconds"] = sum((row.seconds for row in found), 0.0)
+                line["error"] = next((row.error for row in found if row.error), "")
                 lines.append(line)
-                ids.append(tuple(row.id for row in by_run.get((setting, seed), [])))
-        order = [*fields, "seed", *names, "seconds", "error"]
-        columns = {name: np.array([line[name] for line in lines]) for name in order}
+                ids.append(tuple(row.id for row in found))
+        columns = {name: np.array([line[name] for line in lines]) for name in lines[0]}
         return Sweep(plan, columns, store, tuple(ids))
 
     def __len__(self) -> int:
@@ -194,68 +191,50 @@ class Sweep(Result):
         """
         name = column or self.measured[0]
         values = self.cells(name)
-        if self.plan.way != "grid":
-            return self._scatter(name, values)
         numeric = [axis for axis in self.plan.axes if _numbers(axis.values)]
-        if len(self.plan.axes) == 2 and len(numeric) == 2:
-            return self._map(name, values)
-        if not numeric:
-            return self._scatter(name, values)
-        return self._lines(name, values, numeric[0].field)
-
-    def _settings(self) -> list[Mapping[str, Any]]:
-        return [self.plan.setting(point).to_json() for point in self.plan.points()]
+        if self.plan.way != "grid" or not numeric:
+            return self._scatter(name, np.nanmedian(values, axis=1))
+        if len(self.plan.axes) == len(numeric) == 2:
+            return self._map(name, np.nanmedian(values, axis=1))
+        return self._lines(name, values, numeric[0])
 
     def _theory(self, name: str) -> tuple[str, list[float]] | None:
+        """What the theory says of a column at each setting, and its formula."""
         if name not in THEORY:
             return None
         label, formula = THEORY[name]
+        settings = (self.plan.setting(point).to_json() for point in self.plan.points())
         try:
-            return label, [formula(setting) for setting in self._settings()]
+            return label, [formula(setting) for setting in settings]
         except (ValueError, ZeroDivisionError):
             return None
 
-    def _lines(self, name: str, values: ndarray, field: str) -> Figure:
-        axis = next(axis for axis in self.plan.axes if axis.field == field)
+    def _lines(self, name: str, values: ndarray, axis: SweepAxis) -> Figure:
+        groups: dict[str, list[int]] = {}
         points = list(self.plan.points())
-        others = [a.field for a in self.plan.axes if a.field != field]
-        groups: dict[tuple[Any, ...], list[int]] = {}
         for i, point in enumerate(points):
-            groups.setdefault(tuple(point[other] for other in others), []).append(i)
+            others = (f"{other} {value}" for other, value in point.items() if other != axis.field)
+            groups.setdefault(", ".join(others) or name, []).append(i)
         series = []
-        theory = self._theory(name)
-        for place, (key, members) in enumerate(groups.items()):
-            label = ", ".join(f"{o} {v}" for o, v in zip(others, key, strict=True)) or name
-            x = [points[i][field] for i in members]
+        for place, (label, members) in enumerate(groups.items()):
+            x, runs = [points[i][axis.field] for i in members], values[members]
             shade = 1.0 if len(groups) == 1 else 0.3 + 0.7 * place / (len(groups) - 1)
-            runs = values[members]
-            series.append(
-                Series(
-                    label,
-                    x,
-                    np.nanmedian(runs, axis=1),
-                    "averaged",
-                    "solid",
-                    np.nanmin(runs, axis=1),
-                    np.nanmax(runs, axis=1),
-                    shade,
-                )
-            )
-        if theory is not None:
+            middle, band = np.nanmedian(runs, axis=1), (np.nanmin(runs, 1), np.nanmax(runs, 1))
+            series.append(Series(label, x, middle, "averaged", "solid", *band, shade))
+        if (theory := self._theory(name)) is not None:
             members = next(iter(groups.values()))
-            x = [points[i][field] for i in members]
-            y = [theory[1][i] for i in members]
+            x, y = [points[i][axis.field] for i in members], [theory[1][i] for i in members]
             series.append(Series(theory[0], x, y, "reference", "dashed"))
-        panel = Lines(Axis(field, log=axis.log), Axis(name), tuple(series))
+        panel = Lines(Axis(axis.field, log=axis.log), Axis(name), tuple(series))
         caption = f"Median over {len(self.plan.seeds)} seeds; bands from the least to the largest."
-        return Figure(_figure_name(name), f"{name} against {field}", caption, (panel,))
+        return _figure(name, f"{name} against {axis.field}", caption, panel)
 
-    def _map(self, name: str, values: ndarray) -> Figure:
+    def _map(self, name: str, medians: ndarray) -> Figure:
         first, second = self.plan.axes
-        middle = np.nanmedian(values, axis=1).reshape(len(first.values), len(second.values))
-        cells = np.where(np.isfinite(middle), middle, np.nan)
+        middle = medians.reshape(len(first.values), len(second.values))
+        known = middle[np.isfinite(middle)]
         heat = Heatmap(
-            cells[::-1],
+            np.where(np.isfinite(middle), middle, np.nan)[::-1],
             tuple(number(v) for v in first.values[::-1]),
             tuple(number(v) for v in second.values),
             label=name,
@@ -263,55 +242,59 @@ class Sweep(Result):
             column_label=second.field,
             printed=len(second.values) <= 8,
         )
-        x = np.log10(second.values) if second.log else np.asarray(second.values, float)
-        y = np.log10(first.values) if first.log else np.asarray(first.values, float)
-        known = middle[np.isfinite(middle)]
-        levels = np.quantile(known, [0.25, 0.5, 0.75]) if len(known) else np.zeros(1)
+        (x, across), (y, up) = _scale(second), _scale(first)
+        levels = tuple(np.unique(np.quantile(known, [0.25, 0.5, 0.75]))) if len(known) else (0.0,)
         filled = np.where(np.isfinite(middle), middle, float(known.mean()) if len(known) else 0.0)
-        contours = [Contour("measured", x, y, filled, "averaged", tuple(np.unique(levels)))]
-        theory = self._theory(name)
-        if theory is not None:
+        contours = [Contour("measured", x, y, filled, "averaged", levels)]
+        if (theory := self._theory(name)) is not None and np.ptp(theory[1]) > 0:
             predicted = np.reshape(theory[1], middle.shape)
-            if np.ptp(predicted) > 0:
-                contours.append(
-                    Contour(theory[0], x, y, predicted, "reference", tuple(np.unique(levels)))
-                )
-        plane = Plane(
-            Axis(f"log10 {second.field}" if second.log else second.field),
-            Axis(f"log10 {first.field}" if first.log else first.field),
-            contours=tuple(contours),
-        )
-        caption = (
-            f"Median over {len(self.plan.seeds)} seeds. Right: where {name} is "
-            f"{', '.join(number(level) for level in np.unique(levels))}."
-        )
-        return Figure(
-            _figure_name(name),
-            f"{name} over {first.field} and {second.field}",
-            caption,
-            (heat, plane),
-        )
+            contours.append(Contour(theory[0], x, y, predicted, "reference", levels))
+        plane = Plane(across, up, contours=tuple(contours))
+        told = ", ".join(number(level) for level in levels)
+        caption = f"Median over {len(self.plan.seeds)} seeds. Right: where {name} is {told}."
+        return _figure(name, f"{name} over {first.field} and {second.field}", caption, heat, plane)
 
-    def _scatter(self, name: str, values: ndarray) -> Figure:
-        axis = self.plan.axes[0]
-        points = list(self.plan.points())
-        x = (
-            [point[axis.field] for point in points]
-            if _numbers(axis.values)
-            else list(range(len(points)))
-        )
-        panel = Lines(
-            Axis(axis.field, log=axis.log),
-            Axis(name),
-            (Series(name, x, np.nanmedian(values, axis=1), "averaged", "markers"),),
-        )
+    def _scatter(self, name: str, medians: ndarray) -> Figure:
+        axis, points = self.plan.axes[0], list(self.plan.points())
+        x = [p[axis.field] if _numbers(axis.values) else i for i, p in enumerate(points)]
+        dots = (Series(name, x, medians, "averaged", "markers"),)
         caption = f"One point per setting, the median over {len(self.plan.seeds)} seeds."
-        return Figure(_figure_name(name), f"{name} against {axis.field}", caption, (panel,))
+        panel = Lines(Axis(axis.field, log=axis.log), Axis(name), dots)
+        return _figure(name, f"{name} against {axis.field}", caption, panel)
 
 
-def _figure_name(column: str) -> str:
-    return f"sweep-{column.replace('_', '-')}"
+def _figure(column: str, title: str, caption: str, *panels: Any) -> Figure:
+    return Figure(f"sweep-{column.replace('_', '-')}", title, caption, panels)
+
+
+def _scale(axis: SweepAxis) -> tuple[ndarray, Axis]:
+    """The places of an axis's values on a plane, and its label there."""
+    if axis.log:
+        return np.log10(axis.values), Axis(f"log10 {axis.field}")
+    return np.asarray(axis.values, float), Axis(axis.field)
 
 
 def _numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def write_sweep(result: Sweep, out: str | Path, command: str = "") -> Path:
+    """Write the table as CSV and JSON, every figure, and the page; return the page's path."""
+    from featavg.figures import palette
+    from featavg.figures.html import environment
+    from featavg.figures.matplotlib_figure import render
+
+    folder, pictures = Path(out), []
+    result.to_csv(folder / "table.csv")
+    write(folder / "table.json", dumps(result.to_json()))
+    for name in result.measured:
+        figure = result.figure(name)
+        drawn = render(figure)
+        for extension, content in drawn.items():
+            write(folder / "figures" / f"{figure.name}.{extension}", content)
+        pictures.append((figure, base64.b64encode(drawn["png"]).decode()))
+    columns = [column.tolist() for column in result.columns.values()]
+    rows = list(zip(*columns, strict=True))[:SHOWN]
+    about = {"version": featavg.__version__, "command": command, "palette": palette.css()}
+    template = environment(Path(__file__).parent).get_template(PAGE)
+    return write(folder / PAGE, template.render(about, sweep=result, pictures=pictures, rows=rows))

@@ -21,8 +21,7 @@ from featavg.nets.torch.architecture import Architecture, architecture
 from featavg.progress import Progress
 from featavg.storage.cache import note_saved
 from featavg.storage.files import check_writable
-from featavg.storage.folders import folder_exists, read_folder, write_folder
-from featavg.storage.locks import locked
+from featavg.storage.folders import folder_exists, locked, read_folder, write_folder
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.torch.module import (
     arrays_of,

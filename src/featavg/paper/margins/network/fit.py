@@ -46,8 +46,7 @@ from featavg.paper.margins.network.run import (
 )
 from featavg.paper.margins.network.support import is_low, play_round
 from featavg.progress import Progress, silent
-from featavg.storage.folders import folder_exists
-from featavg.storage.locks import locked
+from featavg.storage.folders import folder_exists, locked
 from featavg.training.controllers import LossBased
 from featavg.training.trajectory import Outcome
 
