@@ -227,7 +227,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "robustness/exact/deep/sdp_bound.py",
+        "robustness/exact/deep/ascent.py",
         (
             "while share > SHORTEST and not clock.late:",
             "while share > SHORTEST:",

@@ -21,8 +21,9 @@ from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import sdp_form
+from featavg.robustness.exact.deep.ascent import SdpValue, ascend, newton_ascend
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.sdp_bound import SdpBound, SdpValue, ascend, newton_ascend
+from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.sdp_chain import tops
 from featavg.robustness.exact.layered_network import layered
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
+from featavg.robustness.exact.deep.ascent import SdpValue
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
@@ -22,7 +23,7 @@ from featavg.robustness.exact.deep.linear_bounds import (
     trace,
 )
 from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
-from featavg.robustness.exact.deep.sdp_bound import SdpBound, SdpValue
+from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.sdp_chain import Ball
 from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.exact.layered_network import Layered
