@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,14 @@ def attacked() -> Arguments:
 def judged() -> Arguments:
     x = pictures().test.unit
     return {"x": x, "coarse": np.arange(80) % 4 // 2, "fine": np.arange(80) % 4}
+
+
+def dark_and_bright() -> Any:
+    """Pictures with two sub-classes a class that any network tells apart."""
+    fine = np.arange(160) % 4
+    pixels = np.random.default_rng(0).integers(0, 40, (160, 1, 8, 8), dtype=np.uint8)
+    pixels += (200 * (fine % 2)).astype(np.uint8)[:, None, None, None]
+    return replace(pictures(), train=fa.Images(pixels, fine))
 
 
 @cache
@@ -147,7 +156,7 @@ CALLS: dict[str, Callable[[], Arguments]] = {
         "outputs": np.eye(3), "targets": np.arange(3), "log_losses": -np.ones(3), "norm": 2.0,
         "order": 2,
     },
-    "discover_labels": lambda: {"model": module(), "task": pictures(), "clusters": 2},
+    "discover_labels": lambda: {"model": module(), "task": dark_and_bright(), "clusters": 2},
     "sweep": lambda: {"vary": {"cosine": [0.0]}, "engine": "serial", "n": 20, "steps": 1, "seeds": 1},
     "doctor": dict,
 }  # fmt: skip

@@ -102,6 +102,10 @@ REFUSALS = {
     "open_browser": lambda: fa.playground("page.html", open_browser=3),
     "source": lambda: fa.load_images(""),
     "n": lambda: fa.draw(TASK, 0, 10, 0),
+    "momentum": lambda: fa.ImageRecipe(momentum=-1.0),
+    "controller": lambda: fa.Recipe(controller=""),
+    "pixels": lambda: fa.Images(np.zeros((4, 1, 8, 0), np.uint8), np.arange(4)),
+    "fine": lambda: fa.rehead(None, np.eye(3), np.arange(3), np.ma.masked_less(np.arange(3.0), 1)),
     "y": lambda: fa.max_margin(np.eye(3), np.ones(2, dtype=int)),
 }
 

@@ -175,7 +175,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._announce(f"This takes about {duration(left)} at this speed; Ctrl-C stops it.")
 
     def say(self, line: str) -> None:
-        """A line that stays: what was finished. On a terminal the bar alone tells."""
+        """Prints a line that stays, except on a terminal, which has the bar."""
         if not self.quiet and not self.stream.isatty():
             self._print(line, monotonic())
 
@@ -240,7 +240,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 
 
 def is_watched() -> bool:
-    """Whether somebody sits in front of a terminal or a notebook, and would wonder."""
+    """Whether there is a terminal or a notebook to show progress in."""
     return sys.stderr.isatty() or _notebook_display() is not None
 
 

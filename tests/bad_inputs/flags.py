@@ -41,7 +41,8 @@ ALSO = {
 }  # fmt: skip
 # Any length of these is as good as another: they are cut, or bound nothing that costs.
 BOUNDLESS = {"--images", "--points", "--gradients", "--radii", "--every",
-             "--steps", "--epochs", "--d", "--samples", "--save-every", "--clusters"}  # fmt: skip
+             "--steps", "--epochs", "--d", "--samples", "--save-every", "--clusters",
+             "--label-per-cluster"}  # fmt: skip
 
 
 def cases() -> Iterator[Case]:

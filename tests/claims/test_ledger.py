@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from tests.claims.synthetic import BROKEN, CLAIMS, claim
 
 from featavg.errors import InputError
@@ -160,6 +161,21 @@ def test_verdicts_of_two_and_five_seeds_agree_three_deviations_from_the_bound():
         changed["standard error (t)"] += (ends[0] <= 3) != (ends[1] <= 3)
     assert changed["deviation"] < 20
     assert changed["standard error (t)"] > 500
+
+
+def test_more_seeds_narrow_the_interval_of_a_mean():
+    """Student's interval: at the bound by seeds, and decided by the mean of twenty of them."""
+    rng = np.random.default_rng(0)
+    values = 0.9 + 0.2 * rng.standard_normal(20)
+    low, high = stats.t.interval(0.95, 19, values.mean(), stats.sem(values))
+    check = Check("c", values, "<=", 1.0, of="mean")
+    assert check.span == pytest.approx((low, high))
+    assert check.passed
+    assert Check("c", values, "<=", 1.0).status.value == "undecided"
+    assert Check.from_json(json.loads(json.dumps(outcomes._described(check)))) == check
+    assert Check("c", [0.5], "<=", 1, of="mean").span == (0.5, 0.5)
+    with pytest.raises(InputError, match="of"):
+        Check("c", values, "<=", 1, of="median")
 
 
 def test_an_interval_can_be_given():

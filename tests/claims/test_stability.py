@@ -87,3 +87,13 @@ def test_the_command_prints_what_the_function_gives(tmp_path, capsys):
     assert json.loads(file.read_text()) == {"theorem-2-clean": ["holds", "holds"]}
     assert "1 of 1" in capsys.readouterr().out
     assert not module.recorded(tmp_path / "none")
+
+
+def test_a_record_is_told_in_a_sentence(monkeypatch):
+    made = {
+        "claims": {"a": {"verdicts": ["holds", "holds", "undecided"]}, "b": {"verdicts": ["holds"]}}
+    }
+    monkeypatch.setattr(module, "recorded", lambda: made)
+    said = "the same verdict on 1 of 2 other blocks of seeds (1 undecided)"
+    assert module.in_words("a", "holds") == said
+    assert module.in_words("b", "holds") == module.in_words("c", "holds") == ""

@@ -193,17 +193,11 @@ def test_commands_and_python_are_understood_by_the_package(opened, rested, addre
         parsed = command._setting(
             *(flags.pop(n) for n in ("preset", "config", "seed", "seeds")), flags
         )
-        assert (parsed.k, parsed.d, parsed.n, parsed.steps) == (
-            setting["k"],
-            setting["d"],
-            setting["n"],
-            50,
-        )
-        assert parsed.lr == pytest.approx(setting["lr"], rel=1e-5)
-        assert parsed.readout == setting["readout"]
-        assert parsed.pooling == setting["pooling"]
+        same = ("k", "d", "n", "readout", "pooling", "stepper", "sigma", "cosine", "m", "h")
+        assert {n: getattr(parsed, n) for n in same} == pytest.approx({n: setting[n] for n in same})
         assert (parsed.label_share, parsed.label_wrong) == (setting["share"], setting["wrong"])
-        assert (parsed.stepper, parsed.depth) == (setting["stepper"], int(setting["depth"]))
+        assert (parsed.steps, parsed.depth) == (50, int(setting["depth"]))
+        assert parsed.lr == pytest.approx(setting["lr"], rel=1e-5)
         assert parsed.task().positive_count == setting["positive"]
         call = next(row for row in python.splitlines() if "compose" in row)
         same = eval(call.split("fa.simulate(", 1)[1][:-1], {"fa": fa})

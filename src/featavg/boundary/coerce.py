@@ -46,6 +46,8 @@ def converted(argument: str, annotation: Any, value: Any) -> Any:
     gaps = any(isinstance(one, Gaps) for one in getattr(annotation, "__metadata__", ()))
     if not gaps and not _is_finite(fitted):
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
+    if gaps and hasattr(value, "mask"):
+        raise InputError(argument, "is a masked array", "give NaN where a value is not known")
     _check_range(argument, _range_of(annotation), fitted)
     return fitted
 

@@ -99,7 +99,7 @@ def _checked(
             continue
         fitted = bound.arguments[name] = converted(name, wanted.get(name, Any), value)
         shape = getattr(fitted, "shape", ())
-        # No rows may be meant, no columns are not.
+        # An empty list of rows is possible, a row without columns is a mistake.
         if isinstance(shape, tuple) and 0 in shape[1:]:
             raise InputError(name, f"has shape {shape}", "give an array without an empty axis")
         if isinstance(value, (str, os.PathLike)) and _is_path(wanted.get(name)):
@@ -124,7 +124,7 @@ def _enough_memory(name: str) -> Iterator[None]:
 
 @contextmanager
 def _bar(signature: inspect.Signature, bound: inspect.BoundArguments) -> Iterator[None]:
-    """Adds a progress bar where the function takes one, none was given and somebody watches."""
+    """Adds a progress bar to a function that takes one, on a terminal or in a notebook."""
     from featavg.progress import ProgressBar, is_watched
 
     if "progress" not in signature.parameters or "progress" in bound.arguments or not is_watched():

@@ -58,7 +58,7 @@ def make_app() -> typer.Typer:
 
 
 def _check_all(app: typer.Typer) -> None:
-    """Put the boundary in front of every command, and its help on the screen as it was written."""
+    """Validates the flags of every command, and keeps brackets in its help."""
     for command in app.registered_commands:
         if command.callback is not None:
             _keep_brackets(command.callback)
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _make_printable() -> None:
-    """Print what the terminal cannot show as `?`, and to nobody what has nowhere to go."""
+    """Replaces characters that the terminal cannot show; a closed stream becomes /dev/null."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed before the start: `featavg claims >&-`
@@ -128,7 +128,7 @@ def _make_printable() -> None:
 
 
 def _outside(error: OSError) -> str:
-    """A sentence about an error of the machine, not of the program; empty if it may be ours."""
+    """A sentence about an error of the machine; empty if the program may be at fault."""
     try:
         os.getcwd()
     except OSError:
@@ -190,7 +190,7 @@ class _ToStandardError(logging.Handler):
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Python's warnings are lines about source code: for users they are one, if at all."""
+    """Logs Python's warnings as one line each, at level info."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         logging.getLogger("featavg").info("%s: %s", category.__name__, message)

@@ -115,7 +115,7 @@ def use_torch(threads: int) -> None:
 
 
 def checked(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """`callback`, called only with values that can be meant."""
+    """`callback` with the values of its flags validated."""
 
     @functools.wraps(callback)
     def command(**flags: Any) -> Any:

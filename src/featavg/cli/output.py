@@ -30,7 +30,7 @@ def write_json(path: Path | None, value: Any) -> None:
 
 @contextmanager
 def machine_file(path: Any) -> Iterator[Any]:
-    """The file that a command writes for machines, and where it is said that it did.
+    """The JSON file of a command; prints its name afterwards.
 
     For `-` the JSON alone goes to standard output, and whatever else the command prints goes to
     standard error: `featavg radius RESULT --json - | jq .`

@@ -36,7 +36,7 @@ class Images:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.pixels.ndim != 4 or not len(self.pixels):
+        if self.pixels.ndim != 4 or not self.pixels.size:
             problem = f"have shape {self.pixels.shape}"
             raise InputError("pixels", problem, "give n x channels x height x width")
         if self.fine.shape != self.pixels.shape[:1]:

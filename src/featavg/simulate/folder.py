@@ -101,7 +101,7 @@ def write(
 
 
 def _keep_strangers(out: Path, new: Path) -> None:
-    """Take along what somebody else put into the folders that are about to be replaced."""
+    """Copies files of the user's from the folders that are about to be replaced."""
     for name in (*LABELS, "figures"):
         own = {"arrays.safetensors", "meta.json"} if name in LABELS else DRAWN
         for path in (out / name).rglob("*"):

@@ -109,7 +109,7 @@ class Setting(TaskFields, RecipeFields):
         self._check()
 
     def _check(self) -> None:
-        """Refuse what the types allow and the theory does not, before any work."""
+        """Refuses combinations of values that make no sense."""
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             problem = ", ".join(map(str, self.seeds)) or "empty"
             raise InputError("seeds", f"are {problem}", "give different numbers, zero or more")
@@ -164,7 +164,7 @@ class Setting(TaskFields, RecipeFields):
         return STEPPERS.build(self.stepper, beta=self.beta, tolerance=self.tolerance)
 
     def task(self) -> MultiCluster:
-        """The distribution; for points of the user's, the one with their means and shares."""
+        """The distribution; for a file of points, the one with their means and shares."""
         from featavg.data.clusters import MultiCluster
         from featavg.data.user_points import own_points
 
@@ -195,7 +195,7 @@ class Setting(TaskFields, RecipeFields):
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Setting:
-        """Read what `to_toml` wrote, or a table like it; what is not said is the paper's."""
+        """Reads what `to_toml` wrote, or any table of fields; others have the paper's values."""
         return cls(**read_table(Path(path)))
 
     def to_toml(self) -> str:
@@ -231,7 +231,7 @@ FIELDS = {
     for one in fields(Setting)
     if one.metadata["section"] == section
 }
-# What a file of the user's own points says already.
+# Fields that a file of points decides.
 _SAID_BY_DATA = (*(one.name for one in fields(TaskFields) if one.name != "positive"), "n", "n_test")
 
 

@@ -74,7 +74,7 @@ def is_stream(path: Path, argument: str = "out") -> bool:
 
 
 def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path:
-    """`path` as it was given, after making sure that it could be written, folder or file.
+    """`path`, after checking that it could be written, as a folder or a file.
 
     Called before hours of work. It makes nothing and leaves nothing behind: the trial file has no
     name, and a folder that is not there yet is tried at the nearest one above it that is.

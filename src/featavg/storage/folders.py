@@ -209,7 +209,7 @@ def _open_to_readers(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, argument: str = "out") -> Iterator[None]:
-    """Nobody else writes to `folder` while the block runs; who comes second gets one sentence.
+    """Locks `folder` while the block runs; a second process gets an error of one sentence.
 
     The lock is the operating system's, on a file beside the folder: it ends with its process,
     however that ends, and nothing has to be cleaned up after a kill. It holds between processes,

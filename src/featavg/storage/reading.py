@@ -1,4 +1,4 @@
-"""Reading what somebody else may have written: one boundary for every file that is given to featavg.
+"""Reads files that are given to featavg, which may hold anything.
 
 Only regular files (a pipe would hang, a device never end), of bounded size; whatever is wrong with
 what is in them becomes one sentence that names the file.

@@ -182,7 +182,8 @@ class Recipe(RecipeFields):
     def chosen_controller(self) -> Controller:
         """The controller as an object, by default the one that fits the stepper."""
         fitting = "error" if self.chosen_stepper.estimates_error else "constant"
-        return CONTROLLERS.build(self.controller or fitting, rate=self.lr, steps=self.steps)
+        chosen = fitting if self.controller is None else self.controller
+        return CONTROLLERS.build(chosen, rate=self.lr, steps=self.steps)
 
     @property
     def chosen_loss(self) -> Loss:

@@ -20,11 +20,7 @@ from featavg.progress import Progress
 class Minibatch:
     """Plain SGD on the logistic loss, PyTorch's default initialisation of linear layers.
 
-    Args:
-        widths: of the hidden layers.
-        lr, momentum, batch: of the steps.
-        steps: the most steps to take.
-        target: stop when the loss of an epoch's worth of steps has fallen below this.
+    At most `steps`, fewer if the loss of an epoch's worth of steps falls below `target`.
     """
 
     widths: Sequence[int] = (100,)

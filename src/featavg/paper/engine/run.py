@@ -32,14 +32,8 @@ def run_claims(
 ) -> list[ClaimResult]:
     """The outcome of every claim of `chosen`, in that order.
 
-    Args:
-        chosen: the claims.
-        settings: seeds, tier and data.
-        folder: where finished outcomes are kept, so that a killed run can go on.
-        earlier: the recorded outcomes of full-tier claims.
-        resume: take over what an earlier run into `folder` has finished.
-        quiet: print nothing.
-        workers: processes; by default all cores for a quick run that takes a while, else this one.
+    What is finished is kept in `folder` and taken over if `resume`; `earlier` has the recorded outcomes of
+    full-tier claims. `workers` are processes: by default all cores for a quick run that takes a while.
     """
     outcomes: dict[str, ClaimResult] = {}
     by_id = {claim.id: claim for claim in chosen}

@@ -23,15 +23,9 @@ FILE = Path(__file__).parents[1] / "statements.toml"
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of a document.
+    """One statement of a document: where it is found, what it says, and the claims that check it.
 
-    Attributes:
-        id: the document's short name and the statement's own name, such as "notes-lemma-3".
-        document: a key of `documents`.
-        place: where it is found, such as "Lemma 3".
-        words: what it says, in our words.
-        claims: ids of the claims that check it.
-        reason: why there is none, if there is none.
+    Its id begins with the document's short name, such as "notes-lemma-3"; `reason` says why no claim does.
     """
 
     id: str
@@ -87,12 +81,7 @@ def all_statements() -> tuple[Statement, ...]:
 
 @dataclass(frozen=True)
 class StatementRow:
-    """A row of the table: a statement, one of its claims (None without any), and the verdict.
-
-    Attributes:
-        verdict: "holds", ..., "not run" if the claim has no result, or "no claim".
-        remark: the claim's finding, or the reason why there is no claim.
-    """
+    """A statement, one of its claims if any, its verdict ("not run", "no claim"), and finding or reason."""
 
     statement: Statement
     claim: Claim | None

@@ -253,12 +253,8 @@ class KKTFlow:
 def kkt_flow(k: int, seed: int, layers: str = "first", start: str = "small") -> KKTFlow:
     """The flow on 10 k points of k clusters to a loss of e^-500.
 
-    Args:
-        k: clusters.
-        seed: of data and weights.
-        layers: train the "first" layer with head +-1/m and no biases (the theory's network), or
-            "both" layers and biases (the network of Theorem 4.2 of Frei et al.).
-        start: "small" (1e-3) or "large" (1) initial weights.
+    Trains the "first" layer with head +-1/m and no biases (the theory's network), or "both" layers and
+    biases (the network of Theorem 4.2 of Frei et al.), from "small" (1e-3) or "large" (1) initial weights.
     """
     one_of("layers", layers, ("first", "both"))
     one_of("start", start, STARTS)

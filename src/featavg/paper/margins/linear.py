@@ -53,11 +53,6 @@ def linear_flow(
 ) -> Float[ndarray, "p N"]:
     r"""w(t) for dw/dt = -dL/dw, L = 1/n sum_i log(1 + exp(-y_i <w, x_i>)), from w(0) = 0.
 
-    Args:
-        x, y: the data.
-        log_times: log t at which to stop, rising.
-        tolerance: relative and absolute accuracy of w.
-
     >>> w = linear_flow(np.array([[1.0]]), np.array([1]), [0.0])
     >>> round(float(w[0, 0]), 4)  # w + exp(w) = 1 + t
     0.4429
@@ -94,9 +89,7 @@ def penalty_path(
     Dividing by the penalty leaves  sum_i exp(log l_i - log(n penalty)) + |w|^2 / 2,  a convex
     function of moderate size, which Newton's method minimises from the solution before.
 
-    Args:
-        x, y: separable data.
-        depths: log(1/penalty), rising.
+    `depths` are log(1/penalty), rising.
     """
     targets = [float(value) for value in depths]
     if sorted(targets) != targets or not targets or not all(map(math.isfinite, targets)):

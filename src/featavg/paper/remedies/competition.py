@@ -25,12 +25,9 @@ others stay where they started.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Lines, Series
@@ -56,58 +53,6 @@ TIME = 5.0  # rate times d
 TARGET, TEST, NOISY = math.log(0.01), 2000, 3.0
 
 
-@dataclass(frozen=True, eq=False)
-class Competing:
-    """A network with one output a neuron, those of the class +1 first."""
-
-    task: MultiCluster
-    net: TwoLayer
-    pooling: str
-
-    @property
-    def positive(self) -> Bool[ndarray, " M"]:
-        """The neurons of the class +1."""
-        return np.arange(self.net.neurons) < self.net.neurons // 2
-
-    def owners(self) -> Int[ndarray, " k"]:
-        """The neuron that wins at the centre of each cluster, among those of its class."""
-        outputs = self.net(self.task.features_in(self.net.dimension))
-        own = self.positive == (self.task.cluster_labels > 0)[:, None]
-        return np.where(own, outputs, -np.inf).argmax(axis=1)
-
-    def radius(self, points: int, seed: int) -> Float[ndarray, " n"]:
-        """Exact radii of fresh points; zero for those that are misclassified."""
-        sample = self.task.sample(points, seed=seed)
-        x = sample.coordinates(self.net.dimension)
-        found = radii(self.net, x, sample.y, readout=self.pooling, positive=self.positive, jobs=1)
-        return found.certified
-
-    def law(self) -> Float[ndarray, " k"]:
-        """sqrt(d / (c_a + max_b c_b)) for each cluster, c the clusters of a neuron."""
-        sizes = np.bincount(self.owners(), minlength=self.net.neurons)
-        own, positive = sizes[self.owners()], self.task.cluster_labels > 0
-        rival = np.where(positive, sizes[~self.positive].max(), sizes[self.positive].max())
-        return np.sqrt(self.task.d / (own + rival))
-
-    def index(self) -> float:
-        """The mean averaging index of the neurons that own a cluster."""
-        each = averaging_index(binary(self.net.weights), self.task).neurons
-        return float(np.mean(each[np.unique(self.owners())]))
-
-
-def fit(seed: int, pooling: str = "max", **changes: float) -> Competing:
-    """Train by gradient descent on class labels; `mean` is the sum over neurons at m times the rate."""
-    given = BASE | changes
-    m, d = int(given["m"]), int(given["d"])
-    task = MultiCluster(k=int(given["k"]), d=d, sigma=given["sigma"])
-    run = train(
-        task, n=int(given["n"]), m=m, pooling=pooling, steps=int(given["steps"]), seed=seed,
-        sigma_w=given["sigma_w"], lr=TIME / d,
-    )  # fmt: skip
-    assert isinstance(run.net, TwoLayer)
-    return Competing(task, run.net, pooling)
-
-
 def averaged(points: int, seed: int, **changes: float) -> dict[str, float]:
     """Median radius and index of the network of the theory: the mean over five neurons a class."""
     given = BASE | changes
@@ -126,16 +71,36 @@ def averaged(points: int, seed: int, **changes: float) -> dict[str, float]:
 
 
 def measured(points: int, seed: int, pooling: str = "max", **changes: float) -> dict[str, float]:
-    """Median radius, the law's median, index, accuracy and pairs that share a neuron of one network."""
-    one = fit(seed, pooling, **changes)
-    found, owners = one.radius(points, 10**6 + seed), one.owners()
-    shared = (owners[:, None] == owners).sum() - len(owners)
+    """Trains by gradient descent on class labels; `mean` is the sum over neurons at m times the rate.
+
+    Returns the median exact radius of fresh points, zero where one is misclassified; the median of the
+    law sqrt(d / (c_a + max_b c_b)), c the clusters of a neuron; the mean averaging index of the neurons
+    that own a cluster; accuracy; and the pairs of clusters that share a neuron.
+    """
+    given = BASE | changes
+    m, d = int(given["m"]), int(given["d"])
+    task = MultiCluster(k=int(given["k"]), d=d, sigma=given["sigma"])
+    net = train(
+        task, n=int(given["n"]), m=m, pooling=pooling, steps=int(given["steps"]), seed=seed,
+        sigma_w=given["sigma_w"], lr=TIME / d,
+    ).net  # fmt: skip
+    assert isinstance(net, TwoLayer)
+    # One output a neuron, those of the class +1 first; the winner at the centre of each cluster owns it.
+    positive, mine = np.arange(2 * m) < m, task.cluster_labels > 0
+    outputs = net(task.features_in(net.dimension))
+    owners = np.where(positive == mine[:, None], outputs, -np.inf).argmax(axis=1)
+    sizes = np.bincount(owners, minlength=2 * m)
+    rival = np.where(mine, sizes[~positive].max(), sizes[positive].max())
+    sample = task.sample(points, seed=10**6 + seed)
+    x = sample.coordinates(net.dimension)
+    found = radii(net, x, sample.y, readout=pooling, positive=positive, jobs=1).certified
+    index = averaging_index(binary(net.weights), task).neurons
     return {
         "radius": float(np.median(found)),
-        "law": float(np.median(one.law())),
-        "index": one.index(),
+        "law": float(np.median(np.sqrt(d / (sizes[owners] + rival)))),
+        "index": float(np.mean(index[np.unique(owners)])),
         "right": float(np.mean(found > 0)),
-        "shared": shared / 2,
+        "shared": ((owners[:, None] == owners).sum() - len(owners)) / 2,
     }
 
 

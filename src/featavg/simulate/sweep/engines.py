@@ -26,17 +26,7 @@ RESTARTS = 30
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs jobs and yields their rows as they come, each job's together.
-
-    A killed worker's jobs are done again.
-
-    >>> import tempfile
-    >>> import featavg as fa
-    >>> folder, fixed = tempfile.mkdtemp(), {"k": 4, "d": 50, "n": 40}
-    >>> fa.sweep({"cosine": [0, 0.5]}, folder, measures="index", seeds=1, engine="serial", **fixed)
-    Sweep over cosine (2): 2 runs, 0 failed
-    ...
-    """
+    """Runs jobs and yields their rows as they come; jobs of a killed worker are run again."""
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]: ...  # noqa: D102 (as above)
 

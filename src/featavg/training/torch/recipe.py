@@ -56,6 +56,7 @@ class ImageRecipe:
                 raise InputError(name, f"is {getattr(self, name)}", "give zero or more")
         if not 0.0 < self.warmup < 1.0:
             raise InputError("warmup", f"is {self.warmup}", "give a share between 0 and 1")
+        finite("momentum", self.momentum, least=0, below=1)
 
     def rate_at(self, share: float) -> float:
         """The rate when `share` of all steps is done: a straight line up, half a cosine down."""

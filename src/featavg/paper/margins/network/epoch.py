@@ -4,10 +4,8 @@ The loss is cross-entropy as (log scale, ratio): 1e-881 is exp(-2028) times a nu
 scale of a pass is the training loss before it. Every loss and derivative of the pass is held
 relative to that scale, which neither under- nor overflows however small the loss is.
 
-`featavg.training.losses.CrossEntropy` has the same formulas for NumPy arrays in float64 and divides
-by the loss of its own batch. Here the outputs are torch tensors in float32, and all batches of a
-pass share one scale, the loss of the whole training set: the two cannot be one function without
-making torch a dependency of the core.
+`featavg.training.losses.CrossEntropy` has the same formulas for NumPy arrays, relative to the loss of its
+own batch; here all batches of a pass share the scale of the whole training set.
 """
 
 from __future__ import annotations
