@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.gradients import (  # noqa: E402
     FEATURES,
@@ -29,6 +28,7 @@ from featavg.audit.torch_classifier import (  # noqa: E402
     next_activations,
 )
 from featavg.audit.verdict import AuditVerdict, judge  # noqa: E402
+from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
@@ -70,8 +70,8 @@ WRITTEN_DOWN = [
     *(("decoupled", fa.feature_decoupling, clusters(k)) for k in (4, 10, 16)),
     ("decoupled", fa.feature_decoupling, clusters(positive=7)),
     ("decoupled", fa.feature_decoupling, clusters(sigma=3.0)),
-    # Neurons of features at this angle are on at every point: together they are their average.
-    ("averages", fa.feature_decoupling, clusters(cosine=0.5)),
+    # Neurons of features at this angle are on at every point: together they are their average, see below.
+    *(("averages", fa.feature_decoupling, clusters(cosine=cosine)) for cosine in (0.3, 0.5, 0.7)),
     ("decoupled", fa.biased_robust, clusters()),
     # A threshold halfway between a centre's own response and that to the others.
     *(("decoupled", fa.biased_robust, clusters(cosine=c, d=6000)) for c in (0.3, 0.5, 0.7, 0.9)),
@@ -85,6 +85,21 @@ def test_networks_that_are_written_down(truth, network, task):
     points = task.sample(800, seed=1)
     found = judged(net, points.coordinates(net.dimension), points.y, points.clusters)
     assert found.verdict.value == truth, found.reason
+
+
+@pytest.mark.parametrize(("cosine", "same"), [(0.0, False), (0.3, True), (0.7, True)])
+def test_a_neuron_for_each_feature_is_their_average_where_all_are_on(cosine, same):
+    """Exact radii decide what f_FD without biases is at an angle: the verdict above is not a mistake."""
+    task = clusters(cosine=cosine)
+    points = task.sample(10, seed=1)
+    averaged, apart = (
+        float(np.mean(fa.radii(net(task, D), points, jobs=1).median))
+        for net in (fa.feature_averaging, fa.feature_decoupling)
+    )
+    if same:
+        assert apart == pytest.approx(averaged, rel=1e-3)
+    else:
+        assert apart > 1.3 * averaged
 
 
 # Not fine labels and `probability` at cosine 0.9: a sub-class is 0.28 of its class's score there, hardly more

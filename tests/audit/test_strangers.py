@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.labels import audit_images  # noqa: E402
 from featavg.audit.page import write_audit  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
+from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 
 torch.set_num_threads(1)

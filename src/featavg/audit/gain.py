@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.audit.result import Audit, Part, Row
+from featavg.audit.parts import Audited, Part, Row
 from featavg.data.streams import stream
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
@@ -84,7 +84,7 @@ class FeatureGain(Part):
         help_or_not = "above 1 they help" + (", so it is open" if self.low < 1 < self.high else "")
         return f"{self.change(finer)[:-1]}; {help_or_not})"
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """The gain as a change of the radius, and what it cost."""
         text, accuracies = self.words(audit.finer), (self.coarse_accuracy, self.fine_accuracy)
         if name == "competition" and None not in accuracies:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.audit.classifier import Batch, Classifier
-from featavg.audit.result import Audit, Part, Row
+from featavg.audit.parts import Audited, Part, Row
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap
@@ -90,7 +90,7 @@ class Sharing(Part):
         found = (each for each in self.layers if self.wanted in (AUTO, each.layer))
         return next((each for each in found if each.valid), None)
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """A with its interval, class by class; its null is a detail."""
         if self.reported is None:
             undefined = (
@@ -115,7 +115,7 @@ class Sharing(Part):
             Row("permutation null", null, is_detail=True),
         ]
 
-    def figures(self, audit: Audit) -> list[Figure]:
+    def figures(self, audit: Audited) -> list[Figure]:
         """The directions of the sub-classes at the reported layer, and A layer by layer."""
         heat = [] if self.reported is None else [_heat_map(self.reported, audit)]
         return heat + ([layers_figure(self.layers)] if self.layers else [])
@@ -126,7 +126,7 @@ class Sharing(Part):
         return {"layer": reported, "layers": [layer.to_json() for layer in self.layers]}
 
 
-def _heat_map(layer: LayerGradient, audit: Audit) -> Figure:
+def _heat_map(layer: LayerGradient, audit: Audited) -> Figure:
     """The sub-classes of a class side by side."""
     order = np.argsort(audit.groups, kind="stable")
     breaks = tuple(int(b) for b in np.flatnonzero(np.diff(audit.groups[order])) + 1)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.audit.gain import RECIPE, HeadData, refusal, signal_to_noise, split, surrogate
-from featavg.audit.result import Audit, Part, Row
+from featavg.audit.parts import Audited, Part, Row
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
@@ -98,7 +98,7 @@ class LabelBudget(Result, Part):
         arrays = {name: np.array(plain[name], dtype=float) for name in curves}
         return cls(**{**plain, **arrays, "shares": tuple(plain["shares"])})
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """The share in words, for the page of an audit."""
         if self.share is None:
             return [Row("label budget", f"none: {self.refused}")]
@@ -110,7 +110,7 @@ class LabelBudget(Result, Part):
             text += f" (predicted {100 * self.predicted_share:.2g}%)"
         return [Row("label budget", text)]
 
-    def figures(self, audit: Audit) -> list[Figure]:
+    def figures(self, audit: Audited) -> list[Figure]:
         """The curves, if there is a budget."""
         return [] if self.share is None else [self.figure()]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from featavg.audit.result import Audit, number, with_code
+from featavg.audit.parts import number
+from featavg.audit.result import Audit, with_code
 from featavg.boundary.public import public
 from featavg.figures import matplotlib_figure
 from featavg.figures.html import environment, look, picture

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.audit.inputs import balanced
-from featavg.audit.result import Audit, Part, Row, number
+from featavg.audit.parts import Audited, Part, Row, number
+from featavg.audit.subject import Subject
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
 from featavg.measures.accuracy import wilson_interval
@@ -24,9 +24,6 @@ from featavg.robustness.radii import radii as exact_radii
 from featavg.storage.cache import kept_values
 from featavg.storage.files import strict_json
 from featavg.training.checkpoint import fingerprint
-
-if TYPE_CHECKING:
-    from featavg.audit.run import Subject
 
 BLOCK = 50
 NODES = 200
@@ -77,7 +74,7 @@ class DecisionRadii(Part):
         """Robust accuracy against the radius."""
         return curve_of(self.attack, self.unit, label="attack")
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """The median, what is certified, and the worst sub-class."""
         text = f"{number(self.median)} {self.unit}: half of the images flip within "
         text += f"it, so larger is better (attack of {self.gradients} gradients)"
@@ -93,7 +90,7 @@ class DecisionRadii(Part):
         )
         return [Row("median radius", text), Row("worst radius", smallest)]
 
-    def figures(self, audit: Audit) -> list[Figure]:
+    def figures(self, audit: Audited) -> list[Figure]:
         """Robust accuracy against the radius, and the median of each sub-class; the twin's beside."""
         networks: list[tuple[str, Role, DecisionRadii]] = [("this network", "neutral", self)]
         if audit.twin is not None:

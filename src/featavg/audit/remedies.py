@@ -11,12 +11,12 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import is_module
 from featavg.audit.dense import net_of
 from featavg.audit.gain import COMPETING, FeatureGain, measured_gain
 from featavg.audit.labels import audit_data, nested, partly_labelled
 from featavg.audit.subclasses import clustered, merged
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
+from featavg.audit.wrapping import is_module
 from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask

@@ -6,56 +6,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
+from featavg.audit.gain import FeatureGain
+from featavg.audit.gradients import LayerGradient, Sharing
+from featavg.audit.label_budget import LabelBudget
+from featavg.audit.parts import Part, Row, number
+from featavg.audit.radii import DecisionRadii
+from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
+from featavg.audit.verdict import AuditVerdict, Judgement
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Result, Rule
 from featavg.measures.accuracy import Accuracy
 from featavg.notebook import table
 from featavg.storage.files import strict_json
-
-if TYPE_CHECKING:
-    from featavg.audit.gain import FeatureGain
-    from featavg.audit.gradients import LayerGradient, Sharing
-    from featavg.audit.label_budget import LabelBudget
-    from featavg.audit.radii import DecisionRadii
-    from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
-    from featavg.audit.verdict import AuditVerdict, Judgement
-
-
-@dataclass(frozen=True)
-class Row:
-    """A finding in words; details are for those who check."""
-
-    name: str
-    text: str
-    is_detail: bool = False
-
-
-class Part:
-    """One metric of an audit. Its file alone knows its words, its figures and its JSON.
-
-    A new metric is a class of this kind, a field of `Audit` and the line of `run.py` that fills it.
-    """
-
-    def rows(self, name: str, audit: Audit) -> list[Row]:
-        """What it says, with a word on what the number means and which way is good.
-
-        Args:
-            name: of the field that holds it.
-        """
-        return []
-
-    def figures(self, audit: Audit) -> list[Figure]:
-        """What can be drawn."""
-        return []
-
-    def entries(self, name: str) -> dict[str, object]:
-        """Plain values by name, for the JSON of the audit."""
-        return {name: strict_json(self)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,8 +195,3 @@ class Audit(Result):
 def with_code(line: str) -> str:
     """Plain text, safe for a page, with `names` set as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
-
-
-def number(radius: float) -> str:
-    """Four digits of a radius, or words where none was found."""
-    return f"{radius:.4g}" if np.isfinite(radius) else "not found"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,7 +15,6 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Classifier, classifier, named_input, on_device
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
     FEATURES,
@@ -41,14 +39,15 @@ from featavg.audit.subclasses import (
     discover,
     subclass_probes,
 )
+from featavg.audit.subject import Subject
 from featavg.audit.verdict import judge, remedies
+from featavg.audit.wrapping import classifier, named_input, on_device
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
 from featavg.measures.collapse import subclass_collapse
 from featavg.progress import Progress, part
-from featavg.robustness.models.decision import Decision
 from featavg.storage.cache import kept_values
 from featavg.storage.files import strict_json
 from featavg.storage.folders import locked
@@ -159,216 +158,177 @@ def audit(
         share = 1.0 if other is None else 0.6
         if kept is not None:  # two audits would write the same files
             open_ones.enter_context(locked(kept, "folder"))
-        result, data = subject.audited(part(progress, 0.0, share))
+        result, data = _audited(subject, part(progress, 0.0, share))
         if other is not None:
-            beside, _ = replace(other, data=data).audited(part(progress, share, 1.0))
+            beside, _ = _audited(replace(other, data=data), part(progress, share, 1.0))
             result = replace(result, twin=beside, seconds=result.seconds + beside.seconds)
     _log.info("audited %s in %.1f s", title, result.seconds)
     return replace(result, remedies=remedies(result))
 
 
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """One network, the images it is audited on, and what is asked; see `audit`."""
-
-    network: Classifier
-    data: AuditData
-    readout: str
-    groups: ndarray | None
-    layer: str
-    radii: int
-    gradients: int
-    seed: int
-    folder: Path | None
-    clusters: int | None
-    embedding: ndarray | None
-    names: Sequence[str] | None
-
-    def kept(self, name: str) -> Path | None:
-        """Where a finished part of that name is kept."""
-        return None if self.folder is None else self.folder / f"{name}.json"
-
-    @cached_property
-    def decision(self) -> Decision:
-        """Outputs are classes, sub-classes, what `groups` says, or one logit; others are refused."""
-        outputs, classes, known = self.network.outputs, self.data.classes, self.data.groups
-        groups: ndarray | None
-        if outputs == 1:
-            if classes != 2:
-                raise InputError("model", "has one logit", f"there are {classes} classes")
-            groups = None
-        elif outputs == classes:
-            groups = np.arange(classes)
-        elif self.groups is not None:
-            groups = self.groups
-            if len(groups) != outputs or set(groups.tolist()) != set(range(classes)):
-                problem = f"are {groups.tolist()} for {outputs} outputs and {classes} classes"
-                raise InputError("groups", problem, "give the class of each output, 0 to C-1")
-        elif known is not None and outputs == len(known):
-            groups = known
-        else:
-            labels = f"{classes} classes"
-            labels += "" if known is None else f" and {len(known)} sub-classes"
-            remedy = f"the labels have {labels}; give `groups`, the class of each output"
-            raise InputError("model", f"has {outputs} outputs", remedy)
-        return Decision.of(groups=groups, readout=self.readout)
-
-    def audited(self, progress: Progress) -> tuple[Audit, AuditData]:
-        """Everything that is found, and the data with the sub-classes that were discovered."""
-        started, data, decision = perf_counter(), self.data, self.decision
-        with self.network.unchanged():
-            looking = part(progress, 0.0, 0.15)
-            seen = passes(
-                self.network, decision, data.x, data.coarse, progress=looking, effective=True
-            )
-            check_layer(self.layer, seen)
-            discovery = None
-            if data.fine is None:
-                discovery = self._discovered(seen)
-                data = data.undivided() if discovery is None else data.with_fine(discovery.labels)
-            divided = replace(self, data=data)
-            vars(divided)["decision"] = decision  # that of the data as they were given
-            result = divided._examined(seen, discovery, part(progress, 0.15, 1.0))
-        return replace(result, seconds=perf_counter() - started), data
-
-    def _discovered(self, seen: Passes) -> Discovery | None:
-        """Sub-classes in the embedding, the features or the input; None from too few images."""
-        where, space = INPUT, self.data.x.reshape(len(self.data.x), -1)
-        if self.embedding is not None:
-            where, space = "the embedding that was given", self.embedding
-        elif seen.features is not None:
-            where, space = FEATURES, seen.features
-        coarse = self.data.coarse
-        if self.clusters is None and not can_discover(coarse):
-            return None
-        found = discover(space.astype(float), coarse, self.clusters, where=where, seed=self.seed)
-        _log.info("found %d sub-classes in %s", found.labels.max() + 1, found.where)
-        return found
-
-    def _examined(self, seen: Passes, discovery: Discovery | None, progress: Progress) -> Audit:
-        data, seed, decision = self.data, self.seed, self.decision
-        fine, groups = data.divided
-        right = decision.margins(seen.outputs, data.coarse) > 0
-        shared = self._sharing(seen, right)
-        finer = self.network.outputs > data.classes
-        spaces = {INPUT: hashed(data.x.reshape(len(fine), -1), HASHED).astype(float)}
-        collapse = predicted = measured = competition = budget = None
-        if seen.features is not None:
-            spaces[FEATURES] = seen.features
-            decided = decision.scores(seen.outputs).argmax(axis=1)
-            found = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
-            collapse = FeatureCollapse(**vars(found))
-            if not finer:
-                competition = self._gain("competition", seen.features, part(progress, 0.0, 0.05))
-            if data.is_divided:
-                predicted = self._gain("predicted", seen.features, part(progress, 0.05, 0.1))
-                measured = self._gain("measured", seen.features, part(progress, 0.1, 0.15))
-            if data.is_divided and not finer:
-                budget = self._budget(seen.features, measured, part(progress, 0.15, 0.3))
-        probes = subclass_probes(spaces, fine, groups, seed)
-        accuracy = wilson(int(right.sum()), len(right))
-        chance = float(np.bincount(data.coarse).max() / len(data.coarse))
-        return Audit(
-            about=self._about(),
-            groups=groups,
-            finer=finer,
-            names=self._names(discovery),
-            accuracy=accuracy,
-            by_class=_each(right, data.coarse),
-            by_subclass=_each(right, fine),
-            judgement=judge(
-                shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None
-            ),
-            sharing=shared,
-            probes=probes,
-            predicted=predicted,
-            measured=measured,
-            competition=competition,
-            budget=budget,
-            radii=decision_radii(self, part(progress, 0.3, 1.0)),
-            discovery=discovery,
-            collapse=collapse,
-            images=np.arange(len(data.x)) if data.rows is None else data.rows,
+def _audited(subject: Subject, progress: Progress) -> tuple[Audit, AuditData]:
+    """Everything that is found, and the data with the sub-classes that were discovered."""
+    started, data, decision = perf_counter(), subject.data, subject.decision
+    with subject.network.unchanged():
+        looking = part(progress, 0.0, 0.15)
+        seen = passes(
+            subject.network, decision, data.x, data.coarse, progress=looking, effective=True
         )
+        check_layer(subject.layer, seen)
+        discovery = None
+        if data.fine is None:
+            discovery = _discovered(subject, seen)
+            data = data.undivided() if discovery is None else data.with_fine(discovery.labels)
+        divided = replace(subject, data=data)
+        vars(divided)["decision"] = decision  # that of the data as they were given
+        result = _examined(divided, seen, discovery, part(progress, 0.15, 1.0))
+    return replace(result, seconds=perf_counter() - started), data
 
-    def _sharing(self, seen: Passes, right: ndarray) -> Sharing:
-        """The shared gradient at each layer, over sub-classes with enough images."""
-        fine, groups = self.data.divided
-        if self.data.too_few:
-            return Sharing((), self.layer)
-        enough = np.bincount(fine) >= LEAST_SHARED
-        rows = np.flatnonzero(right)
-        rows = rows[enough[fine[rows]]]
-        twice = np.bincount(fine[rows], minlength=len(groups)) > 1
-        if not np.any(np.bincount(groups[twice]) > 1):
-            # A network that names one class for nearly everything has no two sub-classes to compare.
-            problem = f"decides {len(rows)} of {len(fine)} images rightly"
-            problem += ", too few of two sub-classes of a class"
-            raise InputError("model", problem, "check the order of the classes, mean and std")
-        return sharing(seen.gradients, rows, fine, groups, self.seed, "classes", self.layer)
 
-    def _gain(self, name: str, features: ndarray, progress: Progress) -> FeatureGain:
-        """The gain, from `folder` if an earlier audit of the same features left it there."""
-        fine, groups = self.data.divided
-        key = fingerprint([features, fine, groups], name, self.seed, ERROR)
+def _discovered(subject: Subject, seen: Passes) -> Discovery | None:
+    """Sub-classes in the embedding, the features or the input; None from too few images."""
+    where, space = INPUT, subject.data.x.reshape(len(subject.data.x), -1)
+    if subject.embedding is not None:
+        where, space = "the embedding that was given", subject.embedding
+    elif seen.features is not None:
+        where, space = FEATURES, seen.features
+    coarse = subject.data.coarse
+    if subject.clusters is None and not can_discover(coarse):
+        return None
+    found = discover(space.astype(float), coarse, subject.clusters, where=where, seed=subject.seed)
+    _log.info("found %d sub-classes in %s", found.labels.max() + 1, found.where)
+    return found
 
-        def gain() -> dict[str, Any]:
-            given = features, fine, groups, self.seed, progress
-            if name == "predicted":
-                return asdict(predicted_gain(*given))
-            return asdict(measured_gain(*given, "competing" if name == "competition" else "fine"))
 
-        return FeatureGain(**kept_values(self.kept(f"{name}-gain-{key}"), key, gain))
+def _examined(
+    subject: Subject, seen: Passes, discovery: Discovery | None, progress: Progress
+) -> Audit:
+    data, seed, decision = subject.data, subject.seed, subject.decision
+    fine, groups = data.divided
+    right = decision.margins(seen.outputs, data.coarse) > 0
+    shared = _sharing(subject, seen, right)
+    finer = subject.network.outputs > data.classes
+    spaces = {INPUT: hashed(data.x.reshape(len(fine), -1), HASHED).astype(float)}
+    collapse = predicted = measured = competition = budget = None
+    if seen.features is not None:
+        spaces[FEATURES] = seen.features
+        decided = decision.scores(seen.outputs).argmax(axis=1)
+        found = subclass_collapse(seen.features, fine, groups, seen.weight, decided, seed)
+        collapse = FeatureCollapse(**vars(found))
+        if not finer:
+            competition = _gain(subject, "competition", seen.features, part(progress, 0.0, 0.05))
+        if data.is_divided:
+            predicted = _gain(subject, "predicted", seen.features, part(progress, 0.05, 0.1))
+            measured = _gain(subject, "measured", seen.features, part(progress, 0.1, 0.15))
+        if data.is_divided and not finer:
+            budget = _budget(subject, seen.features, measured, part(progress, 0.15, 0.3))
+    probes = subclass_probes(spaces, fine, groups, seed)
+    accuracy = wilson(int(right.sum()), len(right))
+    chance = float(np.bincount(data.coarse).max() / len(data.coarse))
+    return Audit(
+        about=_about(subject),
+        groups=groups,
+        finer=finer,
+        names=_names(subject, discovery),
+        accuracy=accuracy,
+        by_class=_each(right, data.coarse),
+        by_subclass=_each(right, fine),
+        judgement=judge(
+            shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None
+        ),
+        sharing=shared,
+        probes=probes,
+        predicted=predicted,
+        measured=measured,
+        competition=competition,
+        budget=budget,
+        radii=decision_radii(subject, part(progress, 0.3, 1.0)),
+        discovery=discovery,
+        collapse=collapse,
+        images=np.arange(len(data.x)) if data.rows is None else data.rows,
+    )
 
-    def _budget(
-        self, features: ndarray, measured: FeatureGain | None, progress: Progress
-    ) -> LabelBudget:
-        """The share of fine labels that is enough, kept like the gains; refused where all gain nothing."""
-        fine, groups = self.data.divided
-        if measured is not None and (measured.value is None or measured.value < LEAST_GAIN):
-            reason = (
-                f"with all fine labels the gain is {measured.value or 0:.2f}, below {LEAST_GAIN}"
-            )
-            return LabelBudget.none(measured.refused or reason)
-        key = fingerprint([features, fine, groups], "budget", self.seed)
 
-        def budget() -> dict[str, Any]:
-            seeds = (self.seed, self.seed + 1)
-            found = label_budget(
-                features, fine, groups, seeds=seeds, points=BUDGET_POINTS, progress=progress
-            )
-            return dict(strict_json(vars(found)))  # type: ignore[call-overload]
+def _sharing(subject: Subject, seen: Passes, right: ndarray) -> Sharing:
+    """The shared gradient at each layer, over sub-classes with enough images."""
+    fine, groups = subject.data.divided
+    if subject.data.too_few:
+        return Sharing((), subject.layer)
+    enough = np.bincount(fine) >= LEAST_SHARED
+    rows = np.flatnonzero(right)
+    rows = rows[enough[fine[rows]]]
+    twice = np.bincount(fine[rows], minlength=len(groups)) > 1
+    if not np.any(np.bincount(groups[twice]) > 1):
+        # A network that names one class for nearly everything has no two sub-classes to compare.
+        problem = f"decides {len(rows)} of {len(fine)} images rightly"
+        problem += ", too few of two sub-classes of a class"
+        raise InputError("model", problem, "check the order of the classes, mean and std")
+    return sharing(seen.gradients, rows, fine, groups, subject.seed, "classes", subject.layer)
 
-        return LabelBudget.of(kept_values(self.kept(f"budget-{key}"), key, budget))
 
-    def _about(self) -> dict[str, Any]:
-        network, data = self.network, self.data
-        return {
-            "model": network.name,
-            "images": len(data.x),
-            "shape": list(data.x.shape[1:]),
-            "classes": data.classes,
-            "sub-classes": len(data.divided[1]),
-            "outputs": f"{network.outputs} {network.kind}",
-            "read-out": self.decision.readout.name,
-            **({} if data.words is None else {"class names": ", ".join(data.words)}),
-            "bounds": "none" if network.bounds is None else list(network.bounds),
-            "seed": self.seed,
-            "featavg": featavg.__version__,
-            **network.versions,
-        }
+def _gain(subject: Subject, name: str, features: ndarray, progress: Progress) -> FeatureGain:
+    """The gain, from `folder` if an earlier audit of the same features left it there."""
+    fine, groups = subject.data.divided
+    key = fingerprint([features, fine, groups], name, subject.seed, ERROR)
 
-    def _names(self, discovery: Discovery | None) -> tuple[str, ...]:
-        groups = self.data.divided[1].tolist()
-        if not self.data.is_divided:
-            return tuple(f"class {c}" for c in groups)
-        if discovery is not None or self.names is None:
-            word = "cluster" if discovery is not None else "sub-class"
-            return tuple(f"{word} {j} of class {c}" for j, c in enumerate(groups))
-        if len(self.names) != len(groups):
-            remedy = f"give one for each of the {len(groups)} sub-classes"
-            raise InputError("names", f"are {len(self.names)}", remedy)
-        return tuple(self.names)
+    def gain() -> dict[str, Any]:
+        given = features, fine, groups, subject.seed, progress
+        if name == "predicted":
+            return asdict(predicted_gain(*given))
+        return asdict(measured_gain(*given, "competing" if name == "competition" else "fine"))
+
+    return FeatureGain(**kept_values(subject.kept(f"{name}-gain-{key}"), key, gain))
+
+
+def _budget(
+    subject: Subject, features: ndarray, measured: FeatureGain | None, progress: Progress
+) -> LabelBudget:
+    """The share of fine labels that is enough, kept like the gains; refused where all gain nothing."""
+    fine, groups = subject.data.divided
+    if measured is not None and (measured.value is None or measured.value < LEAST_GAIN):
+        reason = f"with all fine labels the gain is {measured.value or 0:.2f}, below {LEAST_GAIN}"
+        return LabelBudget.none(measured.refused or reason)
+    key = fingerprint([features, fine, groups], "budget", subject.seed)
+
+    def budget() -> dict[str, Any]:
+        seeds = (subject.seed, subject.seed + 1)
+        found = label_budget(
+            features, fine, groups, seeds=seeds, points=BUDGET_POINTS, progress=progress
+        )
+        return dict(strict_json(vars(found)))  # type: ignore[call-overload]
+
+    return LabelBudget.of(kept_values(subject.kept(f"budget-{key}"), key, budget))
+
+
+def _about(subject: Subject) -> dict[str, Any]:
+    network, data = subject.network, subject.data
+    return {
+        "model": network.name,
+        "images": len(data.x),
+        "shape": list(data.x.shape[1:]),
+        "classes": data.classes,
+        "sub-classes": len(data.divided[1]),
+        "outputs": f"{network.outputs} {network.kind}",
+        "read-out": subject.decision.readout.name,
+        **({} if data.words is None else {"class names": ", ".join(data.words)}),
+        "bounds": "none" if network.bounds is None else list(network.bounds),
+        "seed": subject.seed,
+        "featavg": featavg.__version__,
+        **network.versions,
+    }
+
+
+def _names(subject: Subject, discovery: Discovery | None) -> tuple[str, ...]:
+    groups = subject.data.divided[1].tolist()
+    if not subject.data.is_divided:
+        return tuple(f"class {c}" for c in groups)
+    if discovery is not None or subject.names is None:
+        word = "cluster" if discovery is not None else "sub-class"
+        return tuple(f"{word} {j} of class {c}" for j, c in enumerate(groups))
+    if len(subject.names) != len(groups):
+        remedy = f"give one for each of the {len(groups)} sub-classes"
+        raise InputError("names", f"are {len(subject.names)}", remedy)
+    return tuple(subject.names)
 
 
 def _twin(subject: Subject, twin: Any, mean: Any, std: Any) -> Subject:

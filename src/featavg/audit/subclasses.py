@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.audit.labels import LEAST_PER_SUBCLASS
-from featavg.audit.result import Audit, Part, Row
+from featavg.audit.parts import Audited, Part, Row
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
@@ -64,7 +64,7 @@ class SubclassProbe:
 class Probes(dict[int, SubclassProbe], Part):
     """The probe of each class that has two sub-classes or more."""
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """Accuracy against chance, class by class."""
         each = "; ".join(f"class {c}: {probe} ({probe.where})" for c, probe in self.items())
         text = f"{each}. Near chance the sub-classes may not exist"
@@ -94,7 +94,7 @@ def subclass_probes(
 class FeatureCollapse(SubclassCollapse, Part):
     """Collapse of the features before the last layer."""
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """Details: the cosine of sub-class means, and NC1 to NC4 at both levels."""
         cosine = (
             f"{self.same_class_cosine:.2f} between sub-class means of a class, at 1 they lie in one "
@@ -161,7 +161,7 @@ class Discovery(Part):
     given: bool
     examples: dict[int, list[int]]
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """Where and how they were found."""
         how = "given" if self.given else "the most stable"
         text = f"k-means, {self.clusters_per_class} per class ({how})"

@@ -219,7 +219,7 @@ def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:
         raise InputError("model", problem, "take dropout and other randomness out of its forward")
     (gradient,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True, allow_unused=True)
     if gradient is None:
-        raise InputError("model", "ignores its input", "let its outputs depend on the images")
+        raise InputError("model", "has no gradient in its input", "let its outputs depend on it")
     if not bool(torch.isfinite(gradient).all()):
         raise InputError("model", "has a gradient that is not finite", "check its weights")
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 from featavg.audit.gain import FeatureGain, changed
 from featavg.audit.gradients import AUTO, VALID_NULL, LayerGradient, Sharing
-from featavg.audit.result import Audit, Part, Row
+from featavg.audit.parts import Audited, Part, Row
 from featavg.audit.subclasses import SubclassProbe
 from featavg.measures.accuracy import Accuracy
 from featavg.measures.shared_gradient import ClassGradient, SharedGradient
@@ -68,7 +68,7 @@ class Judgement(Part):
     other_layers: tuple[str, ...] = ()
     rule: str = RULE
 
-    def rows(self, name: str, audit: Audit) -> list[Row]:
+    def rows(self, name: str, audit: Audited) -> list[Row]:
         """The verdict and why."""
         return [Row("verdict", self.verdict.value), Row("why", self.reason)]
 
@@ -209,7 +209,7 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
     return ", ".join(f"class {c} {words[side]}" for c, side in by_class.items())
 
 
-def remedies(audit: Audit) -> tuple[str, ...]:
+def remedies(audit: Audited) -> tuple[str, ...]:
     """What would help, with numbers of this network only; what was not measured is said so."""
     radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
@@ -243,7 +243,7 @@ def remedies(audit: Audit) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _rehead(audit: Audit) -> str:
+def _rehead(audit: Audited) -> str:
     collapse, budget = audit.collapse, audit.budget
     if collapse is not None and collapse.same_class_cosine > COLLAPSED:
         return (

@@ -27,7 +27,23 @@ LOSSES = ("margin", "cross-entropy")
 
 
 @dataclass(frozen=True, repr=False)
-class PGD(Attack):
+class _Bisected(Attack):
+    """An attack inside balls, with bisection on their radius."""
+
+    steps: int = 20
+    rounds: int = 6
+    restarts: int | None = None
+
+    def __post_init__(self) -> None:
+        self.at_least_one("steps", "rounds", "restarts")
+
+    def expected_gradients(self, budget: int) -> float:
+        """All starts at all radii; those that flip stop early."""
+        return self.steps * self.rounds * (self.restarts or 2)
+
+
+@dataclass(frozen=True, repr=False)
+class PGD(_Bisected):
     """Projected gradient descent on the margin, with bisection on the radius (see `minimal_pgd`).
 
     Not part of the usual suite: minimal-norm attacks find what it finds, for less.
@@ -45,16 +61,6 @@ class PGD(Attack):
     """
 
     name: ClassVar[str] = "pgd"
-    steps: int = 20
-    rounds: int = 6
-    restarts: int | None = None
-
-    def __post_init__(self) -> None:
-        self.at_least_one("steps", "rounds", "restarts")
-
-    def expected_gradients(self, budget: int) -> float:
-        """All starts at all radii; those that flip stop early."""
-        return self.steps * self.rounds * (self.restarts or 2)
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Bisect between radii where PGD flips and where it does not."""
@@ -244,7 +250,7 @@ ENOUGH = 0.75
 
 
 @dataclass(frozen=True, repr=False)
-class APGD(Attack):
+class APGD(_Bisected):
     """APGD on the margin of the decision, with bisection on the radius (see `apgd`).
 
     Attributes:
@@ -261,15 +267,7 @@ class APGD(Attack):
 
     name: ClassVar[str] = "apgd"
     steps: int = 25
-    rounds: int = 6
     restarts: int = 1
-
-    def __post_init__(self) -> None:
-        self.at_least_one("steps", "rounds", "restarts")
-
-    def expected_gradients(self, budget: int) -> float:
-        """All starts at all radii; those that flip stop early."""
-        return self.steps * self.rounds * self.restarts
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Bisect between radii where APGD flips and where it does not."""
