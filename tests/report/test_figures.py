@@ -12,6 +12,7 @@ from featavg.errors import InputError
 from featavg.figures import matplotlib_figure as figures
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
 from featavg.figures.html import _small
+from featavg.figures.palette import LIGHT
 from featavg.figures.plotly_figure import legend, plotly_panels
 
 EMPTY = {
@@ -121,3 +122,18 @@ def test_names_below_a_heat_map_leave_each_other_room():
     layout = plotly_panels(Figure("heat", "Heat", "A map.", (heat,)))[0]["layout"]
     assert len(layout["yaxis"]["ticktext"]) == 15
     assert len(" ".join(layout["xaxis"]["ticktext"])) <= 42
+
+
+def test_a_film_keeps_the_colours_of_its_last_frame(tmp_path):
+    """The palette is not that of the first frame, which has none of them."""
+    names = ("a", "b")
+    pictures = [
+        Figure("heat", "Heat", "A map.", (Heatmap(values, names, names, limit=1.0),))
+        for values in ([[0.0, 0.0]] * 2, [[1.0, -1.0]] * 2)
+    ]
+    with Image.open(figures.animate(pictures, str(tmp_path / "film.gif"))) as film:
+        film.seek(film.n_frames - 1)
+        seen = np.asarray(film.convert("RGB")).reshape(-1, 3).astype(int)
+    for name in ("high", "low"):
+        colour = [int(LIGHT[name][i : i + 2], 16) for i in (1, 3, 5)]
+        assert np.abs(seen - colour).sum(axis=1).min() <= 12, name

@@ -174,18 +174,22 @@ def animate(
         raise InputError("path", f"is {str(path)!r}", "give a name that ends in .gif")
     from PIL import Image
 
-    images: list[Image.Image] = []
+    stills: list[Image.Image] = []
     for number, frame in enumerate(frames):
         drawing, picture = draw(frame), io.BytesIO()
         drawing.draw_without_rendering()  # finds the layout, which then stays
         drawing.set_layout_engine("none")
         drawing.savefig(picture, format="png", dpi=dpi)
-        # 64 colours of the first frame for all: without a common palette a GIF flickers.
-        still = Image.open(picture).convert("RGB")
-        shared = images[0] if images else still.quantize(64)
-        images.append(still.quantize(palette=shared, dither=Image.Dither.NONE))
+        stills.append(Image.open(picture).convert("RGB"))
         if progress is not None:
             progress((number + 1) / len(frames), f"frame {number + 1} of {len(frames)}")
+    # One palette for all, or a GIF flickers: of some frames side by side, the last among them.
+    some = stills[:: -(-len(stills) // 8)] + stills[-1:]
+    sheet = Image.new("RGB", (sum(one.width for one in some), max(one.height for one in some)))
+    for number, one in enumerate(some):
+        sheet.paste(one, (sum(before.width for before in some[:number]), 0))
+    shared = sheet.quantize(96, Image.Quantize.MAXCOVERAGE)
+    images = [one.quantize(palette=shared, dither=Image.Dither.NONE) for one in stills]
     shown = [milliseconds] * (len(images) - 1) + [hold * milliseconds]
     film = io.BytesIO()
     images[0].save(

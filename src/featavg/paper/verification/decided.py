@@ -87,6 +87,7 @@ def _row(row: Row, run: Context, seconds: float, progress: Progress) -> dict[str
         **{status.value: counts[status.value] for status in Certificate},
         "cpu_seconds_mean": float(np.mean(spent)),
         "cpu_seconds_most": float(np.max(spent)),
+        "cpu_seconds_open": [one["seconds"] for one in images if one["status"] == "open"],
         "broken_witnesses": sum(one["broken"] for one in images),
     }
 
