@@ -299,13 +299,13 @@ MUTANTS = [
             ON_RADII,
         ),
         (
-            "if found.finished and about.empty():",
+            "if found.finished and self._never(label, clock):",
             "if found.finished:",
             "nothing found is called never flips",
             ON_RADII,
         ),
         (
-            "            attack, witness = attacked or self._attacked(x, label)\n",
+            "            radii, points = shown or attacked(self.decision, x[None], np.array([label]))\n",
             "            pass\n",
             "an attack end is infinite where an attack finds a flip",
             ON_RADII,

@@ -8,17 +8,16 @@ from tests.robustness.test_deep_radii import random_network
 from featavg.robustness.exact.budget import Clock
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
-from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
+from featavg.robustness.exact.deep.sdp_bound import SdpBound
 
 FREE = Clock(10_000, math.inf)
-ONE = {"one-hidden": {"hidden": 1}, "leaky": {"hidden": 1, "leak": 0.2}}
-SEVERAL = {
+KINDS = {
+    "one-hidden": {"hidden": 1},
+    "leaky": {"hidden": 1, "leak": 0.2},
     "two-hidden": {"hidden": 2},
     "leaky-two": {"hidden": 2, "leak": 0.2},
     "residual": {"hidden": 3, "skip": True, "leak": 0.1},
 }
-KINDS = ONE | SEVERAL
 
 
 def ball_of(net, radius, rng):
@@ -47,12 +46,10 @@ def relaxed(kind, seed, inequalities=1, splits=True, radius=1.0):
     signs = undecided(ball)
     chosen = {signs[0]: 1.0, signs[-1]: -1.0} if splits and len(signs) > 2 else {}
     imposed = [Split(*neuron, side, 0.0) for neuron, side in chosen.items()]
-    bound = (ShallowBound if kind in ONE else DeepBound)(ball, rows, shifts, imposed)
+    bound = SdpBound(ball, rows, shifts, imposed)
     theta = bound.start()
-    theta += (0.3 if kind in ONE else 0.03) * rng.standard_normal(len(theta))
-    theta[0] += 2.0
-    if kind in ONE:
-        theta[bound.form.ends[-2] :] = -1.0
+    theta += 0.03 * rng.standard_normal(len(theta))
+    theta[0] = max(theta[0] + 2.0, 0.0)
     return bound, theta, rng
 
 

@@ -19,10 +19,11 @@ from featavg.nets.deep import Deep
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Search
 from featavg.robustness.exact.decision import decision_of
-from featavg.robustness.exact.deep.box import Box, unturned
-from featavg.robustness.exact.deep.box_attack import BoxAttack
-from featavg.robustness.exact.deep.solver import conditions_of, layered_of
+from featavg.robustness.exact.deep.local_search import BoxAttack
+from featavg.robustness.exact.flip_conditions import conditions_of
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.result import RadiusStatus
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.models.model import network_model
 from featavg.robustness.radii import radii
 
@@ -154,6 +155,8 @@ def attacked(net, x, y, bounds, named, norm, found):
         )
     else:
         even = float(bounds[0].min()), float(bounds[1].max())
+        if even[0] == even[1]:  # attacks do not take a box of one point
+            return 0, -math.inf
         model = network_model(net, named["positive"], named["readout"], even)
         try:
             lengths = attack_suite(model, x[right], y[right], norm, budget=60).radii
@@ -175,9 +178,9 @@ def descended(net, x, label, bounds, known):
         flips = decision.margins(point[None], label)[0] <= 0
         return float(np.linalg.norm(point - x)) if flips else None
 
-    net = unturned(plain)
+    net = plain.unturned()
     for radius in (least * share for share in (0.5, 0.9, 0.999, 1.001, 1.5, 10.0)):
-        box = Box.around(x, bounds, radius)
+        box = StepBox.around(x, bounds, radius)
         attack = BoxAttack(net, net.start(x[None])[0], box, kept, shown)
         for condition in conditions_of(decision, label):
             attack.start(condition)

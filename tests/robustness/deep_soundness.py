@@ -24,8 +24,8 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import decision_of
-from featavg.robustness.exact.deep.solver import conditions_of, layered_of
-from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.flip_conditions import LinearCondition, conditions_of
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Model

@@ -8,7 +8,7 @@ import pytest
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
-from featavg.robustness.exact.deep.box import Box
+from featavg.robustness.exact.step_box import StepBox
 
 
 def _network(rng, sizes=(5, 8, 8, 3)):
@@ -49,7 +49,7 @@ def test_a_box_takes_a_flip_away_and_one_that_cuts_nothing_changes_nothing():
 
 def test_least_values_are_below_every_point_and_reached():
     rng = np.random.default_rng(0)
-    box = Box(-rng.random(6) * (rng.random(6) < 0.5), rng.random(6), 0.8)
+    box = StepBox(-rng.random(6) * (rng.random(6) < 0.5), rng.random(6), 0.8)
     g = rng.standard_normal((20, 6))
     value, step = box.lowest(g)
     points = box.projected(rng.standard_normal((5000, 6)))

@@ -21,13 +21,13 @@ from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.certify import Certificate, certify
+from featavg.robustness.exact import everywhere
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import cuts as cuts_module
-from featavg.robustness.exact.deep import everywhere
-from featavg.robustness.exact.deep.everywhere import anywhere
-from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.search import DeepSearch
+from featavg.robustness.exact.everywhere import anywhere
 from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.layered_network import layered
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii
 

@@ -21,7 +21,6 @@ from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import cuts as cuts_module
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Split, half_spaces
-from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
     extent,
@@ -31,8 +30,9 @@ from featavg.robustness.exact.deep.linear_bounds import (
 )
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.solver import DeepSolver, conditions_of
-from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.deep.solver import DeepSolver
+from featavg.robustness.exact.flip_conditions import LinearCondition, conditions_of
+from featavg.robustness.exact.layered_network import layered
 from featavg.robustness.exact.probability import ProbabilityCondition
 from featavg.robustness.geometry.qp import Nearest
 from featavg.robustness.radii import radii

@@ -9,8 +9,9 @@ from featavg.nets.readouts._readout import Max
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep.solver import CLEARLY, conditions_of, layered_of
-from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.deep.solver import CLEARLY
+from featavg.robustness.exact.flip_conditions import LinearCondition, conditions_of
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.probability import ProbabilityCondition
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii

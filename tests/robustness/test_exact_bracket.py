@@ -8,7 +8,7 @@ from featavg.errors import InputError
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer, grouped
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.probability import ProbabilityRelaxation
 from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.radii import radii

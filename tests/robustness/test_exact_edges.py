@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 import featavg as fa
 from featavg.nets.readouts._readout import ReadOut, readout_of
 from featavg.nets.two_layer import TwoLayer, grouped
-from featavg.robustness.exact.domination import dominated, solve
+from featavg.robustness.exact.farkas import dominated, solve
 from featavg.robustness.exact.relaxation import Box
 from featavg.robustness.exact.result import Answer, Radii, RadiusStatus
 from featavg.robustness.geometry.subspace import reduce
@@ -161,7 +161,7 @@ def test_a_curved_read_out_of_ones_own_has_a_bracket():
 
 
 def test_unbounded_boxes_have_no_chords():
-    from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+    from featavg.robustness.exact.probability import ProbabilityRelaxation
 
     relaxation = ProbabilityRelaxation(np.eye(2), np.zeros(2), np.array([True, False]))
     assert relaxation.outer(Box.everywhere(2)) is None

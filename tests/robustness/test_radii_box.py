@@ -12,13 +12,13 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, grouped
 from featavg.robustness.exact.budget import Budget, Clock, Search
 from featavg.robustness.exact.decision import decision_of
-from featavg.robustness.exact.deep.box import unturned
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.sides import Sides
-from featavg.robustness.exact.deep.solver import conditions_of, layered_of
+from featavg.robustness.exact.flip_conditions import conditions_of
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.linf_tree import _fallen
 from featavg.robustness.exact.result import RadiusStatus
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 
@@ -127,8 +127,8 @@ def test_the_tree_alone_proves_what_all_regions_say(monkeypatch):
         if kind != "deep":
             continue
         decision = decision_of(net, x, y, None, None, "l2")[0]
-        plain = unturned(layered_of(net))
-        sides = Sides.around(x[0], bounds)
+        plain = layered_of(net).unturned()
+        sides = StepBox.around(x[0], bounds)
         flips = conditions_of(decision, int(y[0]))
         found = DeepSearch(plain, flips).at(
             plain.start(x[:1])[0], 1.0, Clock(10_000, math.inf), sides=sides
@@ -141,7 +141,7 @@ def test_the_tree_alone_proves_what_all_regions_say(monkeypatch):
 def test_the_bound_between_sides_is_the_least_length_that_falls_far_enough():
     rng = RNG(8)
     for _ in range(200):
-        slopes, sides = rng.normal(size=4), Sides(-rng.uniform(0, 1, 4), rng.uniform(0, 1, 4))
+        slopes, sides = rng.normal(size=4), StepBox(-rng.uniform(0, 1, 4), rng.uniform(0, 1, 4))
         side = np.where(slopes > 0, -sides.low, sides.high)
         gap = rng.uniform(0, 1.2) * float(np.abs(slopes) @ side)
         t = _fallen(slopes, gap, sides)
@@ -152,8 +152,8 @@ def test_the_bound_between_sides_is_the_least_length_that_falls_far_enough():
 
 
 def test_the_local_search_stays_between_the_sides():
-    net = unturned(layered_of(EYE))
-    sides, kept = Sides(np.array([-2.0, -0.5]), np.array([1.0, 0.5])), Search()
+    net = layered_of(EYE).unturned()
+    sides, kept = StepBox(np.array([-2.0, -0.5]), np.array([1.0, 0.5])), Search()
     flips = conditions_of(decision_of(EYE, [[3.0, 1.0]], [0], None, None, "l2")[0], 0)
     LocalSearch(net, np.array([3.0, 1.0]), 3.0, kept, sides).start(flips[0])
     assert kept.candidates

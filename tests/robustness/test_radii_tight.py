@@ -12,7 +12,7 @@ from featavg.robustness import linf
 from featavg.robustness.exact import two_layer
 from featavg.robustness.exact.budget import Budget, Candidate, Search
 from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep.everywhere import Everywhere, Somewhere
+from featavg.robustness.exact.everywhere import Everywhere, Somewhere
 from featavg.robustness.exact.linf_tree import TreeResult
 from featavg.robustness.exact.piece_search import PieceSearch
 from featavg.robustness.exact.result import Answer, RadiusStatus
@@ -63,8 +63,8 @@ def test_where_no_candidate_flips_an_attack_is_asked(monkeypatch):
 
 def test_nothing_found_is_not_never(monkeypatch):
     _without_witness(monkeypatch)
-    nothing = lambda self, x, y: (math.inf, np.full_like(x, np.nan))  # noqa: E731
-    monkeypatch.setattr(TwoLayerSolver, "_attacked", nothing)
+    nothing = lambda *_: (np.full(1, np.inf), np.full_like(X, np.nan))  # noqa: E731
+    monkeypatch.setattr(two_layer, "attacked", nothing)
     found = radii(NET, X, Y, jobs=1)
     assert found.outcomes == [RadiusStatus.OPEN]
     assert found.certified[0] == pytest.approx(ROOT)

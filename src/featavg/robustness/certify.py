@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -18,16 +18,17 @@ from featavg.data.clusters import Sample
 from featavg.errors import InputError, finite
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.nets.readouts._readout import ReadOut
+from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
-from featavg.robustness.exact.decision import Net, Positive, decision_of
-from featavg.robustness.exact.deep.certifier import in_unit
+from featavg.robustness.exact.decision import Decision, Net, Positive, decision_of
 from featavg.robustness.exact.result import Answer, RadiusStatus
 from featavg.robustness.linf import PROGRAMS
 from featavg.robustness.radii import Task, announce, sides_of, solve
 
 # Hidden neurons beyond which no step of a joint bound fits into a minute.
 MOST_NEURONS = 3000
+MODERATE = 60  # powers of two: their squares and products are far from infinity
 
 
 class Certificate(Enum):
@@ -131,8 +132,8 @@ def certify(
 
     Easier than the radius itself, and therefore possible for wide networks: most neurons keep their
     sign in a small ball, and the others cannot all be at their worst at once (see
-    `exact/deep/shallow_sdp_bound`, and `deep_sdp_form` for several layers). An answer "certified" is a
-    proof, "flipped" has a witness that was evaluated; "open" means that the budget was spent.
+    `exact/deep/sdp_form`). An answer "certified" is a proof, "flipped" has a witness that was
+    evaluated; "open" means that the budget was spent.
 
     Args:
         net: one hidden layer of any width, or a deep network; see `fa.radii`.
@@ -166,7 +167,7 @@ def certify(
         f"{allowance.seconds:g} s per point is left open."
     )
     announce(decision.net, MOST_NEURONS, beyond)
-    unit, decision = in_unit(decision, x, labels, radius)
+    unit, decision = _in_unit(decision, x, labels, radius)
     if sides is not None:
         sides = np.ldexp(sides[0], -unit), np.ldexp(sides[1], -unit)
     within = math.ldexp(radius, -unit)
@@ -192,3 +193,34 @@ def _status(answer: Answer, radius: float) -> Certificate:
     if answer.finished and answer.certified >= radius:
         return Certificate.CERTIFIED
     return Certificate.OPEN
+
+
+def _in_unit(
+    decision: Decision, x: Float[ndarray, "n N"], labels: ndarray, radius: float
+) -> tuple[int, Decision]:
+    """The same question with numbers near one: x and the radius divided by 2^unit, and its network.
+
+    Squares of 1e160 are infinite. A network of ReLUs multiplied by powers of two decides as before,
+    bit for bit, if its read-out compares outputs; one that is moderate, or curved, stays as it is.
+    """
+    net = decision.net
+    arrays = [net.weights, net.head] if isinstance(net, TwoLayer) else list(net.weights)
+    sizes = [float(np.abs(x).max(initial=radius)), *(float(np.abs(a).max()) for a in arrays)]
+    powers = [math.frexp(max(size, 0.0))[1] if size > 0.0 else 0 for size in sizes]
+    curved = any(decision.pieces(int(label)) is None for label in set(labels.tolist()))
+    if curved or max(map(abs, powers)) <= MODERATE:
+        return 0, decision
+    unit, *each = powers
+    if isinstance(net, TwoLayer):
+        biases = None if net.biases is None else np.ldexp(net.biases, -unit - each[0])
+        weights, head = np.ldexp(net.weights, -each[0]), np.ldexp(net.head, -each[1])
+        return unit, replace(decision, net=replace(net, weights=weights, biases=biases, head=head))
+    # An input that is added to an output is in the same unit.
+    for number, layer in enumerate(net.layers):
+        each[number] = 0 if layer.skip else each[number]
+    totals = unit + np.cumsum(each)
+    scaled = tuple(np.ldexp(w, -int(e)) for w, e in zip(net.weights, each, strict=True))
+    given = net.biases or (None,) * len(scaled)
+    pairs = zip(given, totals, strict=True)
+    shifts = tuple(None if b is None else np.ldexp(b, -int(e)) for b, e in pairs)
+    return unit, replace(decision, net=replace(net, weights=scaled, biases=shifts))

@@ -8,27 +8,27 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.errors import InputError, one_of
+from featavg.errors import one_of
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import readout_of
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
-from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep.boxed import Bounds, FirstWithout, even_sides
-from featavg.robustness.exact.deep.everywhere import Everywhere
-from featavg.robustness.exact.deep.sides import Sides
-from featavg.robustness.exact.deep.solver import conditions_of, layered_of
+from featavg.robustness.exact.decision import Decision, attacked
+from featavg.robustness.exact.deep.boxed import FirstWithout
+from featavg.robustness.exact.everywhere import Everywhere
+from featavg.robustness.exact.flip_conditions import conditions_of
 from featavg.robustness.exact.flipped_set import flipped
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.linf_tree import Program, linf_search
 from featavg.robustness.exact.result import Answer, Solver
+from featavg.robustness.exact.step_box import Bounds, StepBox
 from featavg.robustness.geometry.subspace import reduce
-from featavg.robustness.models.model import network_model
 
 # How often the search starts again a thousand times further out when nothing has flipped.
 FURTHER = 3
 # Linear programs a point, unless a budget is given: each costs far more than a program in l2.
 PROGRAMS = 2000
+ATTACKED = 60  # steps of the attacks that a search begins from
 
 
 class LinfSolver(Solver):
@@ -48,32 +48,8 @@ class LinfSolver(Solver):
         self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
     ) -> list[ndarray | None]:
         """A flipped point for each, to bound the search from above; None where no attack finds one."""
-        x, y = x[where], y[where]
-        found: list[ndarray | None] = [None] * len(x)
-        if self.decision.positive is not None:
-            self._attacked(found, self.decision.positive, x, y, np.arange(len(x)))
-            return found
-        for label in set(y.tolist()):
-            rows = np.flatnonzero(y == label)
-            self._attacked(found, self.decision.own(label), x, np.ones(len(x), int), rows)
-        return found
-
-    def _attacked(
-        self, found: list[ndarray | None], positive: ndarray, x: ndarray, y: ndarray, rows: ndarray
-    ) -> None:
-        if len(rows) == 0:
-            return
-        even = None if self.bounds is None else even_sides(self.bounds)
-        if self.bounds is not None and even is None:
-            return  # attacks do not know such a box
-        model = network_model(self.net, positive, self.decision.readout, even)
-        try:
-            result = attack_suite(model, x[rows], y[rows], "linf", budget=60)
-        except InputError:
-            # No gradient anywhere: the search will have to prove that nothing flips.
-            return
-        for row, witness, radius in zip(rows, result.witness, result.radii, strict=True):
-            found[row] = witness if math.isfinite(radius) else None
+        radii, witness = attacked(self.decision, x[where], y[where], "linf", self.bounds, ATTACKED)
+        return [w if math.isfinite(r) else None for r, w in zip(radii, witness, strict=True)]
 
     def at(
         self,
@@ -109,7 +85,7 @@ class LinfSolver(Solver):
         assert pieces is not None
         at_x = self.space.preactivations(x[None])[0]
         families = flipped(self.space, pieces)
-        sides = None if self.bounds is None else Sides.around(x, self.bounds)
+        sides = None if self.bounds is None else StepBox.around(x, self.bounds)
         corner = math.inf if sides is None else sides.corner(math.inf)
         programs = [Program(family, self.space.normals, at_x, sides) for family in families]
         guess = reach if math.isfinite(reach) else min(self._far(at_x, x), corner)
@@ -153,7 +129,7 @@ class BoxedLinfSolver(FirstWithout):
         super().__init__(LinfSolver(decision), bounds, math.inf)
         self.boxed = LinfSolver(decision, bounds)
 
-    def within(self, x: Float[ndarray, " N"], label: int, sides: Sides, clock: Clock) -> Answer:
+    def within(self, x: Float[ndarray, " N"], label: int, sides: StepBox, clock: Clock) -> Answer:
         """Linear programs with the sides as rows, from the best attack in the box."""
         hint = self.boxed.hints(x[None], np.array([label]), np.zeros(1, int))[0]
         return self.boxed.at(x, label, clock, hint)

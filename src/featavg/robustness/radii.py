@@ -23,10 +23,10 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, check_ambient, decision_of
-from featavg.robustness.exact.deep.boxed import Bounds, BoxedSolver
-from featavg.robustness.exact.deep.certifier import Certifier
-from featavg.robustness.exact.deep.solver import DeepSolver
+from featavg.robustness.exact.deep.boxed import BoxedSolver
+from featavg.robustness.exact.deep.solver import Certifier, DeepSolver
 from featavg.robustness.exact.result import Answer, Radii, Solver
+from featavg.robustness.exact.step_box import Bounds
 from featavg.robustness.exact.two_layer import TwoLayerSolver
 from featavg.robustness.linf import PROGRAMS, BoxedLinfSolver, LinfSolver
 

@@ -1,10 +1,11 @@
 """Single constants, signs and charges of bounds: each by a case in which it decides."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.robustness.ball_cases import FREE, ball_of, relaxed
+from tests.robustness.ball_cases import FREE, relaxed
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
@@ -13,42 +14,29 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Candidate, Search
 from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep import deep_sdp_form
-from featavg.robustness.exact.deep.box import Box as StepBox
-from featavg.robustness.exact.deep.certifier import Certifier
+from featavg.robustness.exact.deep import sdp_form
 from featavg.robustness.exact.deep.cuts import Cuts
-from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
-from featavg.robustness.exact.deep.everywhere import anywhere
-from featavg.robustness.exact.deep.layered_network import layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, extent, fallen
+from featavg.robustness.exact.deep.sdp_bound import SdpBound
+from featavg.robustness.exact.deep.sdp_form import BoxTerms
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
-from featavg.robustness.exact.domination import _holds, dominated
+from featavg.robustness.exact.deep.solver import Certifier
+from featavg.robustness.exact.everywhere import anywhere
+from featavg.robustness.exact.farkas import _holds, dominated
 from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.flipped_set import ReluRelaxation, flipped
-from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.layered_network import layered
+from featavg.robustness.exact.probability import ProbabilityRelaxation
 from featavg.robustness.exact.relaxation import Box, Price
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.geometry.subspace import reduce
 
 POSITIVE = LinearCondition(np.eye(1), np.zeros(1))
 
 
-def test_the_parabola_of_a_leaky_neuron_touches_it():
-    """-phi(t) is above L at every t of the ball, and L meets it somewhere."""
-    net = layered([np.array([[1.0]]), np.array([[-1.0]])], leak=0.2)
-    ball = ball_of(net, 2.0, np.random.default_rng(0))
-    bound = ShallowBound(ball, np.eye(1), np.zeros(1))
-    theta = bound.start()
-    made = bound.form.form(bound.form.functional(theta), theta)
-    t = np.linspace(ball.lo[0][0], ball.hi[0][0], 2001)
-    above = -net.phi(t) - (made.constant + made.linear[0] * t - made.weight[0] * t**2)
-    assert above.min() >= -1e-9
-    assert above.min() <= 1e-3
-
-
 def test_activations_that_are_not_the_least_prove_less(monkeypatch):
     bound, theta, _ = relaxed("two-hidden", 2)
-    before, plain, r = bound.proven(theta), deep_sdp_form.dpotrs, bound.form.chain.step
+    before, plain, r = bound.proven(theta), sdp_form.dpotrs, bound.form.chain.step
     assert len(bound.form.inner)
 
     def moved(*arguments, **options):
@@ -56,17 +44,20 @@ def test_activations_that_are_not_the_least_prove_less(monkeypatch):
         v[r:] += 0.01
         return v, info
 
-    monkeypatch.setattr(deep_sdp_form, "dpotrs", moved)
+    monkeypatch.setattr(sdp_form, "dpotrs", moved)
     assert bound.proven(theta) < before
 
 
 def test_the_short_form_of_a_box_is_the_least_over_all_steps():
     rng = np.random.default_rng(1)
-    box = StepBox(-rng.random(5), rng.random(5), 1.0, np.linalg.qr(rng.normal(size=(5, 2)))[0])
-    terms = box.terms(0.7, rng.random(5))
+    box, basis = (
+        StepBox(-rng.random(5), rng.random(5), 1.0),
+        np.linalg.qr(rng.normal(size=(5, 2)))[0],
+    )
+    terms = BoxTerms.of(box, basis, 0.7, rng.random(5))
     for u in rng.normal(size=(4, 2)):
         s = terms.step(u)
-        np.testing.assert_allclose(box.basis.T @ s, u, atol=1e-12)
+        np.testing.assert_allclose(basis.T @ s, u, atol=1e-12)
         mu = terms.weights - 0.7
         plain = 0.7 * (s @ s - 1.0) + mu @ ((s - box.low) * (s - box.high))
         assert u @ terms.matrix @ u + terms.linear @ u + terms.constant == pytest.approx(plain)
@@ -75,17 +66,18 @@ def test_the_short_form_of_a_box_is_the_least_over_all_steps():
 def test_the_rounding_of_a_box_is_charged():
     bound, _, _ = relaxed("two-hidden", 2, splits=False)
     ball = bound.ball
-    step = np.full(ball.net.rows.shape[1], ball.radius)
+    step = np.full(ball.net.first.shape[1], ball.radius)
     box = StepBox(-0.5 * step, 0.5 * step, ball.radius)
-    whole = DeepBound(type(ball)(**{**vars(ball), "box": box}), bound.rows, bound.shifts)
-    theta, reach = whole.start(), deep_sdp_form._largest(whole.form)
+    boxed = replace(ball, net=ball.net.unturned(), box=box)
+    whole = SdpBound(boxed, bound.rows, bound.shifts)
+    theta, reach = whole.start(), sdp_form._largest(whole.form)
     terms = whole.form.terms(theta)
     theta[-len(step) :] = 0.0
     less = whole.form.terms(theta)
-    charged = deep_sdp_form._rounding(whole.form, terms, reach)
-    charged -= deep_sdp_form._rounding(whole.form, less, reach)
+    charged = sdp_form._rounding(whole.form, terms, reach)
+    charged -= sdp_form._rounding(whole.form, less, reach)
     mu = terms.box.weights - terms.multiplier
-    wanted = deep_sdp_form.CHARGED * ball.net.error * float(mu.sum()) * (2 * ball.radius) ** 2
+    wanted = sdp_form.CHARGED * ball.net.error * float(mu.sum()) * (2 * ball.radius) ** 2
     assert charged == pytest.approx(wanted, rel=1e-6)
 
 
@@ -153,21 +145,6 @@ def test_a_half_space_is_violated_by_a_share_of_the_length():
     assert cuts.violated(np.array([0.6, 0.0]), 0.1).tolist() == [True]
     assert cuts.violated(np.array([0.6, 0.0]), 0.2).tolist() == [False]
     assert cuts.violated(np.array([0.5004, 0.0]), 0.0).tolist() == [False]
-
-
-def test_parabolas_are_charged_at_the_farthest_point():
-    bound, theta, _ = relaxed("one-hidden", 2)
-    form = bound.form
-    functional = form.functional(theta)
-    made = form.form(functional, theta)
-    far = np.maximum(np.abs(form.low), np.abs(form.high)) + np.sqrt(np.diag(form.gram))
-    shape = made.parabolas
-    sizes = shape.a * far**2 + (1.0 + np.abs(shape.b)) * far + np.abs(shape.c)
-    wanted = bound.ball.net.error * float(made.concave @ sizes)
-    without = type(made)(**{**vars(made), "concave": np.zeros_like(made.concave)})
-    charged = bound._rounding(functional, made, 1.0) - bound._rounding(functional, without, 1.0)
-    assert charged == pytest.approx(wanted, rel=1e-6)
-    assert wanted > 0
 
 
 def test_interval_bounds_and_falls_in_a_box_are_charged_for_rounding():

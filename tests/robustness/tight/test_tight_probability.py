@@ -11,7 +11,7 @@ import pytest
 from scipy.special import logsumexp
 from tests.robustness.tight.cases import WIDE, points
 
-from featavg.robustness.exact.probability_relaxation import ProbabilityRelaxation
+from featavg.robustness.exact.probability import ProbabilityRelaxation
 from featavg.robustness.exact.probability_terms import RivalTerm
 from featavg.robustness.exact.relaxation import Box, Price
 

@@ -13,13 +13,12 @@ import pytest
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Clock
 from featavg.robustness.exact.cutting_planes import Problem, cap, shrink
-from featavg.robustness.exact.domination import _holds
-from featavg.robustness.exact.farkas import _Exact, _null_vector, empty, never_flips
-from featavg.robustness.exact.flipped_set import flipped
-from featavg.robustness.exact.piece_search import PieceSearch, list_leaves
+from featavg.robustness.exact.everywhere import anywhere
+from featavg.robustness.exact.farkas import _holds, _null_vector, empty
+from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.relaxation import Box, chord
 from featavg.robustness.geometry import qp
-from featavg.robustness.geometry.subspace import reduce
 
 FREE = Clock(10_000, math.inf)
 RNG = np.random.default_rng
@@ -195,25 +194,10 @@ def test_farkas_needs_a_strict_sign():
     assert _null_vector([[Fraction(0)]]) == [one]
 
 
-def test_inequalities_in_fractions_by_hand():
-    """relu(x + 3) - relu(2 x + 5) - relu(-7), and + relu(7), with every ReLU chosen."""
-    weights, biases = np.array([[1.0], [2.0], [0.0]]), np.array([3.0, 5.0, -7.0])
-    pieces = [np.array([[1.0]])]
-    both, none = np.array([True, True]), np.array([False, False])
-    exact = _Exact(TwoLayer(weights, biases, np.array([[1.0, -1.0, -1.0]])), pieces)
-    assert exact.row(0, 0, both, both) == ([-1], -2)
-    assert exact.row(0, 0, both, none) == ([1], 3)
-    assert exact.row(0, 0, none, none) == ([0], 0)
-    exact = _Exact(TwoLayer(weights, np.abs(biases), np.array([[1.0, -1.0, 1.0]])), pieces)
-    assert exact.row(0, 0, none, both) == ([-2], 7 - 5)
-
-
 def _proven(weights, biases, head):
     net = TwoLayer(np.asarray(weights, float), np.asarray(biases, float), np.asarray(head, float))
-    space, rows = reduce(net), [np.array([[1.0]])]
-    finder = PieceSearch(space, list_leaves(space, flipped(space, rows)))
-    finder.at(space.preactivations(np.ones((1, net.dimension)))[0], 2.0, FREE)
-    return never_flips(net, rows, finder)
+    reached = LinearCondition(np.eye(1), np.zeros(1))
+    return anywhere(layered_of(net), [reached], FREE).never
 
 
 def test_never_in_fractions():

@@ -20,13 +20,12 @@ from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import ball_search
 from featavg.robustness.exact.deep.ball_search import BallSearch
-from featavg.robustness.exact.deep.box import Box, unturned
-from featavg.robustness.exact.deep.box_attack import BoxAttack
-from featavg.robustness.exact.deep.layered_network import layered
-from featavg.robustness.exact.deep.local_search import LocalSearch
+from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.flipped_set import ReluRelaxation, flipped
+from featavg.robustness.exact.layered_network import layered
 from featavg.robustness.exact.linf_tree import Program, linf_search
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.geometry.subspace import reduce
 
 KINDS = {
@@ -84,15 +83,15 @@ def test_a_ball_in_a_box_is_certified_up_to_the_radius_and_not_beyond(kind):
         # Narrow sides, so that the nearest flip of the ball is outside, and the box decides.
         sides = truth * (0.3 + 1.2 * rng.random((2, 3)))
         bounds = (x - sides[0], x + sides[1])
-        full, rows = unturned(net), np.vstack([np.eye(3), -np.eye(3)])
+        full, rows = net.unturned(), np.vstack([np.eye(3), -np.eye(3)])
         limits = np.concatenate([sides[1], sides[0]])
         cut = brute_force(full, z, conditions, rows, limits)
         search = BallSearch(net, conditions)
         radius = BELOW * min(cut, 3.0 * truth)
-        near = search.at(z, 10.0, radius, FREE, Box.around(x, bounds, radius), lambda _: None)
+        near = search.at(z, 10.0, radius, FREE, StepBox.around(x, bounds, radius), lambda _: None)
         certified.append(near.certified == radius)
         if cut < math.inf:
-            box = Box.around(x, bounds, ABOVE * cut)
+            box = StepBox.around(x, bounds, ABOVE * cut)
             beyond = search.at(z, 10.0, ABOVE * cut, FREE, box, lambda _: None)
             assert beyond.certified == 0.0
             assert not beyond.finished

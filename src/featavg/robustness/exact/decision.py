@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,9 @@ from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import Max, ReadOut, readout_of
 from featavg.nets.two_layer import TwoLayer
 from featavg.registry import POOLINGS
+from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.exact.step_box import Bounds
+from featavg.robustness.models.model import network_model
 from featavg.training.trajectory import Trajectory
 
 ARGMAX = "argmax"
@@ -187,3 +191,40 @@ def _points(
         remedy = remedy if classes else "give the coarse labels"
         raise InputError("y", f"has labels other than {names}", remedy)
     return x, labels.astype(int)
+
+
+def attacked(
+    decision: Decision,
+    x: Float[ndarray, "n N"],
+    labels: Int[ndarray, " n"],
+    norm: str = "l2",
+    bounds: Bounds | None = None,
+    budget: int = 120,
+) -> tuple[Float[ndarray, " n"], Float[ndarray, "n N"]]:
+    """Radii by attacks and their witnesses; infinity and NaN where no attack finds a flip.
+
+    Attacks know two layers, and a box whose sides are the same in all coordinates.
+    """
+    found, witness = np.full(len(x), np.inf), np.full_like(x, np.nan)
+    even = None if bounds is None else _even(bounds)
+    if not isinstance(decision.net, TwoLayer) or (bounds is not None and even is None):
+        return found, witness
+    # A class among several is the class +1 against all others.
+    classes = decision.positive is None
+    for label in set(labels.tolist()) if classes else (1,):
+        rows = np.flatnonzero(labels == label) if classes else np.arange(len(x))
+        y = np.ones(len(rows), int) if classes else labels
+        model = network_model(decision.net, decision.own(label), decision.readout, even)
+        try:
+            result = attack_suite(model, x[rows], y, norm, budget=budget)
+        except InputError:  # no gradient anywhere
+            continue
+        found[rows], witness[rows] = result.radii, result.witness
+    return found, witness
+
+
+def _even(bounds: Bounds) -> tuple[float, float] | None:
+    """The two numbers of a box whose sides are the same in all coordinates, as attacks know it."""
+    low, high = float(bounds[0].min()), float(bounds[1].max())
+    same = np.all(bounds[0] == low) and np.all(bounds[1] == high)
+    return (low, high) if same and low < high and math.isfinite(high - low) else None

@@ -1,11 +1,29 @@
-r"""Proof, in rational arithmetic, that a network decides the same way everywhere.
+r"""Proofs in rational arithmetic: that inequalities exclude one another, that a read-out never flips.
 
-A flipped set is a union of pieces (`pieces`), each inside the polyhedra of its cuts (`piece_search`
-says why). A system of inequalities row . x + c <= 0 has no solution if some combination with
-multipliers lambda >= 0 has lambda . rows = 0 and lambda . c > 0: it would read 0 + positive <= 0.
-The constant must be strictly positive: with zero the system may hold at a single point, and there
-the score is zero, which counts as flipped. Weights, biases and heads are floats, so fractions, and
-every step here is exact; float64 only suggests which inequalities to combine.
+A system of inequalities row . x + c <= 0 has no solution if some combination with multipliers
+lambda >= 0 has lambda . rows = 0 and lambda . c > 0 (Farkas): it would read 0 + positive <= 0. The
+constant must be strictly positive: with zero the system may hold at a single point, and there the
+score is zero, which counts as flipped. Weights, biases and heads are floats, so fractions, and every
+step here is exact; float64 only suggests which inequalities to combine.
+
+The probability read-out decides the same way everywhere if its rivals are below mixtures.
+
+Let every rival output be below a mixture of the own ones, f_v <= sum_o P_ov f_o for all x, with
+P >= 0 and sum_o P_ov = 1. By convexity exp f_v <= sum_o P_ov exp f_o, and summed over the rivals
+
+    sum_v exp f_v  <=  sum_o (sum_v P_ov) exp f_o  <  sum_o exp f_o
+
+if no row of P sums to more than one and there are more own outputs than rivals: then some row sums
+to less. So nothing flips.
+
+Where do such mixtures come from? A rival neuron a_r relu(l_r), l_r affine, is below
+sum_q Q_rq a_q relu(l_q), Q >= 0, as soon as a_r w_r = sum_q Q_rq a_q w_q and
+a_r b_r <= sum_q Q_rq a_q b_q: the right side is not negative, and not below the sum without ReLUs.
+P_ov is at least the largest sum over r in v of Q_rq, q in o; what is missing in a column may go to
+any row that has room, and with more rows than columns there is room.
+
+For one rival without biases the condition is also necessary: if w_v is no such mixture, some
+direction raises f_v faster than every f_o (duality of linear programs), and far along it v wins.
 """
 
 from __future__ import annotations
@@ -13,72 +31,163 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+from jaxtyping import Bool
 from numpy import ndarray
+from scipy.optimize import linprog
 
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.piece_search import PieceSearch
+from featavg.robustness.geometry.subspace import Subspace
 
 # One linear inequality row . x + constant <= 0 with exact coefficients.
 Inequality = tuple[list[Fraction], Fraction]
+# A coefficient of the linear program below this is rounding.
+SUPPORT = 1e-9
 
 
-def never_flips(net: TwoLayer, pieces: list[ndarray], search: PieceSearch) -> bool:
-    r"""Whether no point has rows @ outputs <= 0 for one of the pieces, proven exactly.
+def dominated(net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
+    """Whether the rivals are below mixtures of the own outputs, proven exactly.
 
-    False where float64 only suspects it.
+    A linear program in the span of the weights names the neurons of each mixture; their exact
+    coefficients solve its equations in fractions, and every inequality is checked in fractions.
 
-    A float64 certificate ends at some finite, if huge, distance. Emptiness of a piece is a
-    combination of its inequalities with lambda >= 0 that reads 0 . x + c <= 0 with c > 0 (Farkas).
-    `search`, just done at some point, names the inequalities; their exact multipliers are the null
-    vector of their rows, found by elimination in fractions.
+    >>> from featavg.nets.two_layer import grouped
+    >>> from featavg.robustness.geometry.subspace import reduce
+    >>> net = grouped(np.array([[1.0], [1.0], [0.5]]), 3)
+    >>> dominated(net, reduce(net), np.array([True, True, False]))
+    True
+    >>> dominated(net, reduce(net), np.array([True, False, False]))
+    False
     """
-    outputs = _Exact(net, pieces)
-    if len(search.members) < outputs.families:
-        # A family that can never hold was left out of the search, in floats; say it in fractions.
+    if own.sum() <= (~own).sum() or np.any(net.head < 0):
         return False
-    for leaf, f in enumerate(search.pieces.family):
-        on = (search.pieces.down[leaf] > 0).any(axis=0)
-        known = [search.proofs[leaf]] if leaf in search.proofs else []
-        single = [[cut] for cut in search.patterns(int(f))]
-        if not any(
-            empty([outputs.row(int(f), i, t, on) for i, t in cuts]) for cuts in known + single
-        ):
+    mixture = _mixture(space, own)
+    return mixture is not None and _holds(net, own, mixture)
+
+
+def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
+    """Q with the most room in rows and columns, in floats; None if there is none."""
+    slopes = space.head.sum(axis=0)
+    group = space.head.argmax(axis=0)
+    left = np.flatnonzero(~own[group] & (slopes > 0))
+    right = np.flatnonzero(own[group] & (slopes > 0))
+    mixture = np.zeros((len(slopes), len(slopes)))
+    if not len(left):
+        return mixture
+    size, outputs, dims = len(left) * len(right), np.flatnonzero(own), space.rows.shape[1]
+    rivals = np.flatnonzero(~own)
+    # Q, then P, then the largest sum of a row or column of P, which is minimised: room lets the
+    # coefficients be rounded.
+    total = size + len(outputs) * len(rivals) + 1
+    weighted = slopes[:, None] * space.rows
+    equal, equal_to, below, below_to = [], [], [], []
+    for i, r in enumerate(left):
+        at = slice(i * len(right), (i + 1) * len(right))
+        for axis in range(dims):
+            equal.append(_row(total, at, weighted[right, axis]))
+            equal_to.append(weighted[r, axis])
+        offsets = slopes * space.offsets
+        below.append(_row(total, at, -offsets[right]))
+        below_to.append(-offsets[r])
+    for a, o in enumerate(outputs):
+        for b, v in enumerate(rivals):
+            place = size + a * len(rivals) + b
+            for j in np.flatnonzero(group[right] == o):
+                row = np.zeros(total)
+                row[[i * len(right) + j for i in np.flatnonzero(group[left] == v)]] = 1.0
+                row[place] = -1.0
+                below.append(row)
+                below_to.append(0.0)
+    sums = [
+        slice(size + a * len(rivals), size + (a + 1) * len(rivals)) for a in range(len(outputs))
+    ]
+    sums += [slice(size + b, total - 1, len(rivals)) for b in range(len(rivals))]
+    for entries in sums:
+        below.append(_row(total, entries, 1.0))
+        below[-1][-1] = -1.0
+        below_to.append(0.0)
+    cost = _row(total, slice(total - 1, None), 1.0)
+    answer = linprog(cost, np.array(below), below_to, np.array(equal), equal_to, method="highs")
+    if answer.status != 0 or answer.x[-1] > 1.0 + SUPPORT:
+        return None
+    mixture[np.ix_(left, right)] = answer.x[:size].reshape(len(left), len(right))
+    return mixture
+
+
+def _row(total: int, where: slice, values: ndarray | float) -> ndarray:
+    row = np.zeros(total)
+    row[where] = values
+    return row
+
+
+def _holds(net: TwoLayer, own: ndarray, mixture: ndarray) -> bool:
+    """Check the mixture on the network itself, in fractions; its support is all that is taken."""
+    alive = np.flatnonzero(np.abs(net.weights).max(axis=1) > 0)
+    weights = [[Fraction(v) for v in row] for row in net.weights.tolist()]
+    biases = [Fraction(v) for v in net.biases.tolist()]
+    slope = [Fraction(v) for v in net.head.sum(axis=0).tolist()]
+    group = net.head.argmax(axis=0)
+    constants = [Fraction(0)] * net.outputs
+    for r in np.setdiff1d(np.arange(net.neurons), alive):
+        constants[group[r]] += slope[r] * max(biases[r], Fraction(0))
+    outputs, rivals = np.flatnonzero(own).tolist(), np.flatnonzero(~own).tolist()
+    if max(constants[v] for v in rivals) > min(constants[o] for o in outputs):
+        return False
+    shares: dict[tuple[int, int], Fraction] = {}  # (own neuron, rival output) -> sum over r of Q
+    for i, r in enumerate(alive.tolist()):
+        if own[group[r]] or slope[r] == 0:
+            continue
+        used = np.flatnonzero(mixture[i] > SUPPORT)
+        support = alive[used].tolist()
+        columns = [[slope[q] * w for w in weights[q]] for q in support]
+        guess = [Fraction(v) for v in mixture[i, used].tolist()]
+        exact = solve(columns, [slope[r] * w for w in weights[r]], guess)
+        if exact is None or any(v < 0 for v in exact):
             return False
-    return True
+        raised = sum((v * slope[q] * biases[q] for v, q in zip(exact, support, strict=True)), 0)
+        if slope[r] * biases[r] > raised:
+            return False
+        for coefficient, q in zip(exact, support, strict=True):
+            key = (q, int(group[r]))
+            shares[key] = shares.get(key, Fraction(0)) + coefficient
+    table = {(o, v): Fraction(0) for o in outputs for v in rivals}
+    for (q, v), share in shares.items():
+        table[int(group[q]), v] = max(table[int(group[q]), v], share)
+    columns_fit = all(sum(table[o, v] for o in outputs) <= 1 for v in rivals)
+    return columns_fit and all(sum(table[o, v] for v in rivals) <= 1 for o in outputs)
 
 
-class _Exact:
-    """The inequalities of `flipped_set.flipped`, in fractions."""
+def solve(
+    columns: list[list[Fraction]], target: list[Fraction], guess: list[Fraction]
+) -> list[Fraction] | None:
+    """An x with sum_j x_j columns_j = target, as the guess where that is free; None if none is.
 
-    def __init__(self, net: TwoLayer, pieces: list[ndarray]) -> None:
-        self.weights = [[Fraction(v) for v in row] for row in net.weights.tolist()]
-        self.biases = [Fraction(v) for v in net.biases.tolist()]
-        self.alive = np.flatnonzero(np.abs(net.weights).max(axis=1) > 0)
-        head = [[Fraction(v) for v in row] for row in net.head.tolist()]
-        self.heads = [
-            [_combined([Fraction(v) for v in row], head) for row in rows.tolist()]
-            for rows in pieces
-        ]
-        self.families = len(self.heads)
-
-    def row(self, f: int, i: int, active: ndarray, on: ndarray) -> Inequality:
-        """Inequality i of family f with pattern `active` on the left and `on` on the right."""
-        head = self.heads[f][i]
-        total, constant = [Fraction(0)] * len(self.weights[0]), Fraction(0)
-        place = {int(r): n for n, r in enumerate(self.alive)}
-        for r, a in enumerate(head):
-            if r not in place:
-                constant += a * max(self.biases[r], Fraction(0))
-            elif (a > 0 and active[place[r]]) or (a < 0 and on[place[r]]):
-                total = [t + a * w for t, w in zip(total, self.weights[r], strict=True)]
-                constant += a * self.biases[r]
-        return total, constant
-
-
-def _combined(row: list[Fraction], head: list[list[Fraction]]) -> list[Fraction]:
-    """Row @ head."""
-    columns = zip(*head, strict=True)
-    return [sum((v * a for v, a in zip(row, c, strict=True)), Fraction(0)) for c in columns]
+    >>> one, two = Fraction(1), Fraction(2)
+    >>> solve([[one, one], [one, -one]], [two, one], [one, one])
+    [Fraction(3, 2), Fraction(1, 2)]
+    """
+    size = len(columns)
+    rows = [[column[i] for column in columns] + [target[i]] for i in range(len(target))]
+    pivots: list[int] = []
+    for column in range(size):
+        done = len(pivots)
+        pivot = next((r for r in range(done, len(rows)) if rows[r][column] != 0), None)
+        if pivot is None:
+            continue
+        rows[done], rows[pivot] = rows[pivot], rows[done]
+        top = [value / rows[done][column] for value in rows[done]]
+        rows[done] = top
+        for r, row in enumerate(rows):
+            if r != done and row[column] != 0:
+                factor = row[column]
+                rows[r] = [a - factor * b for a, b in zip(row, top, strict=True)]
+        pivots.append(column)
+    if any(row[size] != 0 for row in rows[len(pivots) :]):
+        return None
+    solution = list(guess)
+    free = [j for j in range(size) if j not in pivots]
+    for row, column in zip(rows, pivots, strict=False):
+        solution[column] = row[size] - sum((row[j] * guess[j] for j in free), Fraction(0))
+    return solution
 
 
 def empty(inequalities: list[Inequality]) -> bool:

@@ -1,13 +1,21 @@
-"""When is the decision of a deep network flipped? Inequalities on its outputs, one condition each."""
+"""When is a decision flipped? Inequalities on the outputs, one condition each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
+
+from featavg.errors import InputError
+from featavg.nets.readouts._readout import ReadOut
+from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.exact.decision import Decision
+from featavg.robustness.exact.relaxation import Relaxation
+from featavg.robustness.geometry.subspace import Subspace
 
 
 @runtime_checkable
@@ -83,3 +91,39 @@ class LinearCondition:
     def clear(self, margin: float) -> LinearCondition:
         """Every row by the margin."""
         return LinearCondition(self.rows, self.shifts + margin)
+
+
+@runtime_checkable
+class Curved(Protocol):
+    """What exact searches have to know of a curved read-out: the functions of `ReadOut.exact`."""
+
+    def relaxation(
+        self, head: Float[ndarray, "c M"], constant: Float[ndarray, " c"], own: Bool[ndarray, " c"]
+    ) -> Relaxation:
+        """For two layers: bounds of own score <= rival score over a box of pre-activations."""
+        ...
+
+    def condition(self, own: Bool[ndarray, " c"]) -> Condition:
+        """For any depth: own score <= rival score as a condition on the outputs."""
+        ...
+
+    def never_flips(self, net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
+        """Whether own score > rival score everywhere, proven exactly."""
+        ...
+
+
+def curved_of(readout: ReadOut) -> Curved | None:
+    """The module that the read-out names, or None."""
+    return None if readout.exact is None else import_module(readout.exact)
+
+
+def conditions_of(decision: Decision, label: int) -> list[Condition]:
+    """The flipped outputs of a point with this label, as a union."""
+    pieces = decision.pieces(label)
+    if pieces is not None:
+        return [LinearCondition(rows, np.zeros(len(rows))) for rows in pieces]
+    curved = curved_of(decision.readout)
+    if curved is None:
+        problem = f"is {decision.readout.name}, a curved score without exact radii"
+        raise InputError("readout", problem, "use attack_suite, or a read-out with pieces")
+    return [curved.condition(decision.own(label))]

@@ -25,8 +25,8 @@ from numpy import ndarray
 from scipy.optimize import linprog
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Clock
-from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.flipped_set import Family
+from featavg.robustness.exact.step_box import StepBox
 
 UNDECIDED, OFF, ON = -1, 0, 1
 # Below this share of the current radius a program's answer does not matter: it is unbounded there.
@@ -45,7 +45,7 @@ class Program:
     family: Family
     normals: Float[ndarray, "M N"]
     at_x: Float[ndarray, " M"]
-    sides: Sides | None = None
+    sides: StepBox | None = None
     sizes: Float[ndarray, " M"] = field(init=False)
     bent: Int[ndarray, " p"] = field(init=False)
 
@@ -167,10 +167,10 @@ class Program:
         return gap / steep if steep > 0 else math.inf
 
 
-def _fallen(slopes: Float[ndarray, " N"], gap: float, sides: Sides) -> float:
+def _fallen(slopes: Float[ndarray, " N"], gap: float, sides: StepBox) -> float:
     """The least t with sum_i |slope_i| min(t, side_i) >= gap, rounded down; infinite if there is none.
 
-    >>> sides = Sides(np.array([-1.0, -1.0]), np.array([9.0, 9.0]))
+    >>> sides = StepBox(np.array([-1.0, -1.0]), np.array([9.0, 9.0]))
     >>> round(_fallen(np.array([2.0, -1.0]), 4.0, sides), 6), _fallen(np.ones(2), 4.0, sides)
     (2.0, inf)
     """

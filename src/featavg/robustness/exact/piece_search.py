@@ -91,7 +91,6 @@ class _Cuts:
     def __init__(self, slopes: ndarray, values: ndarray, mass: ndarray, active: ndarray) -> None:
         self.which = list(range(len(values)))
         self.slopes, self.values, self.mass = list(slopes), list(values), list(mass)
-        self.active = [active] * len(self.which)
         self.known = {(i, active.tobytes()) for i in self.which}
 
 
@@ -116,8 +115,7 @@ class PieceSearch:
         self.z, self.reach = z, reach
         self.values = self.pieces.down @ z
         self.bounds = np.zeros(len(self.values))
-        self.proofs: dict[int, list[tuple[int, ndarray]]] = {}
-        cuts = self.cuts = self._first_cuts()
+        cuts = self._first_cuts()
         # The bounds of leaves that are settled or cannot be settled are out of the race.
         pending = self.bounds.copy()
         found = Search()
@@ -151,10 +149,6 @@ class PieceSearch:
         ).max(axis=1)
         return [_Cuts(*one, active) for one in zip(slopes, values, mass, strict=True)]
 
-    def patterns(self, f: int) -> list[tuple[int, ndarray]]:
-        """The cuts that the last search knew for a family: inequality and activation pattern."""
-        return list(zip(self.cuts[f].which, self.cuts[f].active, strict=True))
-
     def _distances(
         self, across: ndarray, depth: ndarray, mass: ndarray, shift: ndarray | float
     ) -> ndarray:
@@ -176,7 +170,6 @@ class PieceSearch:
         cuts.known.add(key)
         p = self.up[f, i] * active
         cuts.which.append(i)
-        cuts.active.append(active)
         cuts.slopes.append(p @ self.space.rows)
         cuts.values.append(float(p @ self.z) + self.shift[f, i])
         cuts.mass.append(p.sum())
@@ -202,8 +195,6 @@ class PieceSearch:
         self.bounds[leaf] = max(self.bounds[leaf], answer.bound)
         if answer.u is None:
             # Empty, or so the solver says: what its multipliers prove is in the bound.
-            held = np.flatnonzero(answer.multipliers)
-            self.proofs[leaf] = [(which[q], cuts.active[q]) for q in held]
             return True
         # Not nearer than what is known: its bound says so for good.
         if answer.bound >= found.attack:

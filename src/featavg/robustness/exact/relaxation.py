@@ -9,17 +9,11 @@ after the network itself has been evaluated there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-
-from featavg.nets.readouts._readout import ReadOut
-from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.exact.flip_conditions import Condition
-from featavg.robustness.geometry.subspace import Subspace
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,27 +151,3 @@ def chord(
     slope = (lo >= 0).astype(float)
     np.divide(hi, hi - lo, out=slope, where=mixed)
     return slope, np.where(mixed, -lo * slope, 0.0)
-
-
-@runtime_checkable
-class Curved(Protocol):
-    """What exact searches have to know of a curved read-out: the functions of `ReadOut.exact`."""
-
-    def relaxation(
-        self, head: Float[ndarray, "c M"], constant: Float[ndarray, " c"], own: Bool[ndarray, " c"]
-    ) -> Relaxation:
-        """For two layers: bounds of own score <= rival score over a box of pre-activations."""
-        ...
-
-    def condition(self, own: Bool[ndarray, " c"]) -> Condition:
-        """For any depth: own score <= rival score as a condition on the outputs."""
-        ...
-
-    def never_flips(self, net: TwoLayer, space: Subspace, own: Bool[ndarray, " c"]) -> bool:
-        """Whether own score > rival score everywhere, proven exactly."""
-        ...
-
-
-def curved_of(readout: ReadOut) -> Curved | None:
-    """The module that the read-out names, or None."""
-    return None if readout.exact is None else import_module(readout.exact)

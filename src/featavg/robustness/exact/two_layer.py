@@ -14,17 +14,16 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Candidate, Clock, checked_witness
-from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.farkas import never_flips
+from featavg.robustness.exact.decision import Decision, attacked
+from featavg.robustness.exact.everywhere import Everywhere
+from featavg.robustness.exact.flip_conditions import conditions_of, curved_of
 from featavg.robustness.exact.flipped_set import Family, ReluRelaxation, flipped
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
-from featavg.robustness.exact.relaxation import curved_of
 from featavg.robustness.exact.result import Answer, Solver
 from featavg.robustness.geometry.subspace import Subspace, reduce
-from featavg.robustness.models.model import network_model
 
 # Listing all pieces is faster than a tree up to about this many.
 LISTED = 1024
@@ -55,12 +54,6 @@ class Searches:
         curved = None if self.pieces is not None else curved_of(self.decision.readout)
         return curved is not None and curved.never_flips(self.net, self.space, self.own)
 
-    def empty(self) -> bool:
-        """Whether what was just searched is proven to be empty."""
-        if self.pieces is None or not isinstance(self.search, PieceSearch):
-            return self.dominated
-        return never_flips(self.net, self.pieces, self.search)
-
 
 class TwoLayerSolver(Solver):
     """The searches for one network, one for each label, made once and used for all points."""
@@ -71,6 +64,7 @@ class TwoLayerSolver(Solver):
         if net.outputs > 1 and not np.all((net.head != 0).any(axis=1)):
             raise InputError("net", "has an empty group", "give every output at least one neuron")
         self.decision, self.net, self.gap, self.space = decision, net, gap, reduce(net)
+        self.whole = Everywhere(layered_of(net))
         self.searches = {label: self._searches(label) for label in labels}
 
     def hints(
@@ -124,45 +118,40 @@ class TwoLayerSolver(Solver):
         z: Float[ndarray, " M"] = hint
         reach = float(np.linalg.norm(x) + np.abs(self.space.offsets).max(initial=0.0))
         before = None if floor is None else floor.at(z, reach, clock)
-        attacked = None  # what the attacks reach; asked once
+        shown = None  # what the attacks reach; asked once
         if isinstance(search, TreeSearch):
             search.begin(z, reach, before)
             if not search.found.candidates:
                 # Nothing flipped is known, so a bound may have to grow for ever: is it so?
                 if about.dominated:
                     return Answer.proven_never(x, search.found.nodes)
-                attacked = self._attacked(x, label)
-                if attacked[0] < math.inf:
-                    search.offer(np.asarray((attacked[1] - x) @ self.space.basis))
+                shown = attacked(self.decision, x[None], np.array([label]))
+                if shown[0][0] < math.inf:
+                    search.offer(np.asarray((shown[1][0] - x) @ self.space.basis))
             found = search.run(clock)
         elif search is not None:
             found = search.at(z, reach, clock)
         else:
             assert before is not None
             found = replace(before, candidates=[])
-        shown = partial(nudged_flip, self.decision, self.space, x, label)
-        attack, witness = checked_witness(x, found, shown)
+        flip = partial(nudged_flip, self.decision, self.space, x, label)
+        attack, witness = checked_witness(x, found, flip)
         if attack == math.inf:
-            if found.finished and about.empty():
+            if found.finished and self._never(label, clock):
                 return Answer.proven_never(x, found.nodes)
-            attack, witness = attacked or self._attacked(x, label)
+            radii, points = shown or attacked(self.decision, x[None], np.array([label]))
+            attack, witness = float(radii[0]), points[0]
         certified = min(found.certified, attack)
         # Of the size of the nudge of a witness: points on the boundary itself.
         rounding = 1e-12 * reach
         return Answer(certified, attack, witness, found.nodes, found.finished, rounding)
 
-    def _attacked(self, x: Float[ndarray, " N"], label: int) -> tuple[float, ndarray]:
-        """An upper end by attacks where the search has no candidate that flips: then any will do."""
-        # A class among several is the class +1 against all others.
-        positive, y = self.decision.positive, label
-        if positive is None:
-            positive, y = self.decision.own(label), 1
-        model = network_model(self.net, positive, self.decision.readout)
-        try:
-            result = attack_suite(model, x[None], np.array([y]), "l2")
-        except InputError:  # no gradient anywhere
-            return math.inf, np.full_like(x, np.nan)
-        return float(result.radii[0]), np.asarray(result.witness[0])
+    def _never(self, label: int, clock: Clock) -> bool:
+        """Whether it is proven that no point with this label flips."""
+        about = self.searches[label]
+        if about.pieces is None:
+            return about.dominated
+        return self.whole.at(label, conditions_of(self.decision, label), clock).never
 
 
 def nudged_flip(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -12,11 +13,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Clock, Search
-from featavg.robustness.exact.deep.box import Box, unturned
-from featavg.robustness.exact.deep.box_attack import BoxAttack
+from featavg.robustness.exact.deep.ascent import SdpValue
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.deep_sdp_bound import DeepBound
-from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import (
     ball_bounds,
     fallen,
@@ -24,13 +22,17 @@ from featavg.robustness.exact.deep.linear_bounds import (
     tightened,
     trace,
 )
-from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.deep.sdp import Ball, SdpBound, SdpValue, ascend
-from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound
+from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
+from featavg.robustness.exact.deep.sdp_bound import SdpBound
+from featavg.robustness.exact.deep.sdp_chain import Ball
 from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 
-# Steps of ascent for a condition in the whole ball, and for a part of it: one hidden layer, or several.
-FIRST, LATER = (150, 150), (40, 60)
+# Steps of ascent behind each barrier, for a condition in the whole ball, for a part of it, and for the
+# bound of one neuron.
+FIRST, LATER, EACH = 150, 60, 40
+SHARPER = 0.4  # of the time: for bounds of neurons
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
 # Of the time left: what a step may take, so that an ascent ends with it, and what its start may take.
 STEP, BEGIN = 0.05, 0.5
@@ -72,10 +74,10 @@ _Local = _InBall | BoxAttack
 class BallSearch:
     """Whether one of the conditions is reached within a radius of a point.
 
-    Goals that lines already exclude are done at once. For the others there are `ShallowBound` (one hidden
-    layer, any width) and `DeepBound` (several); what is left open is split at the neuron whose
-    relaxation loses most. A local search starts from the solutions of the parts. Where few signs are
-    undecided, nothing of this is done, and the result is unfinished.
+    Conditions that lines already exclude are done at once. For the others there is `SdpBound`; what it
+    leaves open is split at the neuron whose relaxation loses most. A local search starts from the
+    solutions of the parts. Where few signs are undecided, nothing of this is done, and the result is
+    unfinished.
 
     Only conditions that are linear in the outputs are searched for.
     """
@@ -84,8 +86,7 @@ class BallSearch:
         if any(condition.curved for condition in conditions):
             raise ValueError("a condition is not linear in the outputs: use DeepSearch")
         self.net, self.conditions = net, conditions
-        self.gram = net.rows @ net.rows.T
-        self.box: Box | None = None
+        self.box: StepBox | None = None
         self.lines_net = net
 
     def at(
@@ -94,7 +95,7 @@ class BallSearch:
         reach: float,
         radius: float,
         clock: Clock,
-        box: Box | None = None,
+        box: StepBox | None = None,
         shown: Callable[[ndarray], float | None] | None = None,
     ) -> Search:
         """Search from the first layer's pre-activations `z`; `reach` is at least |x| + |offsets|.
@@ -103,7 +104,8 @@ class BallSearch:
         box, candidates are steps in all coordinates of the input, and `shown` evaluates them.
         """
         self.result, self.radius, self.clock, self.box = Search(), radius, clock, box
-        self.lines_net = self.net if box is None else unturned(self.net)
+        self.reach = reach
+        self.lines_net = self.net if box is None else self.net.unturned()
         self.local: _Local = _InBall(self.net, z, reach, self.result, radius)
         if box is not None:
             assert shown is not None, "a flip in a box is evaluated"
@@ -138,20 +140,52 @@ class BallSearch:
     def _flipped(self) -> bool:
         return self.result.attack <= self.radius
 
-    def _ball(self, z: Float[ndarray, " m"], reach: float) -> Ball:
-        """The ball with the bounds that lines give."""
+    def _ball(
+        self,
+        z: Float[ndarray, " m"],
+        reach: float,
+        known: tuple[list[ndarray], list[ndarray]] | None = None,
+    ) -> Ball:
+        """The ball with the bounds that lines give, and those that are known."""
         net, radius = self.lines_net, self.radius
         lo, hi, magnitudes, slopes = ball_bounds(net, z, radius, reach)
         sizes = (magnitudes, slopes, reach)
-        bounds = tightened(net, z, (lo, hi), (radius, None, 0.0), sizes, False, self.box)
+        bounds = tightened(net, z, known or (lo, hi), (radius, None, 0.0), sizes, False, self.box)
         assert bounds is not None, "the centre is in the ball"
+        short = _shortened(self.net, *bounds)
         # W x itself is rounded: an error of its size enters every slope.
         errors = [
-            net.error * (size + (radius + reach) * slope)
+            short.error * (size + (radius + reach) * slope)
             for size, slope in zip(magnitudes, slopes, strict=True)
         ]
-        box = None if self.box is None else replace(self.box, basis=self.net.basis)
-        return Ball(self.net, self.gram, z, radius, *bounds, errors, box)
+        return Ball(short, z, radius, *bounds, errors, self.box)
+
+    def _sharpened(self, ball: Ball, outputs: list[ndarray], clock: Clock) -> Ball:
+        """The ball with joint bounds of the neurons above the first layer whose signs lines leave open."""
+        for layer in range(1, self.net.hidden):
+            below = _below(ball, layer)
+            low, high = below.lo[layer].copy(), below.hi[layer].copy()
+            for neuron in np.flatnonzero((low < 0) & (high > 0)):
+                # First the side that would decide the sign.
+                first = 1.0 if outputs[layer][neuron] > 0 else -1.0
+                for side in (first, -first):
+                    least = -math.inf
+                    if not clock.late:
+                        row = np.zeros((1, len(low)))
+                        row[0, neuron] = side
+                        relaxation = SdpBound(below, row, np.zeros(1))
+                        theta, _ = relaxation.climbed(relaxation.start(), EACH, self.clear, clock)
+                        least = relaxation.proven(theta)
+                    if side > 0:
+                        low[neuron] = max(low[neuron], least)
+                    else:
+                        high[neuron] = min(high[neuron], -least)
+                    if least > 0.0:
+                        break
+            lo, hi = list(ball.lo), list(ball.hi)
+            lo[layer], hi[layer] = low, high
+            ball = self._ball(ball.z, self.reach, (lo, hi))
+        return ball
 
     def _by_lines(self, ball: Ball, outputs: list[ndarray], condition: Condition) -> bool:
         """Whether one inequality of the condition is above zero in the whole ball, by lines alone."""
@@ -171,14 +205,15 @@ class BallSearch:
             # Other searches of a network as large as this take longer still: the budget is spent.
             self.result.nodes = clock.nodes
             return False
-        heap: list[_Part] = []
-        for condition in conditions:
-            if clock.spent(self.result.nodes):
-                return False
-            rows, shifts = condition.functionals(None, None, np.zeros(len(ball.lo[-1])))
-            kind = ShallowBound if self.net.hidden == 1 and self.box is None else DeepBound
-            relaxation: SdpBound = kind(ball, rows, shifts)
-            heap += self._bounded(condition, relaxation, relaxation.start(), FIRST)
+        heap = self._roots(ball, conditions)
+        if heap and self.net.hidden > 1 and not self._flipped:
+            outputs = self.net.forward(ball.z)
+            ball = self._sharpened(ball, outputs, clock.part(SHARPER))
+            left = [part.condition for part in heap]
+            left = [condition for condition in left if not self._by_lines(ball, outputs, condition)]
+            heap = self._roots(ball, left)
+        if heap is None:
+            return False
         heapq.heapify(heap)
         while heap and not self._flipped:
             if clock.spent(self.result.nodes):
@@ -188,12 +223,21 @@ class BallSearch:
                 heapq.heappush(heap, child)
         return self._flipped or not self.given_up
 
+    def _roots(self, ball: Ball, conditions: Sequence[Condition]) -> list[_Part] | None:
+        """The whole ball for every condition that its bound does not exclude; None out of budget."""
+        roots: list[_Part] = []
+        for condition in conditions:
+            if self.clock.spent(self.result.nodes):
+                return None
+            rows, shifts = condition.functionals(None, None, np.zeros(len(ball.lo[-1])))
+            relaxation = SdpBound(ball, rows, shifts)
+            roots += self._bounded(condition, relaxation, relaxation.start(), FIRST)
+        return roots
+
     def _operations(self, ball: Ball) -> float:
         """Of one step of an ascent, roughly: forms of all open neurons, a factor and an inverse."""
         opened = [int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo, ball.hi, strict=True)]
-        every, r = float(sum(opened[:-1])), self.net.rows.shape[1]
-        if self.net.hidden == 1 and self.box is None:
-            return every**3
+        every, r = float(sum(opened[:-1])), ball.net.rows.shape[1]
         size = r + float(sum(opened[:-2]))
         sides = 0.0 if self.box is None else 4.0 * len(self.box.low) * r**2 + 2.0 * r**3
         return 2.0 * every * size**2 + 4.0 * size**3 + sides
@@ -203,14 +247,13 @@ class BallSearch:
         condition: Condition,
         relaxation: SdpBound,
         theta: Float[ndarray, " n"],
-        steps: tuple[int, int],
+        steps: int,
     ) -> list[_Part]:
         """The part with its bound, or nothing if it holds no flipped point."""
-        most = steps[self.net.hidden > 1]
-        theta, value = self._climbed(relaxation, theta, most)
+        theta, value = relaxation.climbed(theta, steps, self.clear, self.clock)
         self.result.nodes += 1
         if value is None:  # the parent's lambda is too small for one parabola less: start anew
-            theta, value = self._climbed(relaxation, relaxation.start(), most)
+            theta, value = relaxation.climbed(relaxation.start(), steps, self.clear, self.clock)
         if value is None:
             self.given_up = True
             return []
@@ -218,29 +261,49 @@ class BallSearch:
             return []
         if self.result.nodes <= OFTEN or self.result.nodes % OFTEN == 0:
             u = relaxation.step(value, theta)
+            if self.box is None:
+                u = relaxation.ball.net.basis @ u @ self.net.basis
             self.local.descend(condition, u)
         return [_Part(value.bound, next(self.number), condition, relaxation, theta, value)]
 
-    def _climbed(
-        self, relaxation: SdpBound, theta: Float[ndarray, " n"], steps: int
-    ) -> tuple[Float[ndarray, " n"], SdpValue | None]:
-        """Parameters at the end of an ascent, level by level, until a bound is above zero."""
-        value: SdpValue | None = None
-        for level in relaxation.levels():
-            theta, value = ascend(level, theta, steps, self.clear, self.clock)
-            if value is None or value.bound > self.clear or self.clock.late:
-                break
-        return theta, value
-
     def _halves(self, part: _Part) -> Iterator[_Part]:
-        """The part on both sides of the neuron that loses most; given up if none loses anything."""
+        """The part on both sides of the neuron that loses most; given up if no sign is open."""
         gaps = part.value.gaps
         layer = int(np.argmax([gap.max() for gap in gaps]))
         neuron = int(gaps[layer].argmax())
-        if not gaps[layer][neuron] > self.clear:
+        if not gaps[layer][neuron] > 0.0:
             self.given_up = True
             return
         for side in (1.0, -1.0):
             split = Split(layer, neuron, side, 0.0)
             relaxation, theta = part.relaxation.child(part.theta, part.value, split)
             yield from self._bounded(part.condition, relaxation, theta, LATER)
+
+
+def _shortened(net: Layered, lo: list[ndarray], hi: list[ndarray]) -> Layered:
+    """The network in as few coordinates as its first layer needs in the ball.
+
+    A neuron that is off adds nothing to any layer. With one hidden layer those of known sign add one
+    linear function to every output, and no other direction.
+    """
+    opened = (lo[0] < 0) & (hi[0] > 0)
+    slopes = np.where(opened, 0.0, np.where(lo[0] >= 0, 1.0, net.leak))
+    asked = net.rows[opened | (slopes != 0.0)]
+    if net.hidden == 1 and len(net.weights[0]) < np.count_nonzero(slopes):
+        asked = np.concatenate([net.rows[opened], (net.weights[0] * slopes) @ net.rows])
+    q, r = asked.shape
+    if not 0 < q < r:
+        return net
+    basis = np.linalg.qr(asked.T)[0]
+    # The rounding of the rotation is charged like that of the rows themselves.
+    error = net.error + (r + q) * 2.0**-52
+    return replace(net, rows=net.rows @ basis, basis=net.basis @ basis, error=error)
+
+
+def _below(ball: Ball, layer: int) -> Ball:
+    """The ball for the network whose outputs are the pre-activations of this layer."""
+    net, up = ball.net, layer + 1
+    weights, biases, skips = net.weights[:layer], net.biases[:layer], net.skips[:layer]
+    cut = replace(net, weights=weights, biases=biases, skips=skips)
+    bounds = ball.lo[:up], ball.hi[:up], ball.errors[:up]
+    return Ball(cut, ball.z, ball.radius, *bounds)

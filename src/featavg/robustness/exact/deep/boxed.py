@@ -13,21 +13,16 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import InputError
-from featavg.nets.two_layer import TwoLayer
-from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Candidate, Clock, checked_witness
-from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep.box import unturned
+from featavg.robustness.exact.decision import Decision, attacked
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.sides import Sides
-from featavg.robustness.exact.deep.solver import CLEARLY, conditions_of, layered_of
-from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.exact.deep.solver import CLEARLY
+from featavg.robustness.exact.flip_conditions import Condition, conditions_of
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.result import EXACT_WITHIN, Answer, RadiusStatus, Solver
-from featavg.robustness.models.model import network_model
+from featavg.robustness.exact.step_box import Bounds, StepBox
 
 ALONE = 0.5  # of the time: for the radius without its box
-# The lower and the upper sides of a box.
-Bounds = tuple[Float[ndarray, " N"], Float[ndarray, " N"]]
 
 
 class FirstWithout(Solver):
@@ -62,7 +57,7 @@ class FirstWithout(Solver):
         inside = np.all((first.witness >= self.bounds[0]) & (first.witness <= self.bounds[1]))
         if inside or first.known is RadiusStatus.NEVER:
             return first
-        sides = Sides.around(x, self.bounds)
+        sides = StepBox.around(x, self.bounds)
         if first.certified > sides.corner(self.order):
             return Answer.proven_never(x, first.nodes)
         rest = replace(clock, nodes=max(clock.nodes - first.nodes, 1))
@@ -73,7 +68,7 @@ class FirstWithout(Solver):
         return replace(found, certified=certified, nodes=first.nodes + found.nodes)
 
     @abstractmethod
-    def within(self, x: Float[ndarray, " N"], label: int, sides: Sides, clock: Clock) -> Answer:
+    def within(self, x: Float[ndarray, " N"], label: int, sides: StepBox, clock: Clock) -> Answer:
         """The radius where the box may cut."""
 
 
@@ -85,7 +80,7 @@ class BoxedSolver(FirstWithout):
     ) -> None:
         super().__init__(plain, bounds, 2)
         self.decision, self.gap = decision, gap
-        net = unturned(layered_of(decision.net))
+        net = layered_of(decision.net).unturned()
         # A coordinate whose sides are the same cannot move.
         self.net = replace(net, rows=net.first * (bounds[0] < bounds[1]))
         self.flips = {label: self._conditions(label) for label in labels}
@@ -99,12 +94,12 @@ class BoxedSolver(FirstWithout):
         except InputError:  # a curved score that no search knows: attacks are left
             return None
 
-    def within(self, x: Float[ndarray, " N"], label: int, sides: Sides, clock: Clock) -> Answer:
+    def within(self, x: Float[ndarray, " N"], label: int, sides: StepBox, clock: Clock) -> Answer:
         """What the search in all coordinates finds, and its shortest witness, re-checked."""
         flips = self.flips[label]
         if flips is None:
-            attack, witness = self._attacked(x, label)
-            return Answer(0.0, attack, witness, 0)
+            radii, points = attacked(self.decision, x[None], np.array([label]), bounds=self.bounds)
+            return Answer(0.0, float(radii[0]), points[0], 0)
         z, reach = self.net.start(x[None])[0], float(np.linalg.norm(x)) + self.kinks
         gap = 0.999 * self.gap if any(one.curved for one in flips) else SAME_WITHIN
         found = DeepSearch(self.net, flips, gap).at(z, reach, clock, sides=sides)
@@ -123,12 +118,13 @@ class BoxedSolver(FirstWithout):
             ends = [(attack, witness), checked_witness(x, clear, shown)]
             attack, witness = min(ends, key=lambda end: end[0])
         if attack == math.inf:
-            attack, witness = self._attacked(x, label)
+            radii, points = attacked(self.decision, x[None], np.array([label]), bounds=self.bounds)
+            attack, witness = float(radii[0]), points[0]
         rounding = 1e-12 * reach
         return Answer(found.certified, attack, witness, found.nodes, found.finished, rounding)
 
     def _flipped(
-        self, x: ndarray, label: int, sides: Sides, candidate: Candidate
+        self, x: ndarray, label: int, sides: StepBox, candidate: Candidate
     ) -> Float[ndarray, " N"] | None:
         """The candidate, nudged inwards between the sides until the network flips."""
         for step in _nudged(candidate, sides):
@@ -137,30 +133,8 @@ class BoxedSolver(FirstWithout):
                 return np.asarray(point)
         return None
 
-    def _attacked(self, x: Float[ndarray, " N"], label: int) -> tuple[float, ndarray]:
-        """An upper end by attacks that know the box; they know one with equal sides only."""
-        nowhere, even = (math.inf, np.full_like(x, np.nan)), even_sides(self.bounds)
-        net, positive, y = self.decision.net, self.decision.positive, label
-        if even is None or not isinstance(net, TwoLayer):
-            return nowhere
-        if positive is None:
-            positive, y = self.decision.own(label), 1
-        model = network_model(net, positive, self.decision.readout, even)
-        try:
-            result = attack_suite(model, x[None], np.array([y]), "l2")
-        except InputError:  # no gradient anywhere
-            return nowhere
-        return float(result.radii[0]), np.asarray(result.witness[0])
 
-
-def even_sides(bounds: Bounds) -> tuple[float, float] | None:
-    """The two numbers of a box whose sides are the same in all coordinates, as attacks know it."""
-    low, high = float(bounds[0].min()), float(bounds[1].max())
-    same = np.all(bounds[0] == low) and np.all(bounds[1] == high)
-    return (low, high) if same and low < high and math.isfinite(high - low) else None
-
-
-def _nudged(candidate: Candidate, sides: Sides) -> Iterator[Float[ndarray, " N"]]:
+def _nudged(candidate: Candidate, sides: StepBox) -> Iterator[Float[ndarray, " N"]]:
     """The step itself and ever larger nudges: along it, and inwards in the coordinates that are free."""
     free = sides.free(candidate.u)
     ways = [candidate.u]

@@ -10,16 +10,21 @@ valid in every smaller part, so children inherit those of their parent.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import Lines, Traced, lines_of, trace
 from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.geometry.qp import Nearest, nearest
+
+# A step that leaves a box by less than this share of its length is rounded into it.
+OUTSIDE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +74,39 @@ class Cuts:
         answer = nearest(np.ascontiguousarray(triangle.T), self.limits, rotated, self.limit_errors)
         u = None if answer.u is None else basis @ answer.u
         return Nearest(u, answer.bound, answer.multipliers)
+
+    def solve_in(self, box: StepBox) -> tuple[Cuts, Nearest, int]:
+        """The cuts with the sides that matter before them, their nearest step, and how many programs.
+
+        The step is None where the cuts and the sides exclude one another. A side is a half-space like
+        any other, +-e_i . s <= side, and few matter: the program is solved with those that were
+        violated so far, until none is. A solution of fewer half-spaces that happens to be in the box
+        is that of all.
+        """
+        cuts, solved = self, 0
+        while True:
+            answer = cuts.solve()
+            solved += 1
+            if answer.u is None:
+                return cuts, answer, solved
+            slack = OUTSIDE * math.sqrt(answer.u @ answer.u)
+            above = np.flatnonzero(answer.u > box.high + slack)
+            below = np.flatnonzero(answer.u < box.low - slack)
+            faces = cuts._faces(above, below, box)
+            if not len(faces.rows):
+                return cuts, Nearest(box.clip(answer.u), answer.bound, answer.multipliers), solved
+            cuts = faces.joined(cuts)
+
+    def _faces(self, above: ndarray, below: ndarray, box: StepBox) -> Cuts:
+        """The half-spaces of these sides; none twice, so that a solver's rounding ends the rounds."""
+        rows = np.zeros((len(above) + len(below), len(box.low)))
+        rows[np.arange(len(above)), above] = 1.0
+        rows[len(above) + np.arange(len(below)), below] = -1.0
+        limits = np.concatenate([box.high[above], -box.low[below]])
+        old = {row.tobytes() for row in self.rows}
+        new = [i for i, row in enumerate(rows) if row.tobytes() not in old]
+        none = np.zeros(len(new))
+        return Cuts(rows[new], limits[new], none, none)
 
 
 @dataclass(frozen=True)

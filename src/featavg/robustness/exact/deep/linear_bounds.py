@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.deep.box import Box
-from featavg.robustness.exact.deep.layered_network import Layered
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def extent(
 def fallen(
     rows: Float[ndarray, "p r"],
     cap: tuple[float, ndarray | None, float],
-    box: Box | None,
+    box: StepBox | None,
     error: float,
 ) -> Float[ndarray, " p"]:
     """How far each row can fall in the cap, or in the ball that the box cuts."""
@@ -165,7 +165,7 @@ def tightened(
     cap: tuple[float, ndarray | None, float],
     sizes: tuple[list[ndarray], list[ndarray], float],
     outputs: bool,
-    box: Box | None = None,
+    box: StepBox | None = None,
 ) -> tuple[list[ndarray], list[ndarray]] | None:
     """Bounds of every layer in the cap |u| <= limit, normal . u >= depth; None if it is empty.
 

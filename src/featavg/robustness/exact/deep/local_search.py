@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Search
-from featavg.robustness.exact.deep.layered_network import Layered
-from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 
 # Random starts: at these multiples of |x|, so many each, and how many of those that flip are
 # followed.
@@ -21,6 +22,10 @@ RANGES, STARTS, TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0), 48, 3
 GRID = np.concatenate([np.linspace(0.05, 0.65, 7), [2 / 3 * (1 + 1e-9), 0.7, 0.75, 0.8, 0.9, 1.0]])
 DESCENTS = 30  # steps inside a ball
 FARTHEST = 1e3  # times |x|: a projection beyond it is not followed
+
+BOX_STARTS, BOX_STEPS = 24, 80  # of the attack in a box
+SHRINK = 0.95  # of a step, each time
+LONGEST = 0.5  # of the radius: the first step
 
 
 class LocalSearch:
@@ -32,7 +37,7 @@ class LocalSearch:
         z: Float[ndarray, " m"],
         reach: float,
         kept: Search,
-        sides: Sides | None = None,
+        sides: StepBox | None = None,
     ) -> None:
         self.net, self.z, self.reach, self.kept, self.sides = net, z, reach, kept, sides
 
@@ -117,3 +122,68 @@ class LocalSearch:
     def _inside(self, steps: ndarray) -> ndarray:
         """The steps, clipped to the sides."""
         return steps if self.sides is None else self.sides.clip(steps)
+
+
+class BoxAttack:
+    """Upper ends for branch and bound in a box; everything it keeps was evaluated.
+
+    Args:
+        net: the network in all coordinates of the input.
+        z: pre-activations of its first layer in the centre.
+        box: where steps may be.
+        kept: where a flip goes.
+        shown: the length of a step that, evaluated plainly, flips inside of box and ball; or None.
+    """
+
+    def __init__(
+        self,
+        net: Layered,
+        z: Float[ndarray, " m"],
+        box: StepBox,
+        kept: Search,
+        shown: Callable[[ndarray], float | None],
+    ) -> None:
+        self.net, self.z, self.box, self.kept, self.shown = net, z, box, kept, shown
+
+    def start(self, condition: Condition) -> None:
+        """From the centre, from where its slope is least, and from random points."""
+        draws = np.random.default_rng(0).standard_normal((BOX_STARTS, len(self.box.low)))
+        draws *= self.box.radius / np.sqrt(np.einsum("nd,nd->n", draws, draws))[:, None]
+        draws[0] = 0.0
+        self.descend(condition, draws)
+
+    def descend(self, condition: Condition, steps: Float[ndarray, "n N"]) -> None:
+        """Go down from all of these at once, in ever shorter steps, until something flips."""
+        box = self.box
+        s = box.projected(np.atleast_2d(steps))
+        # The least point of the slope at each start is a start of its own.
+        s = np.concatenate([s, box.projected(box.lowest(self._slopes(condition, s)[1])[1])])
+        for number in range(BOX_STEPS):
+            excess, slopes = self._slopes(condition, s)
+            for i in np.argsort(excess)[: int(np.sum(excess <= 0.0))]:
+                if self._keep(s[i]):
+                    return
+            sizes = np.sqrt(np.einsum("nd,nd->n", slopes, slopes))
+            length = LONGEST * box.radius * SHRINK**number
+            s = box.projected(s - slopes * (length / np.maximum(sizes, 1e-300))[:, None])
+        excess, _ = self._slopes(condition, s)
+        if float(excess.min()) <= 0.0:
+            self._keep(s[int(excess.argmin())])
+
+    def _slopes(
+        self, condition: Condition, s: Float[ndarray, "n N"]
+    ) -> tuple[Float[ndarray, " n"], Float[ndarray, "n N"]]:
+        """How far the condition is from being reached at each step, and in which direction."""
+        layers = self.net.forward(self.z + s @ self.net.rows.T)
+        rows, shifts = condition.functionals(None, None, layers[-1][0])
+        values = layers[-1] @ rows.T + shifts
+        functional = rows[values.argmax(axis=1)]
+        return values.max(axis=1), self.net.gradient(layers, functional)
+
+    def _keep(self, s: Float[ndarray, " N"]) -> bool:
+        length = self.shown(s)
+        if length is None:
+            return False
+        row = s[None] / max(math.sqrt(s @ s), 1e-300)
+        self.kept.candidates.append(Candidate(length, s, -row))
+        return True

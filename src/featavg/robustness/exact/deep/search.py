@@ -12,13 +12,12 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
-from featavg.robustness.exact.deep.box import Box
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Relaxed, Split, half_spaces
-from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.deep.linear_bounds import ball_bounds, tightened
 from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.deep.sides import Sides
 from featavg.robustness.exact.flip_conditions import Condition
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.geometry.qp import Nearest
 
 ROUNDS = 6  # quadratic programs per part, at most
@@ -57,7 +56,7 @@ class DeepSearch:
         clock: Clock,
         radius: float | None = None,
         far: Float[ndarray, " r"] | None = None,
-        sides: Sides | None = None,
+        sides: StepBox | None = None,
     ) -> Search:
         """Search from the first layer's pre-activations `z`.
 
@@ -108,7 +107,7 @@ class DeepSearch:
         lo, hi, magnitudes, slopes = ball_bounds(self.net, self.z, limit, self.reach)
         self.errors = Errors(magnitudes, slopes)
         if self.sides is not None:
-            box = Box(np.maximum(self.sides.low, -limit), np.minimum(self.sides.high, limit), limit)
+            box = self.sides.within(limit)
             sizes = (magnitudes, slopes, self.reach)
             inside = tightened(self.net, self.z, (lo, hi), (limit, None, 0.0), sizes, True, box)
             if inside is None:
@@ -179,7 +178,7 @@ class DeepSearch:
         if self.sides is None:
             self.result.nodes += 1
             return cuts, cuts.solve()
-        cuts, answer, programs = self.sides.solve(cuts)
+        cuts, answer, programs = cuts.solve_in(self.sides)
         self.result.nodes += programs
         return cuts, answer
 

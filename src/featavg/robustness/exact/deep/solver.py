@@ -10,9 +10,6 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.errors import InputError
-from featavg.nets.deep import Deep
-from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import (
     NUDGES,
     SAME_WITHIN,
@@ -23,12 +20,12 @@ from featavg.robustness.exact.budget import (
 )
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.ball_search import BallSearch
-from featavg.robustness.exact.deep.everywhere import Everywhere
-from featavg.robustness.exact.deep.layered_network import Layered, layered
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.flip_conditions import Condition, LinearCondition
-from featavg.robustness.exact.relaxation import curved_of
+from featavg.robustness.exact.everywhere import Everywhere
+from featavg.robustness.exact.flip_conditions import Condition, conditions_of
+from featavg.robustness.exact.layered_network import layered_of
 from featavg.robustness.exact.result import EXACT_WITHIN, Answer, Solver
+from featavg.robustness.exact.step_box import Bounds, StepBox
 
 # Of the outputs: what flips by this much flips however its sums are rounded, and the search's own
 # tolerance (`search.SATISFIED`) is half of it.
@@ -38,27 +35,7 @@ CLEARLY = 2e-10
 ROUNDED = 1e-9
 
 
-def layered_of(net: Deep | TwoLayer) -> Layered:
-    """A network of featavg in the form that the deep search takes."""
-    if isinstance(net, TwoLayer):
-        return layered([net.weights, net.head], [net.biases, None])
-    leak = net.phi.negative_slope
-    if leak is None:
-        problem = f"has the activation {net.phi.name}, which is not linear on both sides of zero"
-        raise InputError("net", problem, "exact radii need a ReLU or a leaky one")
-    return layered(net.weights, net.biases, [layer.skip for layer in net.layers[:-1]], leak)
-
-
-def conditions_of(decision: Decision, label: int) -> list[Condition]:
-    """The flipped outputs of a point with this label, as a union."""
-    pieces = decision.pieces(label)
-    if pieces is not None:
-        return [LinearCondition(rows, np.zeros(len(rows))) for rows in pieces]
-    curved = curved_of(decision.readout)
-    if curved is None:
-        problem = f"is {decision.readout.name}, a curved score without exact radii"
-        raise InputError("readout", problem, "use attack_suite, or a read-out with pieces")
-    return [curved.condition(decision.own(label))]
+ALONE = 0.3  # of the time: for the ball without its box
 
 
 class DeepSolver(Solver):
@@ -176,6 +153,72 @@ class DeepSolver(Solver):
         layers = self.layered.forward(start + self.layered.rows @ candidate.u)
         rows = [self.layered.kinks(layers, scales, one.reached(layers[-1])) for one in flips]
         return [candidate.length * replace(candidate, rows=some).inwards() for some in rows]
+
+
+class Certifier(DeepSolver):
+    """Whether anything flips within a radius, for networks of any depth.
+
+    Args:
+        decision: the network and its decision.
+        labels: all labels that occur.
+        gap: of a curved read-out.
+        bounds: the lower and upper sides of a box that flips must be in.
+    """
+
+    def __init__(
+        self, decision: Decision, labels: Iterable[int], gap: float, bounds: Bounds | None
+    ) -> None:
+        super().__init__(decision, labels, gap)
+        self.bounds = bounds
+
+    def at(
+        self,
+        x: Float[ndarray, " N"],
+        label: int,
+        clock: Clock,
+        hint: None = None,
+        radius: float | None = None,
+    ) -> Answer:
+        """What is within `radius` of one correctly classified point.
+
+        What is certified without the box is certified with it, and a flip that happens to be in the
+        box is one. Where a box cuts nothing, nothing else is asked.
+        """
+        assert radius is not None, "a decision is at a radius"
+        box = None if self.bounds is None else StepBox.around(x, self.bounds, radius)
+        if box is None or not box.cuts:
+            return super().at(x, label, clock, hint, radius)
+        search = self.balls.get(label)
+        first = super().at(x, label, clock if search is None else clock.part(ALONE), hint, radius)
+        if first.certified >= radius or self._in_box(first.witness, x, radius):
+            return first
+        nowhere, rest = np.full_like(x, np.nan), replace(clock, nodes=clock.nodes - first.nodes)
+        if search is None or rest.spent(0):
+            return Answer(0.0, np.inf, nowhere, first.nodes, finished=False)
+        z, reach = self.layered.start(x[None])[0], float(np.linalg.norm(x)) + self.kinks
+        shown = partial(self._shown, x, label, radius)
+        found = search.at(z, reach, radius, rest, box, shown)
+        nodes = first.nodes + found.nodes
+        if found.attack <= radius:
+            point = self._point(x, min(found.candidates, key=lambda one: one.length).u)
+            return Answer(0.0, found.attack, point, nodes)
+        return Answer(found.certified, np.inf, nowhere, nodes, found.finished)
+
+    def _point(self, x: Float[ndarray, " N"], s: Float[ndarray, " N"]) -> Float[ndarray, " N"]:
+        """x + s, inside of the box whatever is rounded."""
+        assert self.bounds is not None
+        return np.clip(x + s, *self.bounds)
+
+    def _shown(self, x: ndarray, label: int, radius: float, s: ndarray) -> float | None:
+        point = self._point(x, s)
+        length = float(np.linalg.norm(point - x))
+        flips = length <= radius and self.decision.margins(point[None], label)[0] <= 0
+        return length if flips else None
+
+    def _in_box(self, point: Float[ndarray, " N"], x: ndarray, radius: float) -> bool:
+        assert self.bounds is not None
+        inside = np.all((point >= self.bounds[0]) & (point <= self.bounds[1]))
+        return bool(inside) and float(np.linalg.norm(point - x)) <= radius
 
 
 def _answer(found: Search, attack: float, witness: ndarray, reach: float) -> Answer:

@@ -1,7 +1,7 @@
 r"""A joint bound of a deep network's outputs over an l2 ball, as a quadratic form of few variables.
 
 With the variables v of `Chain`, an open neuron below the last hidden layer adds a form that is nowhere
-above zero on the graph of its activation (`deep_sdp_chain`), an open neuron of the last one is
+above zero on the graph of its activation (`sdp_chain`), an open neuron of the last one is
 bounded from below by a parabola, and an imposed sign adds a form of its own, so that in the ball
 
     functional >= L(v) = constant + linear . v
@@ -17,6 +17,7 @@ gradient is what the least point and the means over pieces disagree on, moment b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +25,80 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from featavg.robustness.exact.deep.box import BoxTerms
-from featavg.robustness.exact.deep.deep_sdp_chain import Tops, chain, tops
-from featavg.robustness.exact.deep.sdp import Ball, OnPart
+from featavg.robustness.exact.deep.cuts import Split
+from featavg.robustness.exact.deep.sdp_chain import Ball, Tops, chain, tops
+from featavg.robustness.exact.step_box import StepBox
 
 SOFT = 1e-3  # of a neuron's price times its range: see `Tops`
 CONVEX = 1e-8  # of the sizes in the matrix: far above the rounding of its sums and of its factor
 CHARGED = 8.0  # times the relative error of a chain of products: squares, sums and slopes
+
+
+@dataclass(frozen=True, eq=False)
+class BoxTerms:
+    """The form u^T matrix u + linear . u + constant that stands for the ball and the box.
+
+    Attributes:
+        box: where the steps are.
+        basis: columns of an orthonormal basis in which u is written; none for all coordinates.
+        shares: roots of mu over lambda.
+        weights, slopes: the terms weights . s^2 + slopes . s in all coordinates.
+        matrix, linear, constant: the form.
+    """
+
+    box: StepBox
+    basis: Float[ndarray, "N r"]
+    shares: Float[ndarray, " N"]
+    weights: Float[ndarray, " N"]
+    slopes: Float[ndarray, " N"]
+    matrix: Float[ndarray, "r r"]
+    linear: Float[ndarray, " r"]
+    constant: float
+
+    @classmethod
+    def of(
+        cls,
+        box: StepBox,
+        basis: Float[ndarray, "N r"],
+        multiplier: float,
+        shares: Float[ndarray, " N"],
+    ) -> BoxTerms:
+        """lambda (|s|^2 - radius^2) + sum_i mu_i (s_i - low_i) (s_i - high_i), mu = lambda shares^2."""
+        mu = multiplier * shares**2
+        weights, slopes = multiplier + mu, -mu * (box.low + box.high)
+        constant = float(mu @ (box.low * box.high)) - multiplier * box.radius**2
+        if not basis.size:
+            return cls(box, basis, shares, weights, slopes, np.diag(weights), slopes, constant)
+        # The least value over all steps with the same u = basis^T s: (u - v)^T K^-1 (u - v) + rest.
+        scaled = basis / np.sqrt(weights)[:, None]
+        inverse = np.linalg.inv(scaled.T @ scaled)
+        v = -0.5 * (slopes / weights) @ basis
+        constant += float(v @ inverse @ v) - 0.25 * float(slopes @ (slopes / weights))
+        return cls(box, basis, shares, weights, slopes, inverse, -2.0 * inverse @ v, constant)
+
+    def step(self, u: Float[ndarray, " r"]) -> Float[ndarray, " N"]:
+        """The step in all coordinates at which the terms are least, given u."""
+        if not self.basis.size:
+            return u
+        push = self.basis @ (2.0 * self.matrix @ u + self.linear)
+        return np.asarray(0.5 * (push - self.slopes) / self.weights)
+
+    def gradient(
+        self, u: Float[ndarray, " r"], multiplier: float
+    ) -> tuple[float, Float[ndarray, " N"]]:
+        """The derivatives of the form at u, in log lambda and in the shares."""
+        s, box = self.step(u), self.box
+        terms = (s - box.low) * (s - box.high)
+        first = float(s @ s) - box.radius**2 + float(self.shares**2 @ terms)
+        return multiplier * first, 2.0 * multiplier * self.shares * terms
+
+    def curving(
+        self, inverse: Float[ndarray, "r r"], multiplier: float
+    ) -> tuple[float, Float[ndarray, " N"]]:
+        """The derivatives of trace(inverse matrix), the inverse being held."""
+        around = self.matrix @ inverse @ self.matrix
+        each = np.einsum("nr,nr->n", self.basis @ around, self.basis) / self.weights**2
+        return float(each @ self.weights), 2.0 * multiplier * self.shares * each
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +116,24 @@ class Terms:
     box: BoxTerms | None = None
 
 
-class DeepForm(OnPart):
-    """L, for a mixture of rows . outputs + shifts on a part of the ball.
+class Form:
+    """L, for inequalities rows . outputs + shifts <= 0 on the part of a ball with these signs imposed.
+
+    If all of them held somewhere, so would every mixture: a positive bound of one excludes it.
 
     Parameters are one vector: log lambda; p, q, m, d, f of inner neurons; k, e of outer ones; k, e of
     held ones; weights of the mixture before a softmax; roots of the box's multipliers over lambda. Those
     of neurons are in units of a neuron's price (what a unit of its activation is worth) and its range.
     """
 
-    def _prepare(self) -> None:
+    def __init__(
+        self,
+        ball: Ball,
+        rows: Float[ndarray, "p c"],
+        shifts: Float[ndarray, " p"],
+        splits: Sequence[Split] = (),
+    ) -> None:
+        self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
         self.chain = chain(self.ball, self.ball.net.hidden, self.splits)
         inner, outer, held = self.chain.inner, self.chain.outer, self.chain.held
         self.inner, self.outer, self.held = inner, outer, held
@@ -97,7 +174,7 @@ class DeepForm(OnPart):
             f,
             mixture,
             mixture @ self.rows @ self.ball.net.weights[-1],
-            None if box is None else box.terms(multiplier, shares),
+            None if box is None else BoxTerms.of(box, self.ball.net.basis, multiplier, shares),
         )
 
     def matrix(self, terms: Terms) -> Float[ndarray, "v v"]:
@@ -131,8 +208,9 @@ class DeepForm(OnPart):
         ball = -terms.multiplier * self.ball.radius**2
         return float(forms + known) + (ball if terms.box is None else terms.box.constant)
 
-    def tops(self, terms: Terms) -> tuple[Tops, Tops, Tops]:
-        """C of the inner, outer and held neurons."""
+    def tops(self, terms: Terms, share: float = 0.0) -> tuple[Tops, Tops, Tops]:
+        """C of the inner, outer and held neurons, rounded off by at least this share of their prices."""
+        soft = max(share / SOFT, 1.0) * self.soft
         leak, inner, outer, held = self.ball.net.leak, self.inner, self.outer, self.held
         a, b = len(inner), len(inner) + len(outer)
         square, line = terms.square, terms.line
@@ -144,9 +222,9 @@ class DeepForm(OnPart):
         on_h = terms.on_last[outer.number]
         k, e, kept = square[a:b], line[a:b], (square[b:], line[b:])
         return (
-            tops(below, bent, inner.lo, inner.hi, self.soft[:a]),
-            tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, self.soft[a:b]),
-            tops(kept, kept, np.minimum(held.lo, 0.0), np.maximum(held.hi, 0.0), self.soft[b:]),
+            tops(below, bent, inner.lo, inner.hi, soft[:a]),
+            tops((k, e - leak * on_h), (k, e - on_h), outer.lo, outer.hi, soft[a:b]),
+            tops(kept, kept, np.minimum(held.lo, 0.0), np.maximum(held.hi, 0.0), soft[b:]),
         )
 
 
@@ -166,7 +244,7 @@ def _prices(
     return prices, widths[: net.hidden]
 
 
-def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
+def proven(form: Form, theta: Float[ndarray, " n"]) -> float:
     """The bound with all rounding errors charged; -inf where L is not safely convex.
 
     L plus a share CONVEX of the sizes of its second-order terms is convex, if a Cholesky factor says
@@ -199,7 +277,7 @@ def proven(form: DeepForm, theta: Float[ndarray, " n"]) -> float:
     return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))
 
 
-def _sizes(form: DeepForm, terms: Terms) -> Float[ndarray, " v"]:
+def _sizes(form: Form, terms: Terms) -> Float[ndarray, " v"]:
     """Sums of absolute values on the diagonal: |matrix_ij| has none above sqrt(sizes_i sizes_j)."""
     inner, r = form.inner, form.chain.step
     sizes = np.abs(terms.square) @ form.all_rows**2 + 0.5 * np.abs(terms.cross) @ inner.rows**2
@@ -208,14 +286,14 @@ def _sizes(form: DeepForm, terms: Terms) -> Float[ndarray, " v"]:
     return np.asarray(sizes)
 
 
-def _largest(form: DeepForm) -> Float[ndarray, " v"]:
+def _largest(form: Form) -> Float[ndarray, " v"]:
     """How large every variable can be in the ball."""
     inner = form.inner
     activation = np.maximum(inner.hi, -form.ball.net.leak * inner.lo)
     return np.concatenate([np.full(form.chain.step, form.ball.radius), activation])
 
 
-def _rounding(form: DeepForm, terms: Terms, reach: Float[ndarray, " v"]) -> float:
+def _rounding(form: Form, terms: Terms, reach: Float[ndarray, " v"]) -> float:
     """How far the numbers of `proven` may be off, for variables up to `reach`.
 
     Every pre-activation may be off by its own error, and moves L by that times the slope in it; every

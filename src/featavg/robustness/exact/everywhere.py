@@ -24,9 +24,9 @@ from numpy import ndarray
 from scipy.optimize import nnls
 
 from featavg.robustness.exact.budget import Clock
-from featavg.robustness.exact.deep.layered_network import Layered
 from featavg.robustness.exact.farkas import empty
 from featavg.robustness.exact.flip_conditions import Condition, LinearCondition
+from featavg.robustness.exact.layered_network import Layered
 
 MOST = 500  # parts: what takes more is left open
 WORK = 5e6  # cubes of sizes of systems that fractions solve, about ten seconds: the same
@@ -72,7 +72,7 @@ class Everywhere:
 def anywhere(net: Layered, conditions: Sequence[Condition], clock: Clock) -> Somewhere:
     """Whether one of the conditions is reached at any input.
 
-    >>> from featavg.robustness.exact.deep.layered_network import layered
+    >>> from featavg.robustness.exact.layered_network import layered
     >>> plain = layered([np.eye(2), np.ones((1, 2))], [None, np.ones(1)])
     >>> positive = LinearCondition(np.eye(1), np.zeros(1))
     >>> anywhere(plain, [positive], Clock(100, float("inf"))).never

@@ -1,11 +1,10 @@
-"""Bounds over a ball and the decision at a radius: against samples, differences and brute force."""
+"""The decision at a radius: against all regions, by hand, and out of time."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.robustness.ball_cases import FREE, KINDS, ONE, least_sampled, relaxed
 from tests.robustness.deep_soundness import check_decisions
 from tests.robustness.test_deep_radii import conditions_at, random_network
 
@@ -15,167 +14,19 @@ from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact import budget
 from featavg.robustness.exact.budget import Budget, Clock
 from featavg.robustness.exact.decision import Decision
-from featavg.robustness.exact.deep import ball_search, shallow_sdp_bound
+from featavg.robustness.exact.deep import ball_search
 from featavg.robustness.exact.deep.ball_search import BallSearch
-from featavg.robustness.exact.deep.cuts import Cuts, Split
-from featavg.robustness.exact.deep.layered_network import layered
+from featavg.robustness.exact.deep.cuts import Cuts
 from featavg.robustness.exact.deep.local_search import LocalSearch
-from featavg.robustness.exact.deep.sdp import ascend
+from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.shallow_sdp_bound import ShallowBound, ShallowValue
-from featavg.robustness.exact.deep.shallow_sdp_form import parabolas
-from featavg.robustness.exact.deep.solver import layered_of
 from featavg.robustness.exact.flip_conditions import LinearCondition
+from featavg.robustness.exact.layered_network import layered, layered_of
 from featavg.robustness.exact.probability import ProbabilityCondition
 
 
 def _decision(net):
     return Decision(net, Max(), None)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("inequalities", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_bound_is_below_the_network_at_any_parameters(kind, inequalities, seed):
-    bound, theta, rng = relaxed(kind, seed, inequalities)
-    value = bound.value(theta)
-    # Maxima over a neuron's pieces are rounded off in the value, and exact in what is proven.
-    off = 0.0 if kind in ONE else math.log(3.0) * float(bound.form.soft.sum())
-    close = 1e-6 * (1 + abs(value.bound))
-    assert value.bound - close <= bound.proven(theta) <= value.bound + off + close
-    assert bound.proven(theta) <= least_sampled(bound, rng)
-    better, _ = ascend(bound.value, theta, 60, math.inf, FREE)
-    assert value.bound - 1e-9 <= bound.proven(better) <= least_sampled(bound, rng)
-
-
-@pytest.mark.parametrize("inequalities", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_gradient_is_that_of_the_bound(kind, inequalities):
-    bound, theta, _ = relaxed(kind, 5, inequalities)
-    value = bound.value(theta)
-    step = 1e-6 * np.eye(len(theta))
-    slopes = [(bound.value(theta + e).bound - bound.value(theta - e).bound) / 2e-6 for e in step]
-    np.testing.assert_allclose(value.gradient, slopes, atol=1e-6 * np.abs(slopes).max())
-
-
-@pytest.mark.parametrize("kind", ONE)
-def test_the_bound_is_the_least_value_of_its_form(kind):
-    bound, theta, rng = relaxed(kind, 7, splits=False)
-    value = bound.value(theta)
-    shape = bound.form
-    form = shape.form(shape.functional(theta), theta)
-    rows, rest = bound.ball.net.rows, form.rest @ bound.ball.net.rows[shape.rest]
-
-    def at(u):
-        t = shape.z + rows[shape.kept] @ u
-        return (
-            form.constant
-            + form.linear @ t
-            + form.rest @ bound.ball.z[shape.rest]
-            + rest @ u
-            - form.weight @ t**2
-            + form.multiplier * (u @ u - bound.ball.radius**2)
-        )
-
-    lowest = bound.step(value, theta)
-    assert at(lowest) == pytest.approx(value.bound, rel=1e-9)
-    for _ in range(20):
-        assert at(lowest + 0.1 * rng.standard_normal(len(lowest))) >= value.bound
-
-
-def test_parabolas_are_above_the_absolute_value():
-    bound, _, rng = relaxed("leaky", 1, splits=False, radius=2.0)
-    low, high = bound.form.low, bound.form.high
-    t = np.linspace(low, high, 1001)
-    for _ in range(50):
-        curvature, tilt = np.exp(2 * rng.standard_normal(len(low))), rng.uniform(-1.5, 1.5)
-        shape = parabolas(curvature, np.full(len(low), tilt), low, high)
-        assert np.all(shape(t) >= np.abs(t) - 1e-12)
-
-
-def test_what_is_not_convex_proves_nothing():
-    bound, theta, _ = relaxed("one-hidden", 3, splits=False)
-    theta[0] = -30.0
-    assert bound.form.form(bound.form.functional(theta), theta).weight.any()
-    assert bound.value(theta) is None
-    assert bound.proven(theta) == -math.inf
-
-
-def test_convexity_is_asked_with_a_margin(monkeypatch):
-    bound, theta, _ = relaxed("one-hidden", 3, splits=False)
-    asked = []
-    plain = shallow_sdp_bound._factor
-
-    def spy(multiplier, scaled):
-        asked.append(multiplier)
-        return plain(multiplier, scaled) if len(asked) < 2 else None
-
-    monkeypatch.setattr(shallow_sdp_bound, "_factor", spy)
-    assert bound.proven(theta) == -math.inf
-    assert asked[1] <= asked[0] * (1 - 0.9 * shallow_sdp_bound.CONVEX)
-
-
-def test_a_point_that_is_not_the_least_proves_less(monkeypatch):
-    bound, theta, rng = relaxed("one-hidden", 3, splits=False)
-    exact, value = bound.proven(theta), bound.value(theta)
-    moved = replace(value, steps=value.steps + 0.01 * rng.standard_normal(len(value.steps)))
-    monkeypatch.setattr(ShallowBound, "value", lambda *_: moved)
-    assert bound.proven(theta) < exact
-
-
-def test_rounding_errors_are_charged(monkeypatch):
-    bound, theta, _ = relaxed("one-hidden", 2)
-    ball, back = bound.ball, bound.form.functional(theta)
-    form = bound.form.form(back, theta)
-    charged = [
-        float(np.abs(bound.rows[0]) @ ball.errors[1]),
-        float(np.abs(bound.shifts[0])) * ball.net.error,
-        ball.net.error * float(form.concave @ np.abs(form.parabolas.c)),
-        ball.net.error * form.multiplier * ball.radius**2,
-    ] + [
-        price * ball.errors[split.layer][split.neuron]
-        for price, split in zip(back.prices, bound.splits, strict=True)
-    ]
-    assert len(charged) == 6
-    assert min(charged) > 0
-    whole = bound._rounding(back, form, ball.radius)
-    assert whole >= sum(charged) * (1 - 1e-9)
-    unpriced = bound._rounding(replace(back, prices=np.zeros(2)), form, ball.radius)
-    assert whole - unpriced == pytest.approx(sum(charged[4:]), rel=1e-6, abs=0)
-    # Every layer is charged for its sums, and for W x itself, which is rounded too.
-    z, slopes = ball.z, ball.net.lengths
-    assert np.all(ball.errors[0] >= ball.net.error * (np.abs(z) + (ball.radius + 10.0) * slopes))
-    before = bound.proven(theta)
-    monkeypatch.setattr(ShallowBound, "_rounding", lambda *_: 1.0)
-    assert bound.proven(theta) == pytest.approx(before - 1.0, abs=1e-9)
-
-
-def test_a_child_begins_where_its_parent_was():
-    bound, theta, _ = relaxed("one-hidden", 4, splits=False)
-    value = bound.value(theta)
-    neuron = int(np.flatnonzero(bound.form.open)[0])
-    for side in (1.0, -1.0):
-        child, start = bound.child(theta, value, Split(0, neuron, side, 0.0))
-        assert len(start) == len(theta) + 1
-        np.testing.assert_array_equal(start[:-1], theta)
-        # One of both ends of the neuron is now zero, so its sign is known.
-        assert not child.form.open[neuron]
-        assert child.form.decided[neuron] == (1.0 if side < 0 else bound.ball.net.leak)
-
-
-def test_an_ascent_stops_at_its_target_and_never_falls():
-    def hill(theta):
-        return None if theta[0] > 2 else _value(-float(theta @ theta), -2 * theta)
-
-    _, value = ascend(hill, np.array([1.9, 3.0]), 50, math.inf, FREE)
-    assert value.bound == pytest.approx(0.0, abs=1e-6)
-    _, early = ascend(hill, np.array([1.9, 3.0]), 50, -5.0, FREE)
-    assert -5.0 < early.bound < -1e-3
-    assert ascend(hill, np.array([3.0, 0.0]), 50, math.inf, FREE)[1] is None
-
-
-def _value(bound, gradient):
-    return ShallowValue(bound, bound, gradient, [], np.zeros(0), 0.0, np.zeros(0))
 
 
 def test_kinks_by_hand():
@@ -233,9 +84,9 @@ class _Ticks:
     def __init__(self, monkeypatch, owner, name):
         self.seconds, plain = 0, getattr(owner, name)
 
-        def slow(*arguments):
+        def slow(*arguments, **options):
             self.seconds += 1
-            return plain(*arguments)
+            return plain(*arguments, **options)
 
         monkeypatch.setattr(owner, name, slow)
         monkeypatch.setattr(budget, "perf_counter", lambda: self.seconds)
@@ -246,7 +97,7 @@ def test_a_long_ascent_ends_with_its_time(monkeypatch):
     rng = np.random.default_rng(0)
     net = Deep((rng.normal(size=(80, 12)), rng.normal(size=(10, 80))))
     x = rng.normal(size=(1, 12))
-    clock = _Ticks(monkeypatch, ShallowBound, "value")
+    clock = _Ticks(monkeypatch, SdpBound, "value")
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)
     found = certify(net, x, net(x).argmax(axis=1), radius=1.0, budget=Budget(seconds=20))
@@ -269,7 +120,7 @@ def test_the_rounds_of_a_part_end_with_their_time(monkeypatch, seed):
 
 def test_parts_that_end_without_a_proof_are_not_certified(monkeypatch):
     search, z = _unattacked(monkeypatch)
-    monkeypatch.setattr(ShallowBound, "proven", lambda *_: 0.0)
+    monkeypatch.setattr(SdpBound, "proven", lambda *_: 0.0)
     found = search.at(z, 5.0, 20.0, Clock(20, math.inf))
     assert not found.finished
     assert found.certified == 0.0
@@ -281,13 +132,13 @@ def test_a_part_that_loses_nothing_is_given_up(monkeypatch, bound):
 
     The ascent may end with any number for its bound: only what is proven afterwards counts.
     """
-    climb = ball_search.ascend
+    climb = SdpBound.climbed
 
     def ended(*arguments):
         theta, value = climb(*arguments)
         return theta, value if bound is None else replace(value, bound=bound)
 
-    monkeypatch.setattr(ball_search, "ascend", ended)
+    monkeypatch.setattr(SdpBound, "climbed", ended)
     monkeypatch.setattr(ball_search, "FEW", -1)
     monkeypatch.setattr(LocalSearch, "project", lambda *_: None)
     monkeypatch.setattr(LocalSearch, "descend", lambda *_: None)

@@ -1,4 +1,4 @@
-r"""Every pre-activation of a deep network in few variables, and forms of its open activations.
+r"""A part of a ball, every pre-activation in it in few variables, and forms of open activations.
 
 Between its bounds, a neuron's pre-activation t and activation a are on one of two straight pieces:
 a = leak t for lo <= t <= 0, and a = t for 0 <= t <= hi. On a piece that ends in t = end, a form
@@ -16,7 +16,42 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.sdp import Ball, imposed
+from featavg.robustness.exact.layered_network import Layered
+from featavg.robustness.exact.step_box import StepBox
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The ball around a point, and what holds in it.
+
+    Attributes:
+        net: the network, perhaps in fewer coordinates.
+        z: pre-activations of the first layer in the centre.
+        radius: of the ball.
+        lo, hi: bounds of the pre-activations of every layer in the ball.
+        errors: for every layer, the rounding errors of a bound of each pre-activation.
+        box: that cuts the ball; None if none does.
+    """
+
+    net: Layered
+    z: Float[ndarray, " m"]
+    radius: float
+    lo: list[Float[ndarray, " _"]]
+    hi: list[Float[ndarray, " _"]]
+    errors: list[Float[ndarray, " _"]]
+    box: StepBox | None = None
+
+
+def imposed(
+    ball: Ball, layer: int, splits: Sequence[Split]
+) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
+    """The bounds of the layers below `layer` on the part of the ball where the signs are these."""
+    lo, hi = list(ball.lo[:layer]), list(ball.hi[:layer])
+    for split in splits:
+        ends = hi if split.side > 0 else lo
+        ends[split.layer] = ends[split.layer].copy()
+        ends[split.layer][split.neuron] = 0.0
+    return lo, hi
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,28 +158,56 @@ class Tops:
     Attributes:
         exact: the largest values themselves.
         soft: rounded off: never smaller.
-        left, right: the shares of the two pieces in the mean.
-        at_left, at_right: where the form is largest on each piece.
+        shares: of the two pieces in the mean.
+        at: where the form is largest on each piece.
+        bends: how fast that place moves with B; zero at an end.
+        rounding: the maximum is rounded off by at most log 3 times this.
     """
 
     exact: Float[ndarray, " n"]
     soft: Float[ndarray, " n"]
-    left: Float[ndarray, " n"]
-    right: Float[ndarray, " n"]
-    at_left: Float[ndarray, " n"]
-    at_right: Float[ndarray, " n"]
+    shares: Float[ndarray, "2 n"]
+    at: Float[ndarray, "2 n"]
+    bends: Float[ndarray, "2 n"]
+    rounding: Float[ndarray, " n"]
 
     def mean(self, leak: float = 1.0) -> Float[ndarray, " n"]:
         """Of t; of the activation with the leak."""
-        return leak * self.left * self.at_left + self.right * self.at_right
+        left, right = self.shares * self.at
+        return np.asarray(leak * left + right)
 
     def square(self, leak: float = 1.0) -> Float[ndarray, " n"]:
         """Of t^2; of t times the activation with the leak; of its square with leak^2."""
-        return leak * self.left * self.at_left**2 + self.right * self.at_right**2
+        left, right = self.shares * self.at**2
+        return np.asarray(leak * left + right)
 
     def lost(self) -> Float[ndarray, " n"]:
         """How far the mean activation is above the activation of the mean, for a leak of 0."""
-        return np.minimum(self.right * self.at_right, -self.left * self.at_left)
+        left, right = self.shares * self.at
+        return np.minimum(right, -left)
+
+    def curvature(self, leak: float, forms: bool) -> Float[ndarray, "n k k"]:
+        """Second derivatives of `soft`: in A and B, or in the five coefficients of t, a and products.
+
+        On either piece the value has the gradient (t^2, t) in (A, B), t being where it is largest.
+        """
+        nothing = np.zeros_like(self.soft)
+        matrix, mean = np.zeros((len(nothing), 5, 5)), np.zeros((len(nothing), 5))
+        for slope, share, t, bend in zip(
+            (leak, 1.0), self.shares, self.at, self.bends, strict=True
+        ):
+            gradient = np.stack([t**2, slope * t**2, slope**2 * t**2, t, slope * t], axis=1)
+            one = nothing + 1.0
+            moves = np.stack([2 * t, 2 * slope * t, 2 * slope**2 * t, one, slope * one], axis=1)
+            matrix += (share / self.rounding)[:, None, None] * _squares(gradient)
+            matrix += (share * bend)[:, None, None] * _squares(moves)
+            mean += share[:, None] * gradient
+        matrix -= _squares(mean) / self.rounding[:, None, None]
+        return matrix if forms else matrix[:, ::3, ::3]
+
+
+def _squares(rows: Float[ndarray, "n k"]) -> Float[ndarray, "n k k"]:
+    return np.asarray(rows[:, :, None] * rows[:, None, :])
 
 
 def tops(
@@ -165,19 +228,19 @@ def tops(
     >>> tops((zero - 1.0, zero - 2.0), (zero, zero + 0.5), zero - 3.0, zero + 4.0, zero + 1e-9).exact
     array([2.])
     """
-    value_left, at_left = _highest(*left, lo)
-    value_right, at_right = _highest(*right, hi)
-    exact = np.maximum(np.maximum(value_left, value_right), 0.0)
-    e_left = np.exp((value_left - exact) / rounding)
-    e_right = np.exp((value_right - exact) / rounding)
-    total = e_left + e_right + np.exp(-exact / rounding)
+    pieces = _highest(*left, lo), _highest(*right, hi)
+    values, at, bends = (np.stack(some) for some in zip(*pieces, strict=True))
+    exact = np.maximum(values.max(axis=0), 0.0)
+    shares = np.exp((values - exact) / rounding)
+    total = shares.sum(axis=0) + np.exp(-exact / rounding)
     soft = exact + rounding * np.log(total)
-    return Tops(exact, soft, e_left / total, e_right / total, at_left, at_right)
+    return Tops(exact, soft, shares / total, at, bends, rounding)
 
 
-def _highest(a: ndarray, b: ndarray, end: ndarray) -> tuple[ndarray, ndarray]:
+def _highest(a: ndarray, b: ndarray, end: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """The largest a t^2 + b t with t between 0 and the end, and where: at the end if it is convex."""
     bent = a < 0
-    vertex = np.where(bent, -b / (2.0 * np.where(bent, a, -1.0)), end)
+    below = np.where(bent, a, -1.0)
+    vertex = np.where(bent, -b / (2.0 * below), end)
     t = np.clip(vertex, np.minimum(end, 0.0), np.maximum(end, 0.0))
-    return (a * t + b) * t, t
+    return (a * t + b) * t, t, np.where(bent & (t == vertex), -0.5 / below, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -12,6 +12,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.nets.deep import Deep
+from featavg.nets.two_layer import TwoLayer
 
 ROUND_OFF = 2.0**-53
 AT_ZERO = 1e-9  # of the largest pre-activation of a layer
@@ -54,6 +56,10 @@ class Layered:
     def hidden(self) -> int:
         """How many layers have an activation."""
         return len(self.weights)
+
+    def unturned(self) -> Layered:
+        """The network in all coordinates of the input: a box has no sides in the span of a layer."""
+        return replace(self, rows=self.first, basis=np.zeros((self.first.shape[1], 0)))
 
     @cached_property
     def lengths(self) -> Float[ndarray, " m"]:
@@ -200,6 +206,17 @@ def layered(
         leak=float(leak),
         error=2.0 * size * ROUND_OFF,
     )
+
+
+def layered_of(net: Deep | TwoLayer) -> Layered:
+    """A network of featavg in the form that the deep search takes."""
+    if isinstance(net, TwoLayer):
+        return layered([net.weights, net.head], [net.biases, None])
+    leak = net.phi.negative_slope
+    if leak is None:
+        problem = f"has the activation {net.phi.name}, which is not linear on both sides of zero"
+        raise InputError("net", problem, "exact radii need a ReLU or a leaky one")
+    return layered(net.weights, net.biases, [layer.skip for layer in net.layers[:-1]], leak)
 
 
 def _check(
