@@ -6,7 +6,6 @@ from featavg.progress import ProgressBar as ProgressBar
 # data
 from featavg.data.clusters import MultiCluster as MultiCluster
 from featavg.data.clusters import Sample as Sample
-from featavg.data.compress import TrainingSet as TrainingSet
 from featavg.data.labels import Labels as Labels
 from featavg.data.compress import draw as draw
 from featavg.data.images import Images as Images

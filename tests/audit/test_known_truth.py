@@ -270,7 +270,7 @@ def test_each_class_weighs_the_same():
     assert classes.value == pytest.approx(1 / 2, abs=0.01)
     for found in (pairs, classes):
         assert [round(each.value, 1) for each in found.by_class] == [0.0, 1.0]
-    with pytest.raises(InputError, match="weigh is 'sizes': choose pairs or classes"):
+    with pytest.raises(InputError, match="weigh is 'sizes': choose one of pairs, classes"):
         fa.shared_gradient(rows, fine, groups, 5, 20, weigh="sizes")
 
 

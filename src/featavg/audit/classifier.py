@@ -1,4 +1,4 @@
-"""A classifier of anybody's, made something that can be audited.
+"""A classifier of anybody's, made something that can be audited, and what is asked about it.
 
 Torch modules are taken as they are, by `torch_classifier`. Scikit-learn's networks and linear models
 and the package's own networks have closed-form gradients, by `dense`, and need no torch.
@@ -10,10 +10,15 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from featavg.audit.labels import AuditData
+from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import Model
@@ -75,3 +80,50 @@ class Classifier(ABC):
     def unchanged(self) -> contextlib.AbstractContextManager[None]:
         """Leaves the user's object as it was."""
         return contextlib.nullcontext()
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """One network, the images it is audited on, and what is asked; see `audit`."""
+
+    network: Classifier
+    data: AuditData
+    readout: str
+    groups: ndarray | None
+    layer: str
+    radii: int
+    gradients: int
+    seed: int
+    folder: Path | None
+    clusters: int | None
+    embedding: ndarray | None
+    names: Sequence[str] | None
+
+    def kept(self, name: str) -> Path | None:
+        """Where a finished part of that name is kept."""
+        return None if self.folder is None else self.folder / f"{name}.json"
+
+    @cached_property
+    def decision(self) -> Decision:
+        """Outputs are classes, sub-classes, what `groups` says, or one logit; others are refused."""
+        outputs, classes, known = self.network.outputs, self.data.classes, self.data.groups
+        groups: ndarray | None
+        if outputs == 1:
+            if classes != 2:
+                raise InputError("model", "has one logit", f"there are {classes} classes")
+            groups = None
+        elif outputs == classes:
+            groups = np.arange(classes)
+        elif self.groups is not None:
+            groups = self.groups
+            if len(groups) != outputs or set(groups.tolist()) != set(range(classes)):
+                problem = f"are {groups.tolist()} for {outputs} outputs and {classes} classes"
+                raise InputError("groups", problem, "give the class of each output, 0 to C-1")
+        elif known is not None and outputs == len(known):
+            groups = known
+        else:
+            labels = f"{classes} classes"
+            labels += "" if known is None else f" and {len(known)} sub-classes"
+            remedy = f"the labels have {labels}; give `groups`, the class of each output"
+            raise InputError("model", f"has {outputs} outputs", remedy)
+        return Decision.of(groups=groups, readout=self.readout)

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
+from featavg.audit.classifier import Subject
 from featavg.audit.inputs import balanced
 from featavg.audit.parts import Audited, Part, Row, number
-from featavg.audit.subject import Subject
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Series
 from featavg.figures.marks import Role, Style
 from featavg.measures.accuracy import wilson_interval

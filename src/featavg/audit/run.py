@@ -15,6 +15,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
+from featavg.audit.classifier import Subject
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import (
     FEATURES,
@@ -39,7 +40,6 @@ from featavg.audit.subclasses import (
     discover,
     subclass_probes,
 )
-from featavg.audit.subject import Subject
 from featavg.audit.verdict import judge, remedies
 from featavg.audit.wrapping import classifier, named_input, on_device
 from featavg.boundary.kinds import Count, Seed
