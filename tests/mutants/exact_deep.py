@@ -238,6 +238,12 @@ MUTANTS = [
     *mutants_of(
         "robustness/exact/deep/ball_search.py",
         (
+            "low[neuron] = max(low[neuron], least)",
+            "low[neuron] = max(low[neuron], least + 0.5)",
+            "a joint bound of an inner neuron is above what it can be",
+            SDP_BOUND("test_joint_bounds_of_inner_neurons_hold_and_are_tighter"),
+        ),
+        (
             "short.error * (size + (radius + reach) * slope)",
             "short.error * (size + radius * slope)",
             "the rounding of W x is not charged",

@@ -16,12 +16,14 @@ from tests.robustness.ball_cases import (
     steps_in,
     undecided,
 )
+from tests.robustness.test_deep_radii import random_network
 
 from featavg.nets.deep import Deep
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.deep import sdp_form
 from featavg.robustness.exact.deep.ascent import SdpValue, ascend, newton_ascend
+from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Split
 from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.sdp_chain import tops
@@ -378,3 +380,21 @@ def test_a_chain_is_what_several_layers_use(monkeypatch):
     monkeypatch.setattr(SdpBound, "proven", lambda *a: asked.append(1) or plain(*a))
     test_two_layers_that_share_one_ball(1.0)
     assert asked
+
+
+@pytest.mark.parametrize("kind", ["two-hidden", "leaky-two", "residual"])
+def test_joint_bounds_of_inner_neurons_hold_and_are_tighter(kind):
+    rng = np.random.default_rng(3)
+    net = random_network(rng, **KINDS[kind], outputs=3, dimension=4)
+    search = BallSearch(net, [])
+    search.radius, search.reach, search.clear, search.box = 1.0, 10.0, 1e-9, None
+    z = net.start(rng.standard_normal((1, 4)))[0]
+    ball, outputs = search._ball(z, 10.0), net.forward(z)
+    joint = search._sharpened(ball, outputs, FREE)
+    steps = rng.standard_normal((20_000, net.rows.shape[1]))
+    steps /= np.linalg.norm(steps, axis=1)[:, None]
+    layers = net.forward(z + steps @ net.rows.T)
+    for layer, low, high in zip(layers, joint.lo, joint.hi, strict=True):
+        assert np.all((low <= layer.min(axis=0)) & (layer.max(axis=0) <= high))
+    tighter = [np.sum(a - b) for a, b in zip(ball.hi[1:], joint.hi[1:], strict=True)]
+    assert sum(tighter) > 0.0

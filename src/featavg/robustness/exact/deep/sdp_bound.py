@@ -33,6 +33,7 @@ ABOVE = 1.3  # times the least lambda for which L is convex at the start
 TOUCHES = 0.15  # of a neuron's range: at the start parabolas touch |t| no nearer to zero
 LEAST = 1e-3  # of what is rounded off: what an open neuron loses, for the choice of a split
 NEWTON = 20  # steps of Newton behind each barrier
+STEP = 0.02  # of the time left: what one of them may take
 RIDGE = 1e-9  # of the second derivatives: some parameters change nothing
 
 
@@ -67,7 +68,8 @@ class SdpBound:
             theta, value = ascend(partial(self.value, share=share), theta, steps, target, clock)
             if value is None or value.bound > target or clock.late:
                 return theta, value
-        if not len(self.form.inner):
+        # A step of Newton's solves a system as large as there are parameters.
+        if not len(self.form.inner) or not clock.affords(float(len(theta)) ** 3, STEP):
             return theta, value
         best, theta = (theta, value), begun
         for share in BARRIERS:
