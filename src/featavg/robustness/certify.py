@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
-from threadpoolctl import threadpool_limits
 
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
@@ -172,9 +171,7 @@ def certify(
         sides = np.ldexp(sides[0], -unit), np.ldexp(sides[1], -unit)
     within = math.ldexp(radius, -unit)
     task = Task(decision, each, norm, allowance, 1e-3, within, sides)
-    # Small matrices: several threads on one of them take six times as long as one.
-    with threadpool_limits(1):
-        answers = solve(task, np.ldexp(x, -unit), labels, jobs, progress)
+    answers = solve(task, np.ldexp(x, -unit), labels, jobs, progress)
     status = tuple(_status(answer, within) for answer in answers)
     flipped = (Certificate.FLIPPED, Certificate.MISCLASSIFIED)
     witness = np.full(x.shape, np.nan)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
+from threadpoolctl import threadpool_limits
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
@@ -200,15 +201,16 @@ def solve(
     """The answers for all points; those that are wrong as they are have the answer zero."""
     if jobs is not None and jobs < 1:
         raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
-    solver = task.solver()
-    wrong = task.decision.wrong(x, y)
     answers = [Answer.wrong(row) for row in x]
-    where = np.flatnonzero(~wrong)
-    # One product for all points: its last bits do not depend on how many processes share them.
-    hints = solver.hints(x, y, where)
-    points = [(x[i], int(y[i]), hint) for i, hint in zip(where, hints, strict=True)]
-    for i, answer in zip(where, _all(task, solver, points, jobs, progress), strict=True):
-        answers[i] = answer
+    # Small matrices: several threads on one of them take six times as long as one.
+    with threadpool_limits(1):
+        solver = task.solver()
+        where = np.flatnonzero(~task.decision.wrong(x, y))
+        # One product for all points: its last bits do not depend on how many processes share them.
+        hints = solver.hints(x, y, where)
+        points = [(x[i], int(y[i]), hint) for i, hint in zip(where, hints, strict=True)]
+        for i, answer in zip(where, _all(task, solver, points, jobs, progress), strict=True):
+            answers[i] = answer
     return answers
 
 
