@@ -11,11 +11,14 @@ from typing import TypeVar
 
 import numpy as np
 from row import Row, program_seconds
+from threadpoolctl import threadpool_limits
 
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import cosines
+from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
+from featavg.robustness.certify import certify
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii
@@ -33,6 +36,7 @@ def rows() -> list[Row]:
     return [
         *_per_point(task, coarse, fine),
         *_both_cores(task, fine),
+        *_threads(task, coarse),
         *_widths(),
         *_hard_families(),
         *_figure3(),
@@ -96,6 +100,36 @@ def _both_cores(task: MultiCluster, fine: TwoLayer) -> list[Row]:
             f"{alone:.0f} s (from 50 points) against {together:.0f} s of wall clock",
         ),
     ]
+
+
+def _threads(task: MultiCluster, coarse: TwoLayer) -> list[Row]:
+    """Wall clock with the default number of BLAS threads over that with one."""
+    test, rng = task.sample(200, seed=3), np.random.default_rng(0)
+    wide = Deep((0.04 * rng.normal(size=(200, 784)), 0.1 * rng.normal(size=(10, 200))))
+    x = rng.random((20, 784))
+    labels = wide(x).argmax(axis=1)
+    calls = {
+        "radii": lambda: radii(coarse, test, jobs=1),
+        "certify": lambda: certify(wide, x, labels, radius=0.2, jobs=1),
+        "train": lambda: train(task, n=1000, seed=0, steps=30),
+    }
+    table = []
+    for name, call in calls.items():
+        default = min(_wall(call) for _ in range(3))
+        with threadpool_limits(1):
+            alone = min(_wall(call) for _ in range(3))
+        ratio = default / alone
+        note = f"{default:.2f} s against {alone:.2f} s"
+        table.append(
+            Row(f"{name}: default threads over one", f"{ratio:.2f}", "<= 1.1", ratio <= 1.1, note)
+        )
+    return table
+
+
+def _wall(call: Callable[[], object]) -> float:
+    start = perf_counter()
+    call()
+    return perf_counter() - start
 
 
 def _widths() -> list[Row]:

@@ -26,7 +26,9 @@ def test_every_statement_has_a_claim_or_a_reason(statement) -> None:
 
 def test_every_claim_is_about_a_statement() -> None:
     named = {claim for statement in all_statements() for claim in statement.claims}
-    assert named == IDS
+    # Those on public networks are about tables of other papers.
+    others = {claim.id for claim in all_claims() if claim.theme == "Verification"}
+    assert named == IDS - others
 
 
 def test_statements_have_their_own_names() -> None:

@@ -267,6 +267,12 @@ def from_margins(
     log_losses: Float[ndarray, "*s n"],
     log_slopes: Float[ndarray, "*s n"],
 ) -> LossValue:
-    """Assemble a loss of the margin from log l_i and log |l'_i|."""
+    """Assemble a loss of the margin y_i f(x_i), y_i the `targets` ±1.
+
+    Args:
+        targets: +1 or -1.
+        log_losses: log l_i.
+        log_slopes: log |l'_i|.
+    """
     log_mean, pulls = log_mean_and_pulls(log_losses, log_slopes)
     return LossValue(log_losses, log_mean, -targets[..., None] * pulls)
