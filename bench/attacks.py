@@ -30,11 +30,7 @@ def rows() -> list[Row]:
     start = process_time()
     ours = attack_suite(model, x, y)
     seconds = process_time() - start
-    return [
-        *_against_pgd(model, x, y, digit, ours, seconds),
-        *_against_foolbox(model, x, y),
-        *_against_marabou(),
-    ]
+    return [*_against_pgd(model, x, y, digit, ours, seconds), *_against_foolbox(model, x, y), *_against_marabou()]
 
 
 def _digits() -> tuple[TorchModel, np.ndarray, np.ndarray, np.ndarray]:
@@ -70,12 +66,7 @@ def _digits() -> tuple[TorchModel, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _against_pgd(
-    model: TorchModel,
-    x: np.ndarray,
-    y: np.ndarray,
-    digit: np.ndarray,
-    ours: AttackResult,
-    seconds: float,
+    model: TorchModel, x: np.ndarray, y: np.ndarray, digit: np.ndarray, ours: AttackResult, seconds: float
 ) -> list[Row]:
     at = np.linspace(0.0, float(np.quantile(ours.radii, 0.95)), RADII + 1)[1:]
     start = process_time()
@@ -109,9 +100,7 @@ def _against_pgd(
     ]
 
 
-def _plain_pgd_seconds(
-    model: TorchModel, x: np.ndarray, digit: np.ndarray, at: np.ndarray
-) -> float:
+def _plain_pgd_seconds(model: TorchModel, x: np.ndarray, digit: np.ndarray, at: np.ndarray) -> float:
     """PGD-40 in l2 as anybody would write it in PyTorch: every point, every step, every radius."""
     import torch
 
@@ -120,9 +109,7 @@ def _plain_pgd_seconds(
     for radius in at:
         delta = torch.zeros_like(points, requires_grad=True)
         for _ in range(STEPS):
-            loss = torch.nn.functional.cross_entropy(
-                model.module(points + delta), target, reduction="sum"
-            )
+            loss = torch.nn.functional.cross_entropy(model.module(points + delta), target, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, delta)
             with torch.no_grad():
                 size = gradient.flatten(1).norm(dim=1).clamp_min(1e-12)[:, None, None, None]

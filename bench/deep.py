@@ -36,9 +36,7 @@ def rows() -> list[Row]:
     return [_paper_shape(), *_depths(), *_geocert_shapes(), *_mixed_integer()]
 
 
-def _timed(
-    net: Deep | TwoLayer, x: np.ndarray, y: np.ndarray, nodes: int
-) -> tuple[np.ndarray, list]:
+def _timed(net: Deep | TwoLayer, x: np.ndarray, y: np.ndarray, nodes: int) -> tuple[np.ndarray, list]:
     """Seconds for each point, and how each search ended."""
     seconds, ends = np.zeros(len(x)), []
     for i in range(len(x)):

@@ -118,10 +118,7 @@ def deep_loss() -> Row:
     from featavg.paper.margins.homogeneous import NETWORK_DEPTHS, homogeneous_flow
 
     start = time.perf_counter()
-    worst = max(
-        float(homogeneous_flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max())
-        for depth in NETWORK_DEPTHS
-    )
+    worst = max(float(homogeneous_flow(depth, (0, 1, 2, 3, 4)).log_loss[-1].max()) for depth in NETWORK_DEPTHS)
     seconds = time.perf_counter() - start
     reached, product = worst / math.log(10), matrix_product()
     return Row(

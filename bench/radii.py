@@ -72,9 +72,7 @@ def _per_point(task: MultiCluster, coarse: TwoLayer, fine: TwoLayer) -> list[Row
             f"{found.gaps.max():.2g}; {1e3 * seconds / count:.3f} ms a point"
         )
         ok = each <= target and expected[0] <= middle <= expected[1]
-        table.append(
-            Row(f"radius, {name}: in small QPs", f"{each:.1f}", f"<= {target:g}", ok, note)
-        )
+        table.append(Row(f"radius, {name}: in small QPs", f"{each:.1f}", f"<= {target:g}", ok, note))
     return table
 
 
@@ -120,9 +118,7 @@ def _threads(task: MultiCluster, coarse: TwoLayer) -> list[Row]:
             alone = min(_wall(call) for _ in range(3))
         ratio = default / alone
         note = f"{default:.2f} s against {alone:.2f} s"
-        table.append(
-            Row(f"{name}: default threads over one", f"{ratio:.2f}", "<= 1.1", ratio <= 1.1, note)
-        )
+        table.append(Row(f"{name}: default threads over one", f"{ratio:.2f}", "<= 1.1", ratio <= 1.1, note))
     return table
 
 
@@ -176,12 +172,7 @@ FAMILIES = {
 
 
 def random_network(
-    seed: int,
-    wide: bool = False,
-    low: bool = False,
-    scale: float = 1.0,
-    bias: float = 0.0,
-    h: int = 1,
+    seed: int, wide: bool = False, low: bool = False, scale: float = 1.0, bias: float = 0.0, h: int = 1
 ) -> tuple[TwoLayer, np.ndarray, np.ndarray, np.ndarray]:
     """A network with Gaussian weights, four points, their labels and a random J+."""
     rng = np.random.default_rng(seed)
@@ -214,8 +205,7 @@ def _hard_families() -> list[Row]:
                 f"{spent:.0%}",
                 "<= 10%",
                 spent <= 0.1,
-                f"{1e3 * seconds / len(together):.1f} ms a point, {unfound} without an upper end, "
-                f"{_ends(together)}",
+                f"{1e3 * seconds / len(together):.1f} ms a point, {unfound} without an upper end, {_ends(together)}",
             )
         )
     return table

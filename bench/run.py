@@ -62,10 +62,7 @@ def _write(rows: list[dict[str, object]]) -> None:
     lines = ["| part | what | measured | target | met | note |", "|---|---|---|---|---|---|"]
     for row in rows:
         met = {True: "yes", False: "**no**", None: ""}[row["ok"]]
-        lines.append(
-            f"| {row['part']} | {row['name']} | {row['measured']} | {row['target']} | {met} "
-            f"| {row['note']} |"
-        )
+        lines.append(f"| {row['part']} | {row['name']} | {row['measured']} | {row['target']} | {met} | {row['note']} |")
     (out / "bench.md").write_text("\n".join(lines) + "\n")
     print(f"written to {out}/bench.md and bench.json")
 

@@ -23,15 +23,7 @@ def rows() -> list[Row]:
             best[name] = min(best[name], perf_counter() - start)
     ratio = best["help"] / best["numpy"]
     note = f"{best['help']:.2f} s over {best['numpy']:.2f} s, best of {RUNS} processes each"
-    return [
-        Row(
-            "featavg --help over `import numpy`",
-            f"{ratio:.2f}x",
-            f"<= {TARGET:g}x",
-            ratio <= TARGET,
-            note,
-        )
-    ]
+    return [Row("featavg --help over `import numpy`", f"{ratio:.2f}x", f"<= {TARGET:g}x", ratio <= TARGET, note)]
 
 
 if __name__ == "__main__":

@@ -195,9 +195,8 @@ def against_plain_numpy() -> list[Row]:
         ratio = ours / plain
         note = f"{ours / 300 * 1e6:.0f} and {plain / 300 * 1e6:.0f} microseconds a step"
         rows.append(
-            Row(f"a step over a loop in NumPy, {name}", f"{ratio:.2f}x", f"<= {target:g}x",
-                ratio <= target, note)
-        )  # fmt: skip
+            Row(f"a step over a loop in NumPy, {name}", f"{ratio:.2f}x", f"<= {target:g}x", ratio <= target, note)
+        )
     task = MultiCluster(k=10, d=300)
     ours = _peak(lambda: draw(task, 20_000, 10, seed=0))
     plain = _peak(lambda: np.random.default_rng(0).standard_normal((20_000, 300)))
@@ -212,9 +211,7 @@ def quick_tier() -> Row:
     """The wall time of the quick tier over the work of its claims, shared among the cores."""
     command = [sys.executable, "-m", "featavg", "reproduce", "--out", "out/bench/report"]
     start = time.perf_counter()
-    done = subprocess.run(
-        [*command, "--json", "out/bench/quick.json"], check=False, capture_output=True, text=True
-    )
+    done = subprocess.run([*command, "--json", "out/bench/quick.json"], check=False, capture_output=True, text=True)
     seconds = time.perf_counter() - start
     if done.returncode:
         return Row("quick tier", "failed", "<= 1.5x", False, done.stderr[-200:])
@@ -227,11 +224,4 @@ def quick_tier() -> Row:
 
 
 def rows() -> list[Row]:
-    return [
-        *against_torch(),
-        flat_in_d(),
-        step_against_bandwidth(),
-        *batches(),
-        *against_plain_numpy(),
-        quick_tier(),
-    ]
+    return [*against_torch(), flat_in_d(), step_against_bandwidth(), *batches(), *against_plain_numpy(), quick_tier()]

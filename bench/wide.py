@@ -34,11 +34,7 @@ DECAY = 2e-3
 
 
 def rows(
-    epochs: int = EPOCHS,
-    images: int = IMAGES,
-    seconds: float = SECONDS,
-    folder: Path | None = None,
-    only: str = "both",
+    epochs: int = EPOCHS, images: int = IMAGES, seconds: float = SECONDS, folder: Path | None = None, only: str = "both"
 ) -> list[Row]:
     if find_spec("torch") is None:
         return [Row("wide networks on MNIST", "", "", None, "PyTorch is not installed")]

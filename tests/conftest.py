@@ -8,12 +8,7 @@ import pytest
 import threadpoolctl
 
 # Before anything imports numpy or torch, and inherited by the xdist workers and by subprocesses.
-for _variable in (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-):
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -50,6 +45,4 @@ def launch():
     if path is None:
         pytest.skip("no Chromium: apt install chromium")
     with sync_api.sync_playwright() as playwright:
-        yield lambda *flags: playwright.chromium.launch(
-            executable_path=path, args=list(flags), timeout=600_000
-        )
+        yield lambda *flags: playwright.chromium.launch(executable_path=path, args=list(flags), timeout=600_000)

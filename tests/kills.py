@@ -93,14 +93,12 @@ VICTIMS = (
     ),
     Victim(
         "reproduce",
-        _command(
-            "reproduce", "--only=margin-linear-path", "--only=margin-linear-flow", "--seeds=1", "--resume",
-        ),
+        _command("reproduce", "--only=margin-linear-path", "--only=margin-linear-flow", "--seeds=1", "--resume"),
         _verdicts,
     ),
     Victim("margin network", _train_margins, _files("checkpoint/arrays.safetensors")),
     Victim("images train", _train_images, _files("arrays.safetensors")),
-)  # fmt: skip
+)
 
 
 def life(victim: Victim, seconds: float | None = None) -> bool:

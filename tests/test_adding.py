@@ -30,19 +30,11 @@ class Addition(NamedTuple):
 
 ADDITIONS = {
     "claim": Addition(
-        "paper/questions/toy.py",
-        "paper/engine/registry.py",
-        '    "figures.cosines",',
-        '    "questions.toy",',
+        "paper/questions/toy.py", "paper/engine/registry.py", '    "figures.cosines",', '    "questions.toy",'
     ),
-    "command": Addition(
-        "cli/toy.py", "cli/app.py", '    "featavg.cli.simulate",', '    "featavg.cli.toy",'
-    ),
+    "command": Addition("cli/toy.py", "cli/app.py", '    "featavg.cli.simulate",', '    "featavg.cli.toy",'),
     "attack": Addition(
-        "robustness/attacks/toy.py",
-        "robustness/attacks/suite.py",
-        '        "apgd": "pgd",',
-        '        "toy": "toy",',
+        "robustness/attacks/toy.py", "robustness/attacks/suite.py", '        "apgd": "pgd",', '        "toy": "toy",'
     ),
     "stepper": Addition("training/steppers/toy.py"),
     "controller": Addition("training/controllers/toy.py"),

@@ -20,9 +20,7 @@ from featavg.simulate.run import load_simulation, simulate
 from featavg.simulate.setting import Setting, compose
 
 POINTS = {"x": np.eye(4)[np.arange(12) % 4] + 0.1, "clusters": np.arange(12) % 4}
-MODEL = (
-    "from torch import nn\n\ndef net():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))\n"
-)
+MODEL = "from torch import nn\n\ndef net():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))\n"
 FILES: dict[str, Callable[[Path], object]] = {
     "impossible.csv": lambda path: path.write_text("1,2\n2,1\n"),
     "words.csv": lambda path: path.write_text("1,two\n2,1\n"),
@@ -47,9 +45,7 @@ FILES: dict[str, Callable[[Path], object]] = {
     "outside.npz": lambda path: np.savez(path, **POINTS, positive=np.array([0, 7])),
     "floats.npz": lambda path: np.savez(path, **POINTS, positive=np.array([0.5])),
     "test.npz": lambda path: np.savez(path, **POINTS, x_test=np.ones((2, 9)), clusters_test=[0, 1]),
-    "test5.npz": lambda path: np.savez(
-        path, **POINTS, x_test=np.ones((2, 4)), clusters_test=[0, 5]
-    ),
+    "test5.npz": lambda path: np.savez(path, **POINTS, x_test=np.ones((2, 4)), clusters_test=[0, 5]),
     "single.npz": lambda path: np.savez(path, x=POINTS["x"], clusters=0 * POINTS["clusters"]),
     "tiny_model.py": lambda path: path.write_text(MODEL),
     "objects.npz": lambda path: np.savez(path, x=np.array([{}], dtype=object), clusters=[0]),
@@ -156,10 +152,7 @@ CASES = [
     ("presets --show nobody", "preset is 'nobody'"),
     ("presets --k -1", "k is -1"),
     ("presets --show theorem --k 0", "k is 0"),
-    (
-        "audit tiny_model:net --data digits --images 9 --mean 1,2",
-        "mean has 2 numbers for inputs of",
-    ),
+    ("audit tiny_model:net --data digits --images 9 --mean 1,2", "mean has 2 numbers for inputs of"),
     ("audit tiny_model:net --data digits --images 9 --std 1,2", "std has 2 numbers for inputs of"),
     # typer's own refusals
     ("simulate --k many", "--k"),
@@ -225,9 +218,7 @@ def test_a_disk_that_fills_up_while_writing(desk: Path, kilobytes: int) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024 * kilobytes, 1024 * kilobytes))
 
-    done = subprocess.run(
-        program, capture_output=True, text=True, preexec_fn=limit, check=False, cwd=desk
-    )
+    done = subprocess.run(program, capture_output=True, text=True, preexec_fn=limit, check=False, cwd=desk)
     assert done.returncode == 2, done.stderr
     _is_one_sentence(done.stderr, "result) cannot be written")
     assert sorted(path.name for path in desk.iterdir()) == sorted(FILES)
@@ -270,15 +261,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no settings": (lambda f: (f / "settings.toml").unlink(), "is damaged"),
     "bad settings": (lambda f: (f / "settings.toml").write_text("k = -1"), "is damaged"),
     "no weights": (lambda f: shutil.rmtree(f / "fine"), "is damaged"),
-    "cut weights": (
-        lambda f: os.truncate(f / "coarse" / "arrays.safetensors", 200),
-        "is damaged",
-    ),
+    "cut weights": (lambda f: os.truncate(f / "coarse" / "arrays.safetensors", 200), "is damaged"),
     "no meta": (lambda f: (f / "coarse" / "meta.json").write_text("{}"), "is damaged"),
-    "other outcome": (
-        lambda f: _edit(f / "coarse" / "meta.json", lambda m: m.update(outcomes=["WON"])),
-        "is damaged",
-    ),
+    "other outcome": (lambda f: _edit(f / "coarse" / "meta.json", lambda m: m.update(outcomes=["WON"])), "is damaged"),
     "gone": (shutil.rmtree, "is not a folder"),
 }
 

@@ -34,11 +34,7 @@ def bad_calls():
         if not inspect.isfunction(public):
             continue
         for argument, annotation in hints(public.__wrapped__).items():
-            kind = (
-                typing.get_args(annotation)[0]
-                if hasattr(annotation, "__metadata__")
-                else annotation
-            )
+            kind = typing.get_args(annotation)[0] if hasattr(annotation, "__metadata__") else annotation
             words = ARRAYS if hasattr(kind, "dim_str") else REFUSED.get(kind, ())
             default = inspect.signature(public).parameters.get(argument)
             if argument == "return" or default is None or default.kind is default.VAR_KEYWORD:
@@ -57,10 +53,7 @@ def test_every_bad_call_of_the_table_is_one_sentence_that_names_the_argument():
     wrong = []
     for name, argument, word in calls:
         given = CALLS[name]() | {argument: BAD[word]}
-        takes_more = any(
-            p.kind is p.VAR_KEYWORD
-            for p in inspect.signature(getattr(fa, name)).parameters.values()
-        )
+        takes_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(getattr(fa, name)).parameters.values())
         if argument == "no_such_argument" and takes_more:
             continue
         try:

@@ -62,9 +62,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"numpy", "scipy", "pydantic", "matplotlib", "xarray", "sklearn", "torch", "jaxtyping"}
     script = "import sys; from featavg.cli.app import main; main(['--help']); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not heavy & set(done.stdout.splitlines()[-1].split())
 
 
@@ -83,9 +81,7 @@ def test_ctrl_c_is_one_line(
     assert capsys.readouterr().err == "Interrupted.\n"
 
 
-def test_no_memory_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def too_much(*args: object, **kwargs: object) -> None:
         raise MemoryError
 
@@ -110,9 +106,7 @@ def test_reproduce_passes_its_options_on(
 ) -> None:
     given: dict[str, object] = {}
     monkeypatch.delenv("FEATAVG_DATA", raising=False)
-    monkeypatch.setattr(
-        "featavg.paper.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
-    )
+    monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs))
     monkeypatch.setattr("featavg.paper.report.reproduction.exit_code", lambda outcomes: 1)
     assert main(["reproduce", *command.split()]) == 1
     assert given == given | expected
@@ -121,9 +115,7 @@ def test_reproduce_passes_its_options_on(
 def test_data_dir_has_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
     monkeypatch.setenv("FEATAVG_DATA", "/somewhere")
-    monkeypatch.setattr(
-        "featavg.paper.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs)
-    )
+    monkeypatch.setattr("featavg.paper.report.reproduction.reproduce", lambda **kwargs: given.update(kwargs))
     monkeypatch.setattr("featavg.paper.report.reproduction.exit_code", lambda outcomes: 0)
     assert main(["reproduce"]) == 0
     assert given["data_dir"] == Path("/somewhere")
@@ -140,8 +132,7 @@ def test_claims_as_table_and_json(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("content", "verdict"),
-    [('{"verdict": "holds"}', "holds"), ("{}", None), ("[]", None), ("{", None), (None, None)],
+    ("content", "verdict"), [('{"verdict": "holds"}', "holds"), ("{}", None), ("[]", None), ("{", None), (None, None)]
 )
 def test_last_verdict(tmp_path: Path, content: str | None, verdict: str | None) -> None:
     (tmp_path / "outcomes").mkdir()
@@ -151,9 +142,7 @@ def test_last_verdict(tmp_path: Path, content: str | None, verdict: str | None) 
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_print_toml_that_simulate_reads(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-) -> None:
+def test_presets_print_toml_that_simulate_reads(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     assert main(["presets", "--show", name]) == 0
     path = tmp_path / "setting.toml"
     path.write_text(capsys.readouterr().out)
@@ -318,11 +307,7 @@ def test_shells_can_complete() -> None:
     asked = {"_FEATAVG_COMPLETE": "complete_bash", "COMP_WORDS": "featavg rep", "COMP_CWORD": "1"}
     script = "import sys; from featavg.cli.app import main; sys.exit(main([]))"
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | asked,
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ | asked
     )
     assert done.stdout.split() == ["reproduce", "report"]
 
@@ -360,9 +345,7 @@ def test_claims_sees_what_reproduce_made(
 
 
 # They list, show or write one page: there is nothing else to keep.
-NOTHING_TO_COMPUTE = {
-    "claims", "report", "presets", "playground", "data", "doctor", "images presets",
-}  # fmt: skip
+NOTHING_TO_COMPUTE = {"claims", "report", "presets", "playground", "data", "doctor", "images presets"}
 
 
 def test_every_command_that_computes_writes_where_one_says_and_for_machines() -> None:
@@ -384,11 +367,7 @@ def test_every_command_that_computes_writes_where_one_says_and_for_machines() ->
     ids=["simulate", "reproduce"],
 )
 def test_a_dash_is_standard_output_and_the_json_stands_there_alone(
-    command: list[str],
-    key: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    command: list[str], key: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([*command, "--json", "all.json"]) == 0

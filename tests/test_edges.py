@@ -124,9 +124,7 @@ def test_closed_and_full_output() -> None:
     assert _run("presets", shell=">&-").returncode == 0
     full = _run("presets", shell=">/dev/full")
     assert full.returncode == 2
-    assert full.stderr.splitlines() == [
-        "The output cannot be written (no space left on device): make room."
-    ]
+    assert full.stderr.splitlines() == ["The output cannot be written (no space left on device): make room."]
 
 
 def test_a_deleted_working_folder_is_named(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ import pytest
 @pytest.mark.parametrize("name", ["simulate", "reproduce", "margin network", "images train"])
 def test_a_killed_run_ends_in_the_same_bits(name):
     command = [sys.executable, "-m", "tests.kills", "3", "--only", name]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1]
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "3 kills, the same bits" in done.stdout

@@ -70,7 +70,5 @@ for mutant, report in mutants._run([Mutant(*m) for m in (same, elsewhere, missin
 
 @pytest.mark.full
 def test_the_runner_tells_what_survives_from_what_says_nothing():
-    done = subprocess.run(
-        [sys.executable, "-c", VERDICTS], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", VERDICTS], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["SURVIVED", "unmet", "broken", "killed"], done.stderr

@@ -57,10 +57,7 @@ ODD: dict[str, Callable[[np.ndarray], Any]] = {
     "tensor with a gradient": tensor,
     "long double": lambda array: array.astype(np.longdouble) if array.dtype.kind == "f" else array,
 }
-NAMES = (
-    "averaging_index_of", "collapse", "max_margin", "kkt", "certify", "attack_suite",
-    "margins",
-)  # fmt: skip
+NAMES = ("averaging_index_of", "collapse", "max_margin", "kkt", "certify", "attack_suite", "margins")
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -68,8 +65,7 @@ NAMES = (
 def test_odd_arrays_are_answered_as_plain_ones(name: str, odd: str) -> None:
     given = CALLS[name]()
     changed = {
-        argument: ODD[odd](value) if isinstance(value, np.ndarray) else value
-        for argument, value in given.items()
+        argument: ODD[odd](value) if isinstance(value, np.ndarray) else value for argument, value in given.items()
     }
     assert repr(getattr(fa, name)(**changed)) == repr(getattr(fa, name)(**given))
 

@@ -144,7 +144,7 @@ WATCHED = {
         "gradients": np.random.default_rng(0).normal(size=(40, 6)),
         "fine": np.arange(40) % 4,
         "groups": np.array([0, 0, 1, 1]),
-    },
+    }
 }
 
 

@@ -25,10 +25,7 @@ def fingerprint(thing: Any) -> str:
         flags = (thing.dtype.str, thing.shape, thing.flags.writeable)
         return hashlib.sha256(repr(flags).encode() + thing.tobytes()).hexdigest()
     if hasattr(thing, "named_modules"):
-        parts = [
-            (n, m.training, len(m._forward_hooks), len(m._backward_hooks))
-            for n, m in thing.named_modules()
-        ]
+        parts = [(n, m.training, len(m._forward_hooks), len(m._backward_hooks)) for n, m in thing.named_modules()]
         state = {n: v.detach().numpy() for n, v in thing.state_dict().items()}
         grads = [(n, p.requires_grad, p.grad is None) for n, p in thing.named_parameters()]
         return repr(parts) + repr(grads) + fingerprint(state)

@@ -26,8 +26,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_importing_featavg_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, featavg; print([m for m in ('numpy', 'scipy', 'torch') if m in sys.modules])"
-    )
+    code = "import sys, featavg; print([m for m in ('numpy', 'scipy', 'torch') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -15,9 +15,7 @@ def result(tmp_path_factory):
     return folder
 
 
-def test_a_saved_network_gets_a_table_a_histogram_a_curve_and_json(
-    result, tmp_path, capsys
-) -> None:
+def test_a_saved_network_gets_a_table_a_histogram_a_curve_and_json(result, tmp_path, capsys) -> None:
     out, told = tmp_path / "figures", tmp_path / "radii.json"
     command = ["radius", str(result), "--points", "12", "--readout", "max"]
     assert main([*command, "--out", str(out), "--json", str(told)]) == 0

@@ -142,9 +142,7 @@ def test_every_kind_of_setting_runs_and_reads_back(tmp_path: Path, name: str) ->
 def test_figures_and_numbers_agree(tmp_path: Path) -> None:
     done = simulate(out=tmp_path / "result", seeds=(0, 1), **SMALL)
     figures = tmp_path / "result" / "figures"
-    names = {
-        f"{stem}.{end}" for stem in ("cosines", "loss") for end in ("pdf", "svg", "png", "csv")
-    }
+    names = {f"{stem}.{end}" for stem in ("cosines", "loss") for end in ("pdf", "svg", "png", "csv")}
     assert {path.name for path in figures.iterdir()} == names
     first = (figures / "cosines.csv").read_text().splitlines()[1].split(",")
     assert float(first[-1]) == pytest.approx(done.cosines["coarse"][:, 0, 0].mean(), rel=1e-6)
@@ -294,9 +292,8 @@ def test_points_of_the_users_own(tmp_path: Path) -> None:
 def test_own_points_with_a_test_part_and_back(tmp_path: Path) -> None:
     x, clusters = _own(tmp_path / "own.npz")
     np.savez(
-        tmp_path / "own.npz", x=x[:40], clusters=clusters[:40], x_test=x[40:],
-        clusters_test=clusters[40:].astype(float),
-    )  # fmt: skip
+        tmp_path / "own.npz", x=x[:40], clusters=clusters[:40], x_test=x[40:], clusters_test=clusters[40:].astype(float)
+    )
     setting = Setting(data=str(tmp_path / "own.npz"), positive=1, steps=20, lr=1e-2)
     done = simulate(setting, tmp_path / "result", figures=False)
     assert [one.test_n for one in done.numbers] == [20, 20]
@@ -306,10 +303,7 @@ def test_own_points_with_a_test_part_and_back(tmp_path: Path) -> None:
 
 def test_the_clock_runs_from_zero_to_one() -> None:
     shares: list[float] = []
-    simulate(
-        compose("theorem", k=2, labels="coarse"),
-        progress=lambda share, note: shares.append(share),
-    )
+    simulate(compose("theorem", k=2, labels="coarse"), progress=lambda share, note: shares.append(share))
     assert all(earlier <= later + 1e-12 for earlier, later in pairwise(shares))
     assert shares[0] < 0.1
     assert shares[-1] > 0.9
@@ -319,9 +313,7 @@ def test_the_clock_runs_from_zero_to_one() -> None:
 TINY = {"k": 4, "d": 60, "n": 20, "steps": 3}
 
 
-def test_the_working_folder_and_a_link_can_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_working_folder_and_a_link_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
     simulate(out=tmp_path / "link", **TINY)

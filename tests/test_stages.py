@@ -66,9 +66,7 @@ def test_shared_ground_uses_no_stage(folder):
 def test_a_rightward_import_would_be_noticed():
     inside = "def late():\n    from featavg.paper.report.page import write_report\n"
     assert rightward(inside, "audit") == ["featavg.paper.report.page.write_report"]
-    assert rightward("import featavg.paper.engine.claim", "figures") == [
-        "featavg.paper.engine.claim"
-    ]
+    assert rightward("import featavg.paper.engine.claim", "figures") == ["featavg.paper.engine.claim"]
     assert not rightward("from featavg.data.clusters import MultiCluster", "nets")
 
 

@@ -83,9 +83,7 @@ def docstring(name: str) -> str:
 def _of_registry(parts: Registry[Any]) -> str:
     """That of the class, with the kind in the place of "one kind"; how to make one is left out."""
     said = inspect.cleandoc(Registry.__doc__ or "")
-    said = said.replace(
-        "The parts of one kind, by name.", f"What `{parts.kind}` may be, by name.", 1
-    )
+    said = said.replace("The parts of one kind, by name.", f"What `{parts.kind}` may be, by name.", 1)
     return re.sub(r"Args:\n(?: .*\n)+\n", "", said)
 
 
@@ -240,11 +238,7 @@ class _Type:
         self.written = written
 
     def __repr__(self) -> str:
-        return (
-            self.written
-            if isinstance(self.written, str)
-            else inspect.formatannotation(self.written)
-        )
+        return self.written if isinstance(self.written, str) else inspect.formatannotation(self.written)
 
 
 def _signature(name: str, thing: Any) -> str:

@@ -21,8 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("python", "sh", "toml", "slurm")
 _FENCE = re.compile(
-    r"(?:^<!-- (?P<mark>long|not run: [^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```",
-    re.M | re.S,
+    r"(?:^<!-- (?P<mark>long|not run: [^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.M | re.S
 )
 
 
@@ -50,13 +49,7 @@ def blocks(page: Path) -> list[Block]:
     """All blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     return [
-        Block(
-            page,
-            text.count("\n", 0, match.start("text")) + 1,
-            match["language"],
-            match["text"],
-            match["mark"] or "",
-        )
+        Block(page, text.count("\n", 0, match.start("text")) + 1, match["language"], match["text"], match["mark"] or "")
         for match in _FENCE.finditer(text)
         if match["language"] in LANGUAGES
     ]

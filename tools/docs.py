@@ -87,9 +87,7 @@ def dismiss_joblib() -> None:
 def on_pages() -> dict[Path, tuple[object, ...]]:
     """What has to run before the pages can be written, the longest first: a call for each script."""
     tutorials = [script for script in notebooks.scripts() if not notebooks.lacks(script)]
-    calls: dict[Path, tuple[object, ...]] = {
-        script: (notebooks.executed, script) for script in tutorials
-    }
+    calls: dict[Path, tuple[object, ...]] = {script: (notebooks.executed, script) for script in tutorials}
     return calls | {script: (gallery.drawn, script) for script in gallery.scripts()}
 
 

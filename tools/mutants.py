@@ -66,9 +66,7 @@ def main(words: list[str]) -> int:
             kept[_key(mutant)] = report
             _write_cache(kept)
             if options.verbose or report["verdict"] not in KILLED:
-                print(
-                    f"{report['verdict']:9}{_described(mutant)}  {report.get('by', '')}", flush=True
-                )
+                print(f"{report['verdict']:9}{_described(mutant)}  {report.get('by', '')}", flush=True)
     return _summary(mutants, verdicts, len(waiting), time.perf_counter() - start)
 
 
@@ -87,9 +85,7 @@ def _options(known: list[str], words: list[str]) -> argparse.Namespace:
     return options
 
 
-def _summary(
-    mutants: list[tuple[str, Mutant]], verdicts: dict[Mutant, str], ran: int, seconds: float
-) -> int:
+def _summary(mutants: list[tuple[str, Mutant]], verdicts: dict[Mutant, str], ran: int, seconds: float) -> int:
     """Print how many of each list were killed, and the survivors; 1 if too many survive."""
     whole = Counter(name for name, _ in mutants)
     killed = Counter(name for name, m in mutants if verdicts[m] in KILLED)
@@ -103,9 +99,7 @@ def _summary(
             print(f"{verdicts[mutant]}: [{name}] {_described(mutant)}: {mutant.why}")
     # An unsound certificate is worth more than any other mistake: none may survive there.
     sound = all(verdicts[m] in KILLED for _, m in mutants if m.file.startswith("robustness/exact"))
-    return (
-        0 if share >= ENOUGH and sound and not {"broken", "unmet"} & set(verdicts.values()) else 1
-    )
+    return 0 if share >= ENOUGH and sound and not {"broken", "unmet"} & set(verdicts.values()) else 1
 
 
 def _described(mutant: Mutant) -> str:
@@ -133,9 +127,7 @@ _hashes: dict[str, str | None] = {}
 def _hash(name: str) -> str | None:
     if name not in _hashes:
         path = ROOT / name
-        _hashes[name] = (
-            hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
-        )
+        _hashes[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
     return _hashes[name]
 
 
@@ -276,9 +268,8 @@ class _Changed(importlib.abc.MetaPathFinder):
             return None
         folder = [str(Path(self.path).parent)] if self.package else None
         return importlib.util.spec_from_file_location(
-            name, self.path, loader=_Loader(name, self.path, self.text),
-            submodule_search_locations=folder,
-        )  # fmt: skip
+            name, self.path, loader=_Loader(name, self.path, self.text), submodule_search_locations=folder
+        )
 
 
 class _Loader(importlib.machinery.SourceFileLoader):

@@ -51,9 +51,7 @@ def notebook(script: Path) -> dict[str, Any]:
     for number, cell in enumerate(cells(script)):
         made: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number}", "metadata": {}}
         made["source"] = cell.text.splitlines(keepends=True)
-        listed.append(
-            made | {"execution_count": None, "outputs": []} if cell.kind == "code" else made
-        )
+        listed.append(made | {"execution_count": None, "outputs": []} if cell.kind == "code" else made)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {
         "cells": listed,
@@ -102,9 +100,7 @@ def page(made: Any, pictures: Path, name: str) -> str:
         parts += ["```python", cell.source, "```", ""]
         for output in cell.outputs:
             parts += [*_shown(output, pictures, f"{name}-{number}"), ""]
-    link = (
-        f"This page is a notebook: {{download}}`{name}.ipynb`, as a script {{download}}`{name}.py`."
-    )
+    link = f"This page is a notebook: {{download}}`{name}.ipynb`, as a script {{download}}`{name}.py`."
     if not any(cell.get("outputs") for cell in made.cells):
         why = lacks(FOLDER / f"{name}.py")
         link += " It was not executed for this page" + (f", which takes {why}." if why else ".")

@@ -68,9 +68,7 @@ def compare(wheel: Path, sdist: Path, folder: Path) -> None:
     missing += sorted(name for name in wanted if f"src/featavg/{name}" not in listed)
     beside = [path.name for path in ROOT.glob("*.md")]
     missing += [
-        name
-        for name in ("Makefile", "constraints.txt", "docs/conf.py", "CITATION.cff", *beside)
-        if name not in listed
+        name for name in ("Makefile", "constraints.txt", "docs/conf.py", "CITATION.cff", *beside) if name not in listed
     ]
     if missing:
         raise SystemExit(f"left out of the package: {', '.join(missing)}")
@@ -90,12 +88,7 @@ def use(wheel: Path, folder: Path) -> None:
     call(featavg, "report", "--only", CLAIM, cwd=elsewhere)
     call(featavg, "playground", "--no-open", cwd=elsewhere)
     results = elsewhere / "featavg-results"
-    for name in (
-        "report/report.html",
-        "report/verdicts.tex",
-        "report/playground.html",
-        "playground.html",
-    ):
+    for name in ("report/report.html", "report/verdicts.tex", "report/playground.html", "playground.html"):
         if not (results / name).exists():
             raise SystemExit(f"{name} was not written")
 

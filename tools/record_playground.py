@@ -32,9 +32,7 @@ def frames() -> list[bytes]:
     taken = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        context = browser.new_context(
-            viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce"
-        )
+        context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce")
         page = context.new_page()
         page.goto(f"{address}#step=0")
         for step in STEPS:
@@ -59,9 +57,8 @@ def film(taken: list[bytes], target: Path) -> None:
     lengths = [900] + [220] * (len(images) - 2) + [2600]
     for quality in (80, 65, 50, 35):
         images[0].save(
-            target, save_all=True, append_images=images[1:], duration=lengths, loop=0,
-            quality=quality, method=6,
-        )  # fmt: skip
+            target, save_all=True, append_images=images[1:], duration=lengths, loop=0, quality=quality, method=6
+        )
         if target.stat().st_size <= LIMIT:
             return
     raise SystemExit(f"{target} is {target.stat().st_size} bytes: take fewer pictures")

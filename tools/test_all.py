@@ -55,10 +55,7 @@ def main():
 def interpreter(version):
     """A Python of this version: on the PATH, or among pyenv's."""
     found = shutil.which(f"python{version}")
-    if (
-        found
-        and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
-    ):
+    if found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0:
         return found
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for path in sorted(pyenv.glob(f"{version}.*/bin/python")):

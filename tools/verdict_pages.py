@@ -32,9 +32,7 @@ def write(folder: Path) -> None:
     claims = {claim["id"]: claim for claim in recorded["claims"]}
     explain(claims)
     (folder / "verdicts.md").write_text(_verdicts(recorded), encoding="utf-8")
-    (folder / "statements.md").write_text(
-        _statements(recorded["statements"], claims), encoding="utf-8"
-    )
+    (folder / "statements.md").write_text(_statements(recorded["statements"], claims), encoding="utf-8")
     for page in folder.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         up = "../" * (len(page.relative_to(folder).parts) - 1)
@@ -164,9 +162,7 @@ def _counts(claims: list[dict[str, Any]]) -> list[str]:
     for (verdict, symbol), count in sorted(counts.items(), key=lambda item: -item[1]):
         look = verdict.replace("holds in part", "in part").replace(" ", "-")
         aim = HEADINGS.get(verdict, "All claims").lower().replace(" ", "-")
-        tiles.append(
-            f'<a class="tile v-{look}" href="#{aim}"><b>{count}</b><span>{symbol} {verdict}</span></a>'
-        )
+        tiles.append(f'<a class="tile v-{look}" href="#{aim}"><b>{count}</b><span>{symbol} {verdict}</span></a>')
     return ["```{raw} html", f'<p class="tiles">{"".join(tiles)}</p>', "```", ""]
 
 
@@ -179,8 +175,7 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
         found = claim["finding"]
         lines += [
             ":::{container} told",
-            f'<a id="why-{claim["id"]}"></a>{chip(claim)} **{cell(claim["title"])}** '
-            f"{code(claim['id'])}",
+            f'<a id="why-{claim["id"]}"></a>{chip(claim)} **{cell(claim["title"])}** {code(claim["id"])}',
             "",
             cell(claim["why"] or (claim["decided"] if verdict == "not run" else found)),
         ]
@@ -264,10 +259,7 @@ def _statements(statements: list[dict[str, Any]], claims: dict[str, dict[str, An
         lines += [f"## {document}", "", "| place | in our words | claims and verdicts |"]
         lines.append("|---|---|---|")
         for row in rows:
-            links = (
-                chip(claims[name], words=name) if name in claims else code(name)
-                for name in row["claims"]
-            )
+            links = (chip(claims[name], words=name) if name in claims else code(name) for name in row["claims"])
             checked = "<br>".join(links) or cell(row["reason"])
             lines.append(f"| {cell(row['place'])} | {cell(row['words'])} | {checked} |")
         lines.append("")

@@ -17,9 +17,7 @@ fine_grid = np.linspace(0, 0.6, 60)
 series = []
 for column, role, share in (("radius_coarse", "averaged", k), ("radius_fine_max", "decoupled", 2)):
     name = "coarse labels" if role == "averaged" else "fine labels"
-    series.append(
-        Series.over_seeds(name, cosines, table.cells(column).T, role, style="line+markers")
-    )
+    series.append(Series.over_seeds(name, cosines, table.cells(column).T, role, style="line+markers"))
     theory = np.sqrt(d * (1 - fine_grid) / share)
     series.append(Series(f"√(d(1−c)/{share})", fine_grid, theory, role, "dashed", shade=0.6))
 figure = Figure(

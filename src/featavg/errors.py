@@ -35,9 +35,7 @@ def _one_line(sentence: str) -> str:
     """Strips line breaks and control characters, and truncates."""
     told = " ".join(sentence.split())
     told = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
-    return (
-        told if len(told) <= _LONGEST else f"{told[: _LONGEST // 2]} ... {told[-_LONGEST // 2 :]}"
-    )
+    return told if len(told) <= _LONGEST else f"{told[: _LONGEST // 2]} ... {told[-_LONGEST // 2 :]}"
 
 
 def told(error: BaseException) -> str:

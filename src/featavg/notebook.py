@@ -18,10 +18,7 @@ def table(title: str, rows: Mapping[str, object], drawing: str = "") -> str:
     >>> table("Radii", {"median": 17.1})
     '<table><caption>Radii</caption><tr><th>median</th><td>17.1</td></tr></table>'
     """
-    body = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in rows.items()
-    )
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in rows.items())
     return f"<table><caption>{escape(title)}</caption>{body}</table>{drawing}"
 
 
@@ -38,9 +35,7 @@ def sparkline(values: Sequence[float], label: str) -> str:
         return ""
     low, high = min(known), max(known)
     across, up = (WIDTH - 4) / (len(known) - 1), (HEIGHT - 4) / (high - low or 1.0)
-    points = " ".join(
-        f"{2 + i * across:.1f},{2 + (high - v) * up:.1f}" for i, v in enumerate(known)
-    )
+    points = " ".join(f"{2 + i * across:.1f},{2 + (high - v) * up:.1f}" for i, v in enumerate(known))
     words = f"{label}: {known[0]:.3g} to {known[-1]:.3g}"
     return (
         f'<svg role="img" aria-label="{escape(words)}" width="{WIDTH}" height="{HEIGHT}">'

@@ -196,10 +196,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._notebook_output.update({"text/plain": "", "text/html": ""}, raw=True)
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 

@@ -50,11 +50,7 @@ class Registry(Generic[P]):
     """
 
     def __init__(
-        self,
-        kind: str,
-        folder: str,
-        shared: Mapping[str, str] = MappingProxyType({}),
-        scanned: bool = True,
+        self, kind: str, folder: str, shared: Mapping[str, str] = MappingProxyType({}), scanned: bool = True
     ) -> None:
         self.kind, self.folder, self._shared, self._scanned = kind, folder, shared, scanned
         self._added: dict[str, type[P]] = {}
@@ -132,10 +128,7 @@ class Registry(Generic[P]):
     def _refuse_strangers(self, part: object) -> None:
         """A part has a name, and is an object: `Adam()`, not the class."""
         if isinstance(part, type):
-            problem, remedy = (
-                f"is the class {part.__name__}",
-                f"give {part.__name__}(...) or a name",
-            )
+            problem, remedy = (f"is the class {part.__name__}", f"give {part.__name__}(...) or a name")
             raise InputError(self.kind, problem, remedy)
         if not hasattr(part, "name"):
             raise InputError(self.kind, f"is {part!r:.40}", f"give {self}, or a part of yours")
@@ -169,9 +162,7 @@ def _options(part: Any) -> list[Field[Any]]:
 
 
 STEPPERS: Registry[Stepper] = Registry(
-    "stepper",
-    "training/steppers",
-    dict.fromkeys(("adam", "gd", "momentum", "sgd", "sign", "weight-decay"), "_descent"),
+    "stepper", "training/steppers", dict.fromkeys(("adam", "gd", "momentum", "sgd", "sign", "weight-decay"), "_descent")
 )
 CONTROLLERS: Registry[Controller] = Registry(
     "controller",
@@ -182,15 +173,11 @@ LOSSES: Registry[Loss] = Registry(
     "loss",
     "training/losses",
     dict.fromkeys(("exponential", "logistic", "pooled-logistic", "smoothed-logistic"), "_binary")
-    | dict.fromkeys(
-        ("cross-entropy", "partial-cross-entropy", "smoothed-cross-entropy"), "_outputs"
-    ),
+    | dict.fromkeys(("cross-entropy", "partial-cross-entropy", "smoothed-cross-entropy"), "_outputs"),
 )
 ACTIVATIONS: Registry[Activation] = Registry(
     "activation", "nets/activations", {"relu": "_activation", "leaky-relu": "_activation"}
 )
 POOLINGS: Registry[Any] = Registry(
-    "pooling",
-    "nets/readouts",
-    {"max": "_readout", "mean": "_readout", "sum": "_readout", "probability": "soft"},
+    "pooling", "nets/readouts", {"max": "_readout", "mean": "_readout", "sum": "_readout", "probability": "soft"}
 )

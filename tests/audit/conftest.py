@@ -45,8 +45,5 @@ def perceptron():
 @pytest.fixture(scope="session")
 def weights(perceptron):
     """Its weights: first layer, biases, and two outputs instead of its one logit."""
-    (w, head), (b, c) = (
-        [np.asarray(p).T for p in perceptron.coefs_],
-        [np.asarray(p) for p in perceptron.intercepts_],
-    )
+    (w, head), (b, c) = ([np.asarray(p).T for p in perceptron.coefs_], [np.asarray(p) for p in perceptron.intercepts_])
     return w, b, np.vstack([-head / 2, head / 2]), np.append(-c / 2, c / 2)

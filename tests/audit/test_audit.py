@@ -78,13 +78,7 @@ def bad_inputs(digits):
         "nan": (network(), np.full_like(x, np.nan), coarse, fine, "not finite"),
         "no sample": (network(), x, 2 * coarse, fine, "has no image of class 1"),
         "one class": (network(), x, 0 * coarse, fine, "one class only"),
-        "not nested": (
-            network(),
-            x,
-            coarse,
-            (fine + np.arange(len(fine))) % 10,
-            "into two classes",
-        ),
+        "not nested": (network(), x, coarse, (fine + np.arange(len(fine))) % 10, "into two classes"),
         "not finer": (network(), x, coarse, coarse, "one sub-class per class"),
         "huge label": (network(), x, coarse, fine + 10**9, "holds 100000000"),
         "floats": (network(), x, coarse, fine / 2, "one whole number"),
@@ -167,10 +161,7 @@ def test_a_layer_that_is_not_there_is_named_before_anything_else():
     points = task.sample(160, seed=0)
     net = fa.feature_averaging(task)
     x, wrong = points.coordinates(net.dimension), (points.y < 0).astype(int)
-    for layer, words in (
-        ("nan", "layer is 'nan': choose auto or input"),
-        ("auto", "model decides 0 of"),
-    ):
+    for layer, words in (("nan", "layer is 'nan': choose auto or input"), ("auto", "model decides 0 of")):
         with pytest.raises(InputError, match=words):
             fa.audit(net, x, wrong, points.clusters, bounds=None, layer=layer)
 
@@ -277,21 +268,9 @@ def test_discovery_finds_what_can_be_found():
 @pytest.mark.parametrize(
     ("count", "clusters", "sentence"),
     [
-        (
-            12,
-            5,
-            "coarse has 6 images of a class: give at least 40 of each, so that it can be divided.",
-        ),
-        (
-            80,
-            5,
-            "clusters is 5 for 40 images of a class: give from 2 to 2, since each needs 20 images.",
-        ),
-        (
-            80,
-            2,
-            "images fall into no sub-classes of 20 or more: give more of them, or fine labels.",
-        ),
+        (12, 5, "coarse has 6 images of a class: give at least 40 of each, so that it can be divided."),
+        (80, 5, "clusters is 5 for 40 images of a class: give from 2 to 2, since each needs 20 images."),
+        (80, 2, "images fall into no sub-classes of 20 or more: give more of them, or fine labels."),
     ],
 )
 def test_few_images_are_one_sentence_about_images(count, clusters, sentence):
@@ -344,9 +323,7 @@ def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp
     assert page.count("An example of") >= 18
     worst, _ = result.worst_subclass
     ranked = page[page.index("worst decided first") :]
-    assert ranked.index(f"<b>{worst}</b>") == min(
-        ranked.index(f"<b>{name}</b>") for name in result.names
-    )
+    assert ranked.index(f"<b>{worst}</b>") == min(ranked.index(f"<b>{name}</b>") for name in result.names)
 
 
 def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():

@@ -73,9 +73,7 @@ def test_another_function_of_the_same_weights_gets_its_own_numbers(trained, digi
 def test_weights_that_these_images_do_not_reach_are_part_of_the_key(trained, digits, tmp_path):
     """The same outputs on the images, other radii around them."""
     x, coarse, fine = digits
-    wider = nn.Sequential(
-        *copy.deepcopy(trained)[:1], nn.Linear(64, 13), nn.ReLU(), nn.Linear(13, 2)
-    )
+    wider = nn.Sequential(*copy.deepcopy(trained)[:1], nn.Linear(64, 13), nn.ReLU(), nn.Linear(13, 2))
     with torch.no_grad():
         wider[1].weight.copy_(torch.cat([trained[1].weight, torch.full((1, 64), 0.1)]))
         wider[1].bias.copy_(torch.cat([trained[1].bias, torch.tensor([-7.0])]))
@@ -105,9 +103,7 @@ def test_mislabelled_images_are_counted(trained, digits):
     wrong[[5, 17]] = 1 - wrong[[5, 17]]
     with pytest.raises(fa.InputError) as error:
         fa.audit(trained, x, wrong, fine, **QUICK)
-    assert "2 of 539 images have another class than most of their sub-class (images 5, 17)" in str(
-        error.value
-    )
+    assert "2 of 539 images have another class than most of their sub-class (images 5, 17)" in str(error.value)
 
 
 class Token(nn.Module):
@@ -143,8 +139,7 @@ def test_no_weight_stays_trained():
     with pytest.raises(fa.InputError) as error:
         fa.retrain(Token(), task, recipe=recipe)
     assert str(error.value) == (
-        "model has weights that no layer draws anew (token): give the module that has them a "
-        "reset_parameters()."
+        "model has weights that no layer draws anew (token): give the module that has them a reset_parameters()."
     )
     model = Redrawn()
     again = fa.retrain(model, task, recipe=recipe)
@@ -190,14 +185,11 @@ def test_two_hundred_images_of_ten_classes_are_audited(digits, tmp_path):
 def test_the_reason_is_the_number_of_images(trained, digits):
     x, coarse, fine = some(digits, 3)
     found = fa.audit(trained, x, coarse, fine, radii=4, gradients=5)
-    assert found.judgement.reason == (
-        "No class has two sub-classes of 5 images: give more images of each."
-    )
+    assert found.judgement.reason == ("No class has two sub-classes of 5 images: give more images of each.")
     x, coarse, _ = some(digits, 6)
     found = fa.audit(trained, x, coarse, radii=4, gradients=5)
     assert found.judgement.reason == (
-        "There are 30 images of a class, too few to find sub-classes in it: give 40 of each, or fine "
-        "labels."
+        "There are 30 images of a class, too few to find sub-classes in it: give 40 of each, or fine labels."
     )
     assert found.accuracy.high - found.accuracy.low > 0.1
 

@@ -71,7 +71,7 @@ OTHERS = {
     "hook after": hooked_after,
     "layer twice": used_twice,
     "forward of the instance": own_forward,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -87,9 +87,7 @@ def test_another_function_than_its_layers_has_no_exact_twin(kind, weights, digit
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_plain_sequential_keeps_its_exact_twin(nested, weights, digits):
     parts = layers(weights)
-    model = (
-        nn.Sequential(nn.Sequential(*parts[:2]), *parts[2:]) if nested else nn.Sequential(*parts)
-    )
+    model = nn.Sequential(nn.Sequential(*parts[:2]), *parts[2:]) if nested else nn.Sequential(*parts)
     subject = classifier(model, digits[0])
     assert subject.exact is not None
 

@@ -58,9 +58,7 @@ class Pictures(Dataset):
 
 
 def tables(batches):
-    return [
-        {"pixel_values": images, "labels": labels, "fine": fine} for images, labels, fine in batches
-    ]
+    return [{"pixel_values": images, "labels": labels, "fine": fine} for images, labels, fine in batches]
 
 
 @pytest.mark.parametrize("kind", ["loader", "tables", "generator", "TensorDataset"])
@@ -84,10 +82,7 @@ def test_batches_and_data_sets_give_the_numbers_of_arrays(kind, net, digits):
 
 def test_a_stream_is_sampled_evenly_and_in_bounded_memory():
     labels = np.sort(np.arange(5000) % 10 + (np.arange(5000) > 4900))  # sorted by class
-    stream = (
-        (np.full((50, 1, 2, 2), i / 100, np.float32), labels[50 * i : 50 * i + 50])
-        for i in range(100)
-    )
+    stream = ((np.full((50, 1, 2, 2), i / 100, np.float32), labels[50 * i : 50 * i + 50]) for i in range(100))
     x, kept, fine = gathered(stream, None, None, 100)
     assert fine is None
     assert 100 <= len(x) <= 110
@@ -133,18 +128,12 @@ def test_words_are_numbered_in_order_and_name_the_rows(net, digits):
 
 def test_pictures_of_several_sizes_need_a_size():
     rng = np.random.default_rng(0)
-    pictures = [
-        Image.fromarray(rng.integers(0, 255, (h, w, 3), np.uint8)) for h, w in ((8, 8), (20, 12))
-    ]
+    pictures = [Image.fromarray(rng.integers(0, 255, (h, w, 3), np.uint8)) for h, w in ((8, 8), (20, 12))]
     with pytest.raises(InputError, match=r"shapes \(3, 8, 8\) and \(3, 20, 12\): give size="):
         gathered(pictures, [0, 1], None, 10)
     for size in (6, (6, 6)):
         assert gathered(pictures, [0, 1], None, 10, size)[0].shape == (2, 3, 6, 6)
-    floats = [
-        rng.random((3, 8, 8)),
-        rng.random((9, 5, 3)),
-        rng.random((7, 7))[None].repeat(3, axis=0),
-    ]
+    floats = [rng.random((3, 8, 8)), rng.random((9, 5, 3)), rng.random((7, 7))[None].repeat(3, axis=0)]
     resized = gathered(floats, [0, 1, 1], None, 10, 4)[0]
     assert resized.shape == (3, 3, 4, 4)
     assert 0 <= resized.min() <= resized.max() <= 1
@@ -174,9 +163,7 @@ class Table(nn.Module):
         return self.net(batch["image"])
 
 
-PROCESSOR = SimpleNamespace(
-    image_mean=[0.3], image_std=[0.5], size={"height": 8, "width": 8}, do_normalize=True
-)
+PROCESSOR = SimpleNamespace(image_mean=[0.3], image_std=[0.5], size={"height": 8, "width": 8}, do_normalize=True)
 
 
 def test_models_that_take_names_and_state_their_normalisation(net, digits):
@@ -264,7 +251,7 @@ def test_the_model_is_on_the_device_meanwhile_and_back_afterwards(net, digits, m
         ({"x": np.zeros((4, 1, 2, 2)), "coarse": ["a", "b", "", "a"]}, "has an empty word"),
         ({"x": np.zeros((4, 1, 2, 2)), "coarse": [0, 1, 0, 1], "processor": 3}, "without image_mean"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_data_is_one_sentence(given, words):
     with pytest.raises(InputError) as error:
         fa.audit(network(), **given)

@@ -13,11 +13,7 @@ from torch.nn import functional  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
-from featavg.nets.torch.inference import (  # noqa: E402
-    devices_of,
-    graphics,
-    unchanged,
-)
+from featavg.nets.torch.inference import devices_of, graphics, unchanged  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402
 from featavg.robustness.models.decision import Decision  # noqa: E402
 
@@ -159,9 +155,7 @@ def traced(weights):
 
 def two_layer(weights):
     w, b, head, c = weights
-    return TwoLayer(
-        np.vstack([w, np.zeros((1, w.shape[1]))]), np.append(b, 1.0), np.hstack([head, c[:, None]])
-    )
+    return TwoLayer(np.vstack([w, np.zeros((1, w.shape[1]))]), np.append(b, 1.0), np.hstack([head, c[:, None]]))
 
 
 KINDS = {
@@ -202,9 +196,7 @@ def state(model):
         return None
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     modes = [part.training for part in model.modules()]
-    hooks = [
-        len(part._forward_hooks) for part in model.modules() if hasattr(part, "_forward_hooks")
-    ]
+    hooks = [len(part._forward_hooks) for part in model.modules() if hasattr(part, "_forward_hooks")]
     grads = [p.grad is None and p.requires_grad for p in model.parameters()]
     return tensors, modes, hooks, grads
 
@@ -261,9 +253,7 @@ def test_scikit_learn_and_the_exact_radii(perceptron, weights, digits, reference
     x, coarse, fine = digits
     flat = x.reshape(len(x), -1)
     result = audit(perceptron, flat, coarse, fine, images=300, radii=10, gradients=30)
-    assert result.layers[0].shared.value == pytest.approx(
-        reference.layers[0].shared.value, abs=0.02
-    )
+    assert result.layers[0].shared.value == pytest.approx(reference.layers[0].shared.value, abs=0.02)
     assert result.radii.certified is not None
     assert np.all(result.radii.certified <= result.radii.attack + 1e-9)
     assert np.median(result.radii.certified) > 0.5 * result.radii.median
@@ -291,12 +281,8 @@ def test_a_network_behind_a_normalisation(weights, digits, reference):
     w, b, head, c = weights
     moved = (2.0 * w, b + w.sum(axis=1) * 0.3, head, c)
     x, coarse, fine = digits
-    result = audit(
-        Plain(moved), x, coarse, fine, mean=[0.3], std=[2.0], images=300, radii=12, gradients=30
-    )
-    assert result.layers[0].shared.value == pytest.approx(
-        reference.layers[0].shared.value, abs=0.02
-    )
+    result = audit(Plain(moved), x, coarse, fine, mean=[0.3], std=[2.0], images=300, radii=12, gradients=30)
+    assert result.layers[0].shared.value == pytest.approx(reference.layers[0].shared.value, abs=0.02)
     assert result.radii.median == pytest.approx(reference.radii.median, rel=0.05)
 
 

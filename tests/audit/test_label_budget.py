@@ -30,9 +30,7 @@ def test_the_prediction_meets_what_training_gives() -> None:
 def test_features_have_a_budget_too_and_unknown_rows_are_left_out() -> None:
     rng = np.random.default_rng(0)
     classes = np.arange(400) % 4
-    x = np.maximum(
-        4 * np.abs(rng.standard_normal((4, 20)))[classes] + rng.normal(size=(400, 20)), 0
-    )
+    x = np.maximum(4 * np.abs(rng.standard_normal((4, 20)))[classes] + rng.normal(size=(400, 20)), 0)
     groups = np.array([0, 0, 1, 1])
     found = fa.label_budget(x, classes, groups, **QUICK)
     more = np.concatenate([x, np.full((50, 20), 9.0)])
@@ -56,12 +54,7 @@ def test_without_noise_and_by_equal_numbers_the_means_follow_two_coefficients() 
     for seed in range(3):
         means = mean_network(task, recipe, n=10**6, seed=seed)
         exact = fa.radii(
-            means.net,
-            means.points,
-            task.cluster_labels,
-            readout="max",
-            positive=task.positive_clusters,
-            jobs=1,
+            means.net, means.points, task.cluster_labels, readout="max", positive=task.positive_clusters, jobs=1
         )
         radii.append(exact.median[1])
     np.testing.assert_allclose(radii, two_coefficients(10, 3072, 0.1)[2], rtol=0.01)

@@ -134,9 +134,7 @@ def test_an_input_that_is_written_into_is_watched_by_hooks_too(digits):
 
 @pytest.mark.parametrize("kind", [Sparse, Dict, Tuple])
 def test_torch_model_unwraps_what_the_audit_unwraps(kind, trained, digits):
-    for got, wanted in zip(
-        margins(like(kind, trained), digits), margins(trained, digits), strict=True
-    ):
+    for got, wanted in zip(margins(like(kind, trained), digits), margins(trained, digits), strict=True):
         assert np.allclose(got, wanted, atol=1e-6)
 
 

@@ -169,9 +169,7 @@ def test_a_twin_is_looked_at_first_and_on_the_same_few_images(digits):
     with pytest.raises(InputError, match=r"^twin has 7 outputs"):
         audit(linear(), x, coarse, fine, images=100, radii=2, gradients=2, twin=wide)
     result = audit(linear(), x, coarse, fine, images=100, radii=2, gradients=2, twin=linear())
-    assert (
-        result.twin is not None
-    )  # ten images of a digit are too few to be given, not to be sampled
+    assert result.twin is not None  # ten images of a digit are too few to be given, not to be sampled
     assert result.twin.about["images"] == 100
 
 
@@ -198,9 +196,7 @@ def test_weights_without_a_factory_and_of_a_parallel_network(tmp_path, monkeypat
 
     from featavg.audit.module_from_name import load_model
 
-    (tmp_path / "strangers_net.py").write_text(
-        "import torch\n\nnet = lambda: torch.nn.Linear(3, 2)\n"
-    )
+    (tmp_path / "strangers_net.py").write_text("import torch\n\nnet = lambda: torch.nn.Linear(3, 2)\n")
     monkeypatch.chdir(tmp_path)
     weights = nn.Linear(3, 2).state_dict()
     save_file({f"module.{name}": value for name, value in weights.items()}, "net.safetensors")

@@ -101,9 +101,7 @@ def test_outputs_that_no_labels_name_need_groups(nets, digits):
     found = fa.audit(nets["fine"], x, coarse, clusters=3, groups=PARITY, **QUICK)
     assert found.discovery is not None
     assert found.accuracy.value > 0.9
-    with pytest.raises(
-        fa.InputError, match="has 10 outputs: the labels have 2 classes; give `groups`"
-    ):
+    with pytest.raises(fa.InputError, match="has 10 outputs: the labels have 2 classes; give `groups`"):
         fa.audit(nets["fine"], x, coarse, clusters=3, **QUICK)
     for wrong in (PARITY[:9], PARITY * 0, PARITY + 1):
         with pytest.raises(fa.InputError, match="give the class of each output"):
@@ -113,10 +111,7 @@ def test_outputs_that_no_labels_name_need_groups(nets, digits):
 @pytest.mark.usefixtures("without_gains")
 def test_a_network_with_fine_labels_is_not_offered_fine_labels(nets, digits):
     x, coarse, fine = digits
-    offered = {
-        labels: " ".join(fa.audit(net, x, coarse, fine, **QUICK).remedies)
-        for labels, net in nets.items()
-    }
+    offered = {labels: " ".join(fa.audit(net, x, coarse, fine, **QUICK).remedies) for labels, net in nets.items()}
     assert "Retraining with finer labels" in offered["coarse"]
     assert "Controlling the gradient" in offered["coarse"]
     assert "fa.rehead" in offered["coarse"]

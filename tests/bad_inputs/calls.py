@@ -182,9 +182,7 @@ def bad_values(name: str, annotation: Any, whole: bool) -> Iterator[Any]:
     yield from _odd_values(name, options, whole, listed, array)
 
 
-def _odd_values(
-    name: str, options: set[Any], whole: bool, listed: bool, array: bool
-) -> Iterator[Any]:
+def _odd_values(name: str, options: set[Any], whole: bool, listed: bool, array: bool) -> Iterator[Any]:
     if array:
         yield from NO_ARRAYS if not listed else NO_LISTS
     elif listed:
@@ -214,11 +212,7 @@ def _bad_numbers(name: str, options: set[Any], whole: bool) -> Iterator[Any]:
 
 def _options(annotation: Any) -> set[Any] | None:
     """The types that may come; None where anything may."""
-    annotation = (
-        getattr(annotation, "__origin__", annotation)
-        if hasattr(annotation, "__metadata__")
-        else annotation
-    )
+    annotation = getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
     origin = typing.get_origin(annotation)
     if origin in (Union, types.UnionType):
         found: set[Any] = set()

@@ -73,10 +73,7 @@ class Case:
 
     def _call(self) -> str | None:
         try:
-            with (
-                contextlib.redirect_stdout(io.StringIO()),
-                contextlib.redirect_stderr(io.StringIO()),
-            ):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 answer = self.call()
         except InputError as error:
             return self._judge(f"{error}\n")
@@ -131,6 +128,4 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 def _files() -> set[str]:
     """All that is below the working folder."""
-    return {
-        f"{folder}/{name}" for folder, folders, files in os.walk(".") for name in (*folders, *files)
-    }
+    return {f"{folder}/{name}" for folder, folders, files in os.walk(".") for name in (*folders, *files)}

@@ -120,11 +120,7 @@ def world(folder: Path) -> None:
     (folder / "tiny_model.py").write_text(MODEL)
     np.savez(folder / "points.npz", x=np.eye(4) - 0.3, y=np.array([1, -1, 1, -1]))
     simulate(out=folder / "result", figures=False, k=4, d=40, n=12, steps=2, n_test=10)
-    _damaged(
-        folder,
-        "result",
-        ("numbers.json", "settings.toml", "coarse/meta.json", "coarse/arrays.safetensors"),
-    )
+    _damaged(folder, "result", ("numbers.json", "settings.toml", "coarse/meta.json", "coarse/arrays.safetensors"))
 
 
 def _stores(folder: Path) -> None:
@@ -197,14 +193,7 @@ def cases() -> Iterator[Case]:
                         continue
                     yield _case(each, flag, name, name, flag.name.lstrip("-"))
             elif flag.kind is Path and flag.name in WRITES and each.name != "doctor":
-                for value in (
-                    "a" * 300,
-                    "a/" * 3000,
-                    "words.csv/below",
-                    "loop.dat/x",
-                    "/proc/1/x",
-                    "\0",
-                ):
+                for value in ("a" * 300, "a/" * 3000, "words.csv/below", "loop.dat/x", "/proc/1/x", "\0"):
                     yield _case(each, flag, value, flag.name.lstrip("-"), value)
                 if flag.name != "--json" and each.name != "playground":
                     yield _case(each, flag, "words.csv", "out", "words.csv")
@@ -247,12 +236,7 @@ def _folder_names(kind: str) -> Iterator[str]:
                 yield f"{name}/coarse"
         return
     files = {
-        "result": (
-            "numbers.json",
-            "settings.toml",
-            "coarse/meta.json",
-            "coarse/arrays.safetensors",
-        ),
+        "result": ("numbers.json", "settings.toml", "coarse/meta.json", "coarse/arrays.safetensors"),
         "claims": ("outcomes/lemma-12-epsilon.json",),
         "sweep": ("runs.sqlite",),
         "none": (),

@@ -90,24 +90,14 @@ def _bad_values(each: Command, flag: Flag) -> Iterator[str]:
         yield from BAD_WORDS.get(flag.name, ODD_WORDS)
 
 
-ODD_WORDS = (
-    "no-such-thing", "nan", "[/x]", "é", "a" * 300, " ", "a\nb", "\udcff", "{0}%s", "\x1b[31m",
-)  # fmt: skip
+ODD_WORDS = ("no-such-thing", "nan", "[/x]", "é", "a" * 300, " ", "a\nb", "\udcff", "{0}%s", "\x1b[31m")
 WORDS_ARE_GOOD: set[str] = set()
 BAD_WORDS = {
     "--mean": ("no-such-thing", "nan", "[/x]", "1,2,3,4,5,6,7"),
     "--std": ("no-such-thing", "nan", "0", "-1", "[/x]"),
     "--log-times": ("no-such-thing", "nan", "[/x]", "1,,2"),
     "--channels": ("no-such-thing", "nan,nan", "0,1", "1", "1,2,3", "1.5,2"),
-    "--vary": [
-        "no-such-thing",
-        "=",
-        "cosine=",
-        "cosine=a",
-        "nobody=1,2",
-        "cosine=0:1:0",
-        "d=1:2:log",
-    ],
+    "--vary": ["no-such-thing", "=", "cosine=", "cosine=a", "nobody=1,2", "cosine=0:1:0", "d=1:2:log"],
     "--set": ("no-such-thing", "=", "n=", "n=a", "nobody=1", "n=1,2", "n=-1"),
     "--positive": ("no-such-thing", "nan", "-1", "1,1", "0", "99", "1.5"),
     "--norms": ("no-such-thing", "nan", "-1", "0", "1,2", "inf"),

@@ -51,9 +51,7 @@ NO_FILES: dict[str, Maker] = {
     "page.EXT": lambda path: path.write_text("<!doctype html><title>404</title>"),
     "zeros-inside.EXT": lambda path: path.write_bytes(b"k\0 = 4\n"),
     "evil.EXT": lambda path: path.write_bytes(pickle.dumps(_Evil())),
-    "evil-zip.EXT": lambda path: zipfile.ZipFile(path, "w").writestr(
-        "archive/data.pkl", pickle.dumps(_Evil())
-    ),
+    "evil-zip.EXT": lambda path: zipfile.ZipFile(path, "w").writestr("archive/data.pkl", pickle.dumps(_Evil())),
 }
 
 
@@ -139,13 +137,7 @@ VALUES = {
 }  # fmt: skip
 FIELDS = ("k", "d", "n", "m", "lr", "steps", "seed", "sigma_w", "cosine", "labels", "stepper")
 # A seed may be of any length, these may be negative or nothing, and words are words.
-MEANT = {
-    ("seed", "huge"),
-    ("cosine", "negative"),
-    ("d", "huge"),
-    ("lr", "huge"),
-    ("sigma_w", "huge"),
-}
+MEANT = {("seed", "huge"), ("cosine", "negative"), ("d", "huge"), ("lr", "huge"), ("sigma_w", "huge")}
 LINES = {
     "twice": "k = 4\nk = 6\n",
     "deep-key": ".".join(["a"] * 5000) + " = 1\n",
@@ -213,9 +205,7 @@ def table_words(name: str) -> tuple[str, ...]:
 
 def _png(width: int = 8, height: int = 8, rows: bytes | None = None) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     body = zlib.compress(bytes((width + 1) * height) if rows is None else rows)

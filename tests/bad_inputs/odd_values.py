@@ -164,10 +164,7 @@ def spoiled(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         yield "with an axis of no length", array[..., :0]
     if array.ndim:
         yield "of one axis more", array[None]
-        yield (
-            "as a masked array",
-            np.ma.array(array, mask=np.arange(array.size).reshape(array.shape) == 0),
-        )
+        yield ("as a masked array", np.ma.array(array, mask=np.arange(array.size).reshape(array.shape) == 0))
         yield "as objects", array.astype(object).reshape(array.shape)[..., None].repeat(2, -1)
         yield "as text", array.astype(str)
         yield "as complex numbers", array + 1j

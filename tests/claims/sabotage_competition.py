@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from tests.claims.sabotage import Sabotage, setting
 
-from featavg.paper.remedies import (
-    competition,
-    competition_deep,
-    competition_images,
-    without_fine_labels,
-)
+from featavg.paper.remedies import competition, competition_deep, competition_images, without_fine_labels
 from featavg.training.train import train
 
 
@@ -78,20 +73,14 @@ ROWS = (
     Sabotage(
         "competition-images",
         "the network with a maximum has a sum",
-        setting(
-            competition_images,
-            KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
-        ),
+        setting(competition_images, KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]}),
         given={"sets": ("digits",), "steps": 200, "points": 30},
         needs=("torch",),
     ),
     Sabotage(
         "competition-training",
         "the network with a maximum has a sum",
-        setting(
-            competition_images,
-            KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]},
-        ),
+        setting(competition_images, KINDS=competition_images.KINDS | {"max": competition_images.KINDS["sum"]}),
         setting(competition_images, STARTS=(1e-3, 1e-2)),
         given={"data": "digits", "steps": (50, 100, 200), "points": 30},
         needs=("torch",),
@@ -107,11 +96,7 @@ ROWS = (
         "without-fine-labels",
         "clustering finds random labels",
         labels_found_at_random,
-        given={
-            "ways": ("sum", "max, m = 20", "found labels", "fine labels", "apart"),
-            "steps": 100,
-            "points": 10,
-        },
+        given={"ways": ("sum", "max, m = 20", "found labels", "fine labels", "apart"), "steps": 100, "points": 10},
         needs=("torch",),
     ),
 )

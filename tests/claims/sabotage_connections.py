@@ -79,9 +79,7 @@ def roles_traded(monkeypatch):
 def nothing_off_the_manifold(monkeypatch):
     """Initial weights without a part outside the subspace."""
     honest = dimpled_manifold.dimpled_network
-    monkeypatch.setattr(
-        dimpled_manifold, "dimpled_network", lambda labels, size, *more: honest(labels, 1e-5, *more)
-    )  # fmt: skip
+    monkeypatch.setattr(dimpled_manifold, "dimpled_network", lambda labels, size, *more: honest(labels, 1e-5, *more))
 
 
 def structured_labels(monkeypatch):
@@ -103,9 +101,7 @@ def ideal_networks_traded(monkeypatch):
 
 def large_start(monkeypatch):
     """Initial weights that training does not overcome: no linear phase, no low rank."""
-    monkeypatch.setattr(
-        implicit_bias, "train", lambda data, **options: train(data, **options | {"sigma_w": 1.0})
-    )
+    monkeypatch.setattr(implicit_bias, "train", lambda data, **options: train(data, **options | {"sigma_w": 1.0}))
 
 
 def radii_too_long(monkeypatch):
@@ -139,28 +135,18 @@ def powers(swapped):
             rows.append([lengths])
         radii[norm] = (("p", "seed", "image"), np.array(rows))
     made = xr.Dataset({"accuracy": (("p", "seed"), np.full((2, 1), 0.98)), **radii})
-    return setting(
-        min_vidal_mnist, data_needed=lambda *_: None, power_relu_images=lambda *_, **__: made
-    )
+    return setting(min_vidal_mnist, data_needed=lambda *_: None, power_relu_images=lambda *_, **__: made)
 
 
 _BROKEN = {
     "connections-min-vidal-mnist": ("p = 1 and p = 4 are swapped", powers(swapped=True)),
     "connections-min-vidal-limits": ("p = 1 and p = 3 are swapped", small_powers(True)),
-    "connections-min-vidal-radius": (
-        "p = 1 and p = 3 are swapped", small_powers(True)
-    ),
-    "connections-min-vidal-published": (
-        "p = 1 and p = 3 are swapped", small_powers(True)
-    ),
-    "connections-min-vidal-descent": (
-        "the small start is the large one", small_descent({"random": "large"})
-    ),
+    "connections-min-vidal-radius": ("p = 1 and p = 3 are swapped", small_powers(True)),
+    "connections-min-vidal-published": ("p = 1 and p = 3 are swapped", small_powers(True)),
+    "connections-min-vidal-descent": ("the small start is the large one", small_descent({"random": "large"})),
     "connections-simplicity-lms5": ("labels are shuffled", random_labels),
     "connections-simplicity-slabs": ("labels are shuffled", random_labels),
-    "connections-simplicity-mnist-cifar": (
-        "the network looks at the vehicle", areas(1.0, 0.95, 0.55)
-    ),
+    "connections-simplicity-mnist-cifar": ("the network looks at the vehicle", areas(1.0, 0.95, 0.55)),
     "connections-simplicity-margin": ("there is no hint", no_hint),
     "connections-robust-features": ("single and average trade places", roles_traded),
     "connections-dimpled-manifold": ("the start has no part off the manifold", nothing_off_the_manifold),
@@ -168,20 +154,16 @@ _BROKEN = {
     "connections-picture": ("f_FA and f_FD trade places", ideal_networks_traded),
     "implicit-bias-early": ("the start is large", large_start),
     "connections-optimal-radius": ("radii are too long", radii_too_long),
-}  # fmt: skip
+}
 SMALL = {
     "connections-min-vidal-limits": small_powers(),
     "connections-min-vidal-radius": small_powers(),
     "connections-min-vidal-published": small_powers(),
     "connections-min-vidal-descent": small_descent({}),
     "connections-min-vidal-mnist": powers(swapped=False),
-    "connections-optimal-radius": setting(
-        optimal_radius, PRINTED={"k": 10, "positive": 6, "d": 500}, PRINTED_WIDTH=80
-    ),
+    "connections-optimal-radius": setting(optimal_radius, PRINTED={"k": 10, "positive": 6, "d": 500}, PRINTED_WIDTH=80),
     "connections-simplicity-mnist-cifar": areas(1.0, 0.5, 1.0),
-    "connections-simplicity-slabs": setting(
-        simplicity, HARD={"d": 6, "n": 20_000, "steps": 1000, "lr": 0.1}
-    ),
+    "connections-simplicity-slabs": setting(simplicity, HARD={"d": 6, "n": 20_000, "steps": 1000, "lr": 0.1}),
 }
 
 
@@ -189,10 +171,7 @@ def _as_it_is(monkeypatch):
     """The claim is small enough."""
 
 
-NEEDS = {
-    "connections-min-vidal-mnist": ("torch",),
-    "connections-simplicity-mnist-cifar": ("torch",),
-}
+NEEDS = {"connections-min-vidal-mnist": ("torch",), "connections-simplicity-mnist-cifar": ("torch",)}
 ROWS = tuple(
     Sabotage(claim, what, mutate, SMALL.get(claim, _as_it_is), needs=NEEDS.get(claim, ()))
     for claim, (what, mutate) in _BROKEN.items()

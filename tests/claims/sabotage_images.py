@@ -15,17 +15,7 @@ from tests.claims.sabotage import Sabotage, together
 from featavg.audit.gain import FeatureGain
 from featavg.data.clusters import MultiCluster
 from featavg.nets.readouts import NAMES as READOUTS
-from featavg.paper.images import (
-    attacks,
-    audit,
-    digits,
-    figure3,
-    heads,
-    hidden,
-    labels,
-    protocols,
-    superclasses,
-)
+from featavg.paper.images import attacks, audit, digits, figure3, heads, hidden, labels, protocols, superclasses
 from featavg.paper.images.comparison import Comparison
 from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.features import FeatureSet
@@ -49,9 +39,7 @@ def cluster_features(groups: np.ndarray, d: int = 60, n: int = 600) -> FeatureSe
     """Features that are clusters, as many as there are fine classes."""
     task = MultiCluster(k=len(groups), d=d, sigma=0.5, positive=groups.astype(bool))
     train, test = task.sample(n, seed=1), task.sample(200, seed=2)
-    return FeatureSet(
-        train.coordinates(d), train.clusters, test.coordinates(d), test.clusters, groups, "clusters"
-    )
+    return FeatureSet(train.coordinates(d), train.clusters, test.coordinates(d), test.clusters, groups, "clusters")
 
 
 def shuffled(features: FeatureSet) -> FeatureSet:
@@ -98,22 +86,14 @@ def unchanged(made):
 # Results that are made up.
 
 
-def made_up_pair(
-    data: str, shift: float, seed: int = 0, found=(0.0, 1.0, 2.0)
-) -> figure3.LabelPair:
+def made_up_pair(data: str, shift: float, seed: int = 0, found=(0.0, 1.0, 2.0)) -> figure3.LabelPair:
     """The published curves under both protocols, the fine one moved by `shift` points."""
     paper = figure3.PUBLISHED_CURVES[data]
 
     def curve(protocol, labels, readout, radii):
         percent = np.interp(radii, paper["radii"], paper[labels])
         share = (percent + (shift if labels == "fine" else 0.0)) / 100
-        made = {
-            "protocol": protocol,
-            "labels": labels,
-            "readout": readout,
-            "norm": "l2",
-            "seconds": 1.0,
-        }
+        made = {"protocol": protocol, "labels": labels, "readout": readout, "norm": "l2", "seconds": 1.0}
         made |= {"radii": list(radii), "accuracy": share, "low": share - 0.01, "high": share + 0.01}
         each = {"each": list(found), "median": float(np.median(np.abs(found)))}
         return made | (each if protocol == ADAPTIVE else {})
@@ -156,9 +136,7 @@ def our_radii_times(factor: float):
     others = {"DDNAttack": best, "L2DeepFoolAttack": 1.1 * best}
     spent = {"ours": 120.0, "DDNAttack": 120.0, "L2DeepFoolAttack": 40.0}
     share = (float(np.mean(best > 1.0)),)
-    made = Comparison(
-        "made up", "l2", "l2, pixels in [0,1]", 120, factor * best, others, spent, (1.0,), share
-    )
+    made = Comparison("made up", "l2", "l2, pixels in [0,1]", 120, factor * best, others, spent, (1.0,), share)
 
     def patch(monkeypatch):
         one = attacks.Attacked("made up", None, None, "fine", Path())
@@ -258,9 +236,7 @@ ROWS = (
         "cifar100-superclasses",
         DEALT_OUT,
         superclasses_are(shuffled),
-        together(
-            superclasses_are(unchanged), parameters(superclasses.superclasses, points=20, budget=20)
-        ),
+        together(superclasses_are(unchanged), parameters(superclasses.superclasses, points=20, budget=20)),
         needs=TORCH,
     ),
     Sabotage("figure-3-mnist", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
@@ -279,12 +255,7 @@ ROWS = (
         our_radii_times(0.99),
         needs=("torch", "foolbox"),
     ),
-    Sabotage(
-        "audit-shared-gradient",
-        "class labels decouple",
-        labels_swapped,
-        parameters(audit.simulator, n=200),
-    ),
+    Sabotage("audit-shared-gradient", "class labels decouple", labels_swapped, parameters(audit.simulator, n=200)),
     Sabotage(
         "audit-shared-gradient-images",
         "class labels decouple",

@@ -27,9 +27,7 @@ def class_means(x, y, clock):
 
 def shallow(monkeypatch):
     """Two layers, and a loss of 1e-87."""
-    monkeypatch.setattr(
-        homogeneous, "_flows", lambda run, _: [homogeneous.homogeneous_flow(2, run.seeds, -87.0)]
-    )
+    monkeypatch.setattr(homogeneous, "_flows", lambda run, _: [homogeneous.homogeneous_flow(2, run.seeds, -87.0)])
     monkeypatch.setattr(homogeneous, "kkt_flow", kept_flow)
 
 
@@ -83,9 +81,7 @@ def table_of(margins):
         )
         entry = {"epoch": 1, "log10_loss": -1.0, "smallest_margin": 1.0, "normalized_margin": 1e-6,
                  "product_margin": 1e-4}  # fmt: skip
-        monkeypatch.setattr(
-            table, "_trained", lambda *_, **__: MarginTable("mnist", rows, (entry,), {})
-        )
+        monkeypatch.setattr(table, "_trained", lambda *_, **__: MarginTable("mnist", rows, (entry,), {}))
 
     return patch
 
@@ -120,10 +116,7 @@ _BROKEN = {
         "the flow ends in the difference of the class means",
         lambda m: m.setattr(linear, "linear_flow", class_means),
     ),
-    "margin-linear-path": (
-        "so does the minimiser",
-        lambda m: m.setattr(linear, "penalty_path", class_means),
-    ),
+    "margin-linear-path": ("so does the minimiser", lambda m: m.setattr(linear, "penalty_path", class_means)),
     "margin-homogeneous-growth": ("the order of homogeneity is wrong by one", wrong_order),
     "margin-direction": ("the order of homogeneity is wrong by one", wrong_order),
     "margin-homogeneous-rates": ("every network is a linear one", one_layer_for_all),

@@ -12,25 +12,8 @@ from tests.claims.sabotage import Sabotage, everywhere, setting, together
 from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling, grouped
-from featavg.paper.figures import (
-    clean_error,
-    cosines,
-    figure3,
-    fragility,
-    linf,
-    networks,
-    universal,
-)
-from featavg.paper.theorems import (
-    dead_neurons,
-    initialisation,
-    lemmas,
-    proof,
-    runs,
-    scale,
-    unequal_sizes,
-    weights,
-)
+from featavg.paper.figures import clean_error, cosines, figure3, fragility, linf, networks, universal
+from featavg.paper.theorems import dead_neurons, initialisation, lemmas, proof, runs, scale, unequal_sizes, weights
 from featavg.paper.theorems.recorders import Coefficients
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
@@ -45,9 +28,7 @@ small_theorems = together(
     setting(weights, descent_against_flow=lambda seed: np.array([4.0, 2.0, 1.0])),
 )
 small_radii = setting(networks, POINTS=12, IDEAL_POINTS=12)
-small_curves = setting(
-    figure3, ATTACKED=6, BRACKETED=2, AT=tuple(np.linspace(10.0, 42.0, 17).tolist())
-)
+small_curves = setting(figure3, ATTACKED=6, BRACKETED=2, AT=tuple(np.linspace(10.0, 42.0, 17).tolist()))
 CURVES = {"n": 300, "points": 16}
 GROWTH = {"dimensions": (3_162, 100_000), "clusters": (4, 20)}
 STEPS = {"n": 200, "steps": 30}
@@ -84,9 +65,7 @@ def mutated_train(*args, **changes):
     weights = run.parameters["weights"]
     net = run.net
     binary = net.outputs == 1
-    other = (
-        single_feature(weights, task, neuron_signs(net)) if binary else class_average(weights, task)
-    )
+    other = single_feature(weights, task, neuron_signs(net)) if binary else class_average(weights, task)
     return replace(run, parameters=run.parameters | {"weights": other})
 
 
@@ -197,9 +176,7 @@ ROBUST = "the trained networks are robust solutions"
 AVERAGES = "cluster labels make averages as well"
 
 ROWS = (
-    Sabotage(
-        "theorem-1-scale", "the distance does not depend on k", deviations(0.0), deviations(2.0)
-    ),
+    Sabotage("theorem-1-scale", "the distance does not depend on k", deviations(0.0), deviations(2.0)),
     Sabotage("figure-2a-averaged", AVERAGING, no_averaging(cosines)),
     Sabotage("figure-2b-decoupled", DECOUPLING, no_averaging(cosines)),
     Sabotage(
@@ -233,10 +210,7 @@ ROWS = (
     Sabotage("lemma-5-balance", NINE, unequal_regime, small_theorems),
     Sabotage("step-3-contraction", NINE, unequal_regime, small_theorems),
     Sabotage(
-        "lemma-6-7-9-bounds",
-        "a start as large as the weights learned",
-        with_recipe(sigma_w=0.05),
-        small_theorems,
+        "lemma-6-7-9-bounds", "a start as large as the weights learned", with_recipe(sigma_w=0.05), small_theorems
     ),
     Sabotage("theorem-5-inequalities", DECOUPLING, no_averaging(runs), small_theorems),
     Sabotage("lemma-12-epsilon", "n = k^5 only", setting(proof, epsilon_exponent=few_samples)),
@@ -246,12 +220,7 @@ ROWS = (
         setting(dead_neurons, initial_net=always_on),
         given={"sizes": (20, 40), "draws": 40, "trained": 3},
     ),
-    Sabotage(
-        "assumption-2-unequal",
-        AVERAGING,
-        no_averaging(unequal_sizes),
-        given={"n": 200, "positive": (2, 5)},
-    ),
+    Sabotage("assumption-2-unequal", AVERAGING, no_averaging(unequal_sizes), given={"n": 200, "positive": (2, 5)}),
     Sabotage(
         "talk-initialisation",
         "the paper's start in place of the talks'",
@@ -265,18 +234,14 @@ ROWS = (
         setting(fragility, MultiCluster=partial(MultiCluster, alpha=3.0)),
         given={"thresholds": (-4.0, 0.0, 0.6), "points": 12},
     ),
-    Sabotage(
-        "averaged-gradient-norm", ROBUST, networks_are(robust_networks), given={"clusters": (4, 20)}
-    ),
+    Sabotage("averaged-gradient-norm", ROBUST, networks_are(robust_networks), given={"clusters": (4, 20)}),
     Sabotage(
         "robust-one-neuron",
         "the construction without its biases",
         setting(fragility, biased_robust=feature_decoupling),
         given={"clusters": (4, 20)},
     ),
-    Sabotage(
-        "theorem-1-non-robust", ROBUST, networks_are(robust_networks), small_radii, given=GROWTH
-    ),
+    Sabotage("theorem-1-non-robust", ROBUST, networks_are(robust_networks), small_radii, given=GROWTH),
     Sabotage(
         "theorem-3-f-fa",
         "f_FA is the robust solution",
@@ -297,9 +262,7 @@ ROWS = (
         networks_are(shuffled_networks),
         given={"last": 100_000, "points": 4},
     ),
-    Sabotage(
-        "figure-3-left", AVERAGES, networks_are(averaged_networks), small_curves, given=CURVES
-    ),
+    Sabotage("figure-3-left", AVERAGES, networks_are(averaged_networks), small_curves, given=CURVES),
     Sabotage(
         "readout-matters",
         "PGD that finds every flip",
@@ -307,17 +270,9 @@ ROWS = (
         small_curves,
         given=CURVES,
     ),
+    Sabotage("gap-against-k", AVERAGES, networks_are(averaged_networks), small_radii, given={"clusters": (4, 20)}),
     Sabotage(
-        "gap-against-k",
-        AVERAGES,
-        networks_are(averaged_networks),
-        small_radii,
-        given={"clusters": (4, 20)},
-    ),
-    Sabotage(
-        "remark-attack-vector",
-        "f_FA is the robust solution",
-        setting(universal, feature_averaging=biased_robust),
+        "remark-attack-vector", "f_FA is the robust solution", setting(universal, feature_averaging=biased_robust)
     ),
     Sabotage("universal-vector", ROBUST, networks_are(robust_networks)),
     Sabotage(

@@ -16,22 +16,8 @@ from featavg.audit import subclasses
 from featavg.audit.label_budget import LabelBudget
 from featavg.data.labels import Labels
 from featavg.measures.alignment import neuron_signs
-from featavg.paper.questions import (
-    adversarial,
-    borders,
-    depth,
-    depth_inner,
-    depth_margin,
-    geometry,
-    optimizers,
-)
-from featavg.paper.remedies import (
-    labels_budget,
-    labels_clusters,
-    labels_images,
-    labels_phase,
-    labels_share,
-)
+from featavg.paper.questions import adversarial, borders, depth, depth_inner, depth_margin, geometry, optimizers
+from featavg.paper.remedies import labels_budget, labels_clusters, labels_images, labels_phase, labels_share
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import work
@@ -231,10 +217,7 @@ LABEL_ROWS = (
     Sabotage(
         "question-labels-merged",
         "merged labels tell clusters apart",
-        setting(
-            labels_clusters,
-            label_run=lambda task, recipe, *rest: label_run(task, Recipe(labels=Labels()), *rest),
-        ),
+        setting(labels_clusters, label_run=lambda task, recipe, *rest: label_run(task, Recipe(labels=Labels()), *rest)),
         few_of(labels_clusters, "SIZES", "5 / 5", "1s / 5", "1s / 1s"),
     ),
     Sabotage(
@@ -264,12 +247,7 @@ LABEL_ROWS = (
         given={"sizes": (60, 250)},
         improves=True,
     ),
-    Sabotage(
-        "question-labels-found",
-        "clustering finds nothing",
-        clusters_found_at_random,
-        seeds=(0, 1, 2),
-    ),
+    Sabotage("question-labels-found", "clustering finds nothing", clusters_found_at_random, seeds=(0, 1, 2)),
     Sabotage(
         "label-budget",
         "three times as many labels are predicted",
@@ -281,18 +259,11 @@ LABEL_ROWS = (
         "question-labels-phase",
         "as many labels are enough whatever the number of clusters",
         setting(
-            labels_phase,
-            sweep=lambda vary, *given, **base: sweep(
-                vary | {"k": (4,) * len(vary["k"])}, *given, **base
-            ),
+            labels_phase, sweep=lambda vary, *given, **base: sweep(vary | {"k": (4,) * len(vary["k"])}, *given, **base)
         ),
         given={"k": (4, 10, 20), "share": (0.0, 0.01, 0.03, 0.1, 1.0), "n": 200},
     ),
-    Sabotage(
-        "question-labels-missing",
-        "clusters without fine labels have them",
-        all_labels_right(labels_clusters),
-    ),
+    Sabotage("question-labels-missing", "clusters without fine labels have them", all_labels_right(labels_clusters)),
     Sabotage(
         "question-labels-chosen",
         "labels of each cluster are those nearest the boundary",
@@ -314,13 +285,8 @@ LABEL_ROWS = (
         setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),
         together(
             setting(labels_images, Labels=lambda share: Labels(share=float(share > 0.0))),
-            setting(
-                labels_images, SHARES=(0.0, 0.02, 0.1, 1.0), kept_values=lambda _, __, cell: cell()
-            ),
-            setting(
-                labels_images,
-                NETWORKS=dict.fromkeys(list(labels_images.NETWORKS)[:2], ("digits", 1000)),
-            ),
+            setting(labels_images, SHARES=(0.0, 0.02, 0.1, 1.0), kept_values=lambda _, __, cell: cell()),
+            setting(labels_images, NETWORKS=dict.fromkeys(list(labels_images.NETWORKS)[:2], ("digits", 1000))),
         ),
         given={"networks": tuple(labels_images.NETWORKS)[:2], "steps": 300, "points": 12},
         needs=("torch",),

@@ -73,12 +73,8 @@ def attacks_leave(*shares: float):
 
 SMALL = {"images": 6, "seconds": 20.0}
 ROWS = (
-    Sabotage(
-        "verification-sdp-crown", "certify decides nothing", undecided, toys, {**SMALL, "images": 2}
-    ),
-    Sabotage(
-        "verification-dense", "a witness does not flip", wrong_witness, toys, {**SMALL, "few": 3}
-    ),
+    Sabotage("verification-sdp-crown", "certify decides nothing", undecided, toys, {**SMALL, "images": 2}),
+    Sabotage("verification-dense", "a witness does not flip", wrong_witness, toys, {**SMALL, "few": 3}),
     Sabotage("verification-convolutional", "images take longer than they may", slow, toys, SMALL),
     Sabotage(
         "verification-prelu",

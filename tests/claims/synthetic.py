@@ -180,9 +180,7 @@ def _holds(settings: Context) -> Evidence:
 
 
 def _in_part(settings: Context) -> Evidence:
-    figure = Figure(
-        "balance", "Loss derivatives balance", "Median and range.", (curves(), family())
-    )
+    figure = Figure("balance", "Loss derivatives balance", "Median and range.", (curves(), family()))
     shares = Figure("radii", "Exact radii of 1000 test points", "Shares a bin.", (radii(),))
     grouped = Figure("gap", "The gap grows with k", "Medians and quartiles.", (bars(),))
     return Evidence(
@@ -236,13 +234,6 @@ CLAIMS = (
     claim("lemma-5-balance", _in_part, title="Loss derivatives are balanced inside a label"),
     claim("lemma-3-activation", _fails, title="Activations are stable from the first step on"),
     claim("figure-3-mnist", _needs_data, theme="Real data", title="Finer labels on MNIST parity"),
-    claim(
-        "theorem-1-k4",
-        _holds,
-        theme="Theorems",
-        tier="full",
-        minutes=90,
-        title="The theorem at k = 4",
-    ),
+    claim("theorem-1-k4", _holds, theme="Theorems", tier="full", minutes=90, title="The theorem at k = 4"),
 )
 BROKEN = claim("lemma-9-broken", _breaks)

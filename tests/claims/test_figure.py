@@ -8,17 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.claims.synthetic import (
-    bars,
-    cosines,
-    curves,
-    everything,
-    family,
-    plane,
-    radii,
-    scatter,
-    wide,
-)
+from tests.claims.synthetic import bars, cosines, curves, everything, family, plane, radii, scatter, wide
 
 import featavg as fa
 from featavg.errors import InputError
@@ -112,9 +102,7 @@ def test_refused_with_a_sentence(make):
 
 
 def test_numpy_arrays_and_integers_become_floats():
-    one = Series(
-        "s", np.arange(3), np.array([1, 2, 3], dtype=np.float32), lo=[0, 1, 2], hi=[2, 3, 4]
-    )
+    one = Series("s", np.arange(3), np.array([1, 2, 3], dtype=np.float32), lo=[0, 1, 2], hi=[2, 3, 4])
     assert one.x == (0.0, 1.0, 2.0)
     assert all(type(v) is float for v in (*one.x, *one.y, *one.lo))
 

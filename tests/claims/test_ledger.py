@@ -45,8 +45,7 @@ def test_checks(measured, relation, bound, passed):
 
 
 @pytest.mark.parametrize(
-    ("relation", "bound"),
-    [("<=", (0, 1)), ("within", 1), ("<=", NAN), ("within", (1, 0)), ("within", (NAN, 1))],
+    ("relation", "bound"), [("<=", (0, 1)), ("within", 1), ("<=", NAN), ("within", (1, 0)), ("within", (NAN, 1))]
 )
 def test_impossible_bounds_are_refused(relation, bound):
     with pytest.raises(InputError, match="bound"):
@@ -110,9 +109,7 @@ def test_notes_never_change_a_verdict():
     for essential in itertools.product((GOOD, BAD, OPEN), repeat=2):
         alone = Evidence(*essential).verdict
         for note in (GOOD, BAD, OPEN):
-            noted = Check(
-                note.name, note.values or note.measured, note.relation, note.bound, role="note"
-            )
+            noted = Check(note.name, note.values or note.measured, note.relation, note.bound, role="note")
             assert Evidence(noted, *essential, noted).verdict is alone
 
 
@@ -135,9 +132,7 @@ def test_seeds_are_judged_by_mean_and_deviation(values, status):
     assert Check("c", values, "<=", 1).status.value == status
 
 
-@pytest.mark.parametrize(
-    ("mean", "status"), [(0.2, "within"), (1.0, "undecided"), (1.8, "outside")]
-)
+@pytest.mark.parametrize(("mean", "status"), [(0.2, "within"), (1.0, "undecided"), (1.8, "outside")])
 def test_repeating_the_same_seeds_does_not_change_a_check(mean, status):
     spread = 0.3 * np.array([-1.0, 1.0])
     # Population deviation 0.3; the sample's is larger for two seeds than for twenty.
@@ -188,11 +183,7 @@ def test_an_interval_can_be_given():
 
 
 def test_there_is_one_main_check():
-    assert [check.role for check in Evidence(BY_BAD, GOOD, BAD).checks] == [
-        "note",
-        "main",
-        "essential",
-    ]
+    assert [check.role for check in Evidence(BY_BAD, GOOD, BAD).checks] == ["note", "main", "essential"]
     with pytest.raises(InputError, match="main"):
         Evidence(MAIN_BAD, MAIN_BAD)
 
@@ -225,9 +216,7 @@ def test_evidence_needs_something_essential():
         Evidence(BY_GOOD)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"id": "Bad Id"}, {"id": "a--b"}, {"minutes": 0}, {"statements": ("A 1",)}]
-)
+@pytest.mark.parametrize("bad", [{"id": "Bad Id"}, {"id": "a--b"}, {"minutes": 0}, {"statements": ("A 1",)}])
 def test_claims_are_checked(bad):
     with pytest.raises(InputError):
         Claim(**{**vars(CLAIMS[0]), **bad})
@@ -236,9 +225,7 @@ def test_claims_are_checked(bad):
 VERDICTS = ["holds", "holds in part", "fails", "not run", "holds"]
 
 
-@pytest.mark.parametrize(
-    ("one", "verdict"), [*zip(CLAIMS, VERDICTS, strict=True)], ids=lambda v: getattr(v, "id", v)
-)
+@pytest.mark.parametrize(("one", "verdict"), [*zip(CLAIMS, VERDICTS, strict=True)], ids=lambda v: getattr(v, "id", v))
 def test_outcomes_and_their_json(one, verdict):
     outcome = judge(one, Context(seeds=(0, 1)))
     assert outcome.verdict is Verdict(verdict)
@@ -293,13 +280,7 @@ def test_damaged_outcomes_are_refused(broken):
 
 @pytest.mark.parametrize(
     ("seeds", "runs", "verdict"),
-    [
-        (1, None, "undecided"),
-        (2, None, "undecided"),
-        (3, None, "holds"),
-        (1, 0, "holds"),
-        (1, 60, "holds"),
-    ],
+    [(1, None, "undecided"), (2, None, "undecided"), (3, None, "holds"), (1, 0, "holds"), (1, 60, "holds")],
 )
 def test_one_run_is_no_verdict(seeds, runs, verdict):
     """Two networks do not decide, whatever their checks say, unless nothing in the claim is trained."""

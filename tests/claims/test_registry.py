@@ -16,10 +16,7 @@ MORE = (*CLAIMS, claim("theorem-10", pytest.fail), claim("theorem-10-scale", pyt
         ("lemma-5-balance", ["lemma-5-balance"]),
         ("figure", ["figure-2-cosines", "figure-3-mnist"]),
         ("theorem-10", ["theorem-10"]),
-        (
-            "theorem, figure-2",
-            ["figure-2-cosines", "theorem-1-k4", "theorem-10", "theorem-10-scale"],
-        ),
+        ("theorem, figure-2", ["figure-2-cosines", "theorem-1-k4", "theorem-10", "theorem-10-scale"]),
         (["lemma-3", "lemma-5"], ["lemma-5-balance", "lemma-3-activation"]),
         (None, [c.id for c in MORE]),
     ],
@@ -29,8 +26,7 @@ def test_exact_ids_and_beginnings(only, found):
 
 
 @pytest.mark.parametrize(
-    ("only", "hint"),
-    [("lema-5", "lemma-5-balance"), ("mnist", "figure-3-mnist"), ("", "featavg claims")],
+    ("only", "hint"), [("lema-5", "lemma-5-balance"), ("mnist", "figure-3-mnist"), ("", "featavg claims")]
 )
 def test_an_unknown_id_names_its_neighbours(only, hint):
     with pytest.raises(InputError, match="names no claim") as caught:

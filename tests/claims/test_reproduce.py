@@ -219,9 +219,7 @@ def full_disk(tmp_path):
 
 @pytest.mark.parametrize("folder", [a_file, below_a_file, read_only, not_a_disk, full_disk])
 @pytest.mark.parametrize("argument", ["out", "json"])
-def test_an_unusable_folder_is_told_before_work_starts(
-    tmp_path, results, monkeypatch, folder, argument
-):
+def test_an_unusable_folder_is_told_before_work_starts(tmp_path, results, monkeypatch, folder, argument):
     place = folder(tmp_path)
     program = Counting()
     if folder is full_disk:

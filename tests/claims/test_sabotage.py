@@ -15,9 +15,7 @@ from featavg.paper.engine.registry import MODULES, all_claims, claims_in, find_c
 # Better first. A claim that could not be run has no place here.
 ORDER = (Verdict.HOLDS, Verdict.IN_PART, Verdict.UNDECIDED, Verdict.FAILS)
 THEMES = sorted(path.stem for path in Path(__file__).parent.glob("sabotage_*.py"))
-ROWS: tuple[Sabotage, ...] = tuple(
-    row for theme in THEMES for row in import_module(f"tests.claims.{theme}").ROWS
-)
+ROWS: tuple[Sabotage, ...] = tuple(row for theme in THEMES for row in import_module(f"tests.claims.{theme}").ROWS)
 
 
 def run(row: Sabotage) -> Evidence:

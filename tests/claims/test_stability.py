@@ -90,9 +90,7 @@ def test_the_command_prints_what_the_function_gives(tmp_path, capsys):
 
 
 def test_a_record_is_told_in_a_sentence(monkeypatch):
-    made = {
-        "claims": {"a": {"verdicts": ["holds", "holds", "undecided"]}, "b": {"verdicts": ["holds"]}}
-    }
+    made = {"claims": {"a": {"verdicts": ["holds", "holds", "undecided"]}, "b": {"verdicts": ["holds"]}}}
     monkeypatch.setattr(module, "recorded", lambda: made)
     said = "the same verdict on 1 of 2 other blocks of seeds (1 undecided)"
     assert module.in_words("a", "holds") == said

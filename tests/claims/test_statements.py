@@ -44,10 +44,7 @@ def test_documents_number_from_one_without_a_gap() -> None:
         "notes": (("theorem", 5), ("lemma", 12), ("assumption", 3)),
         "summary": (("mechanism", 3), ("break", 3), ("experiment", 3), ("open", 3), ("check", 3)),
     }
-    said = {
-        name: {s.id.removeprefix(f"{name}-") for s in all_statements() if s.document == name}
-        for name in numbered
-    }
+    said = {name: {s.id.removeprefix(f"{name}-") for s in all_statements() if s.document == name} for name in numbered}
     for document, kinds in numbered.items():
         for kind, count in kinds:
             assert {f"{kind}-{i}" for i in range(1, count + 1)} <= said[document]
@@ -56,9 +53,7 @@ def test_documents_number_from_one_without_a_gap() -> None:
 def test_theorems_and_lemmas_have_claims() -> None:
     """A reason is for definitions, assumptions and outlooks, not for what can be checked."""
     for statement in all_statements():
-        if any(
-            word in statement.id for word in ("theorem", "lemma", "conjecture", "remark-", "figure")
-        ):
+        if any(word in statement.id for word in ("theorem", "lemma", "conjecture", "remark-", "figure")):
             assert statement.claims, statement.id
 
 

@@ -25,10 +25,7 @@ FOUND = {
     "optimal-radius": "holds",
 }
 # The sweep over K is the longest of the quick ones, and `reproduce` runs it anyway.
-LONG = {
-    "min-vidal-radius", "min-vidal-published", "min-vidal-descent", "min-vidal-mnist",
-    "simplicity-mnist-cifar",
-}  # fmt: skip
+LONG = {"min-vidal-radius", "min-vidal-published", "min-vidal-descent", "min-vidal-mnist", "simplicity-mnist-cifar"}
 SMALL = {
     "min-vidal-limits": {"k": 4, "n": 40, "width": 20, "time": 200.0},
     "simplicity-lms5": {"d": 5, "n": 600, "widths": (8,), "steps": 50},

@@ -14,22 +14,14 @@ from featavg.paper.connections.expressivity import Lattice
 from featavg.paper.connections.hinted_margin import best_margin, normalized_margin
 from featavg.paper.connections.picture import Shown, through
 from featavg.paper.connections.power_relu import Shallow
-from featavg.paper.connections.robust_features import (
-    UsefulFeature,
-    measured_usefulness,
-    robust_usefulness,
-)
+from featavg.paper.connections.robust_features import UsefulFeature, measured_usefulness, robust_usefulness
 
 
 @pytest.mark.parametrize(("m", "seed"), [(1, 0), (3, 1), (5, 2), (6, 0)])
 def test_nearest_vertex_radius_is_the_search_over_all_pairs(m, seed):
     task = Lattice(m, seed=seed)
     slow = [
-        min(
-            np.sqrt(np.abs(v - w).sum()) / 2
-            for w, other in zip(task.vertices, task.y, strict=True)
-            if other != label
-        )
+        min(np.sqrt(np.abs(v - w).sum()) / 2 for w, other in zip(task.vertices, task.y, strict=True) if other != label)
         for v, label in zip(task.vertices, task.y, strict=True)
     ]
     np.testing.assert_allclose(task.nearest_vertex_radii(), slow)
@@ -123,9 +115,7 @@ def test_a_plane_holds_its_three_points():
     np.testing.assert_allclose(view.place(back), [[1.0, 2.0]], atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("make", "radius"), [(feature_averaging, 10**-0.5), (feature_decoupling, 6**-0.5)]
-)
+@pytest.mark.parametrize(("make", "radius"), [(feature_averaging, 10**-0.5), (feature_decoupling, 6**-0.5)])
 def test_minimal_perturbations_of_the_ideal_networks(make, radius):
     task = MultiCluster(k=10, d=400)
     moved = Shown("net", make(task), "averaged").nearest(task.features[0], 1)

@@ -9,12 +9,7 @@ from featavg.data.images import Images
 from featavg.errors import InputError
 from featavg.paper.connections import min_vidal_mnist, mnist_cifar
 from featavg.paper.connections.min_vidal_descent import _gradient, _plain, power_relu_descent
-from featavg.paper.connections.min_vidal_mnist import (
-    Recipe,
-    power_relu_images,
-    power_relu_net,
-    robust,
-)
+from featavg.paper.connections.min_vidal_mnist import Recipe, power_relu_images, power_relu_net, robust
 from featavg.paper.connections.power_relu import PowerReLU, Shallow
 
 
@@ -120,9 +115,7 @@ def test_a_network_that_can_only_see_digits_relies_on_them(network, monkeypatch)
         """Other noise for training and for testing: what was learned by heart is of no use."""
 
         def __init__(self, images, random):
-            self.train, self.test = (
-                Images(random.random(images.pixels.shape), images.fine) for _ in range(2)
-            )
+            self.train, self.test = (Images(random.random(images.pixels.shape), images.fine) for _ in range(2))
 
     digits, vehicles = pictures((1, 28, 28), [0, 1], 64), pictures((3, 32, 32), [1, 9], 64)
     bright = Task(Images(digits.pixels * 50, digits.fine))

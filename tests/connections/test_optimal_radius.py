@@ -38,9 +38,7 @@ def test_within_the_certified_radius_the_bayes_rule_does_not_flip():
 
     def decision(points):
         scores = points @ features.T / task.sigma**2
-        best = [
-            np.logaddexp.reduce(scores[:, task.class_clusters(label)], axis=1) for label in (1, -1)
-        ]
+        best = [np.logaddexp.reduce(scores[:, task.class_clusters(label)], axis=1) for label in (1, -1)]
         return best[0] - best[1]
 
     assert (certified > 0.8 * math.sqrt(task.d / 2)).mean() > 0.5
@@ -49,9 +47,7 @@ def test_within_the_certified_radius_the_bayes_rule_does_not_flip():
         for rival in range(task.k):
             if task.cluster_labels[own] == task.cluster_labels[rival]:
                 continue
-            step = (features[rival] - features[own]) / np.linalg.norm(
-                features[rival] - features[own]
-            )
+            step = (features[rival] - features[own]) / np.linalg.norm(features[rival] - features[own])
             mine = y == task.cluster_labels[own]
             inside, outside = (x + (f * certified)[:, None] * step for f in (0.999, 1.1))
             assert (y * decision(inside) > 0)[mine & (certified > 0)].all()

@@ -53,18 +53,14 @@ def test_input_gradient_is_a_difference_quotient(activation):
     rng = np.random.default_rng(1)
     net = Shallow(rng.normal(size=(7, 4)), rng.normal(size=7), activation)
     x, step = rng.normal(size=(30, 4)), 1e-6
-    quotient = np.stack(
-        [(net(x + step * e) - net(x - step * e)) / (2 * step) for e in np.eye(4)], axis=1
-    )
+    quotient = np.stack([(net(x + step * e) - net(x - step * e)) / (2 * step) for e in np.eye(4)], axis=1)
     np.testing.assert_allclose(net.gradient(x), quotient, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
 def test_flow_keeps_the_layers_balanced(p):
     data = draw(MultiCluster(k=4, d=200, sigma=0.001, norms=1.0), 40, 40, 0)
-    run = train_shallow(
-        ShallowObjective(data.x, data.y, PowerReLU(p)), data.unit_weights, scale=1e-3, time=300.0
-    )
+    run = train_shallow(ShallowObjective(data.x, data.y, PowerReLU(p)), data.unit_weights, scale=1e-3, time=300.0)
     net = run.net
     assert run.outcome.name == "TIME_REACHED"
     assert np.all(data.y * net(data.x) > 0)
@@ -91,9 +87,7 @@ def test_distance_is_above_a_million_random_points_and_below_its_certificate(p, 
 def test_distance_of_the_two_limits_is_known_for_two_clusters():
     # One cluster a class: the averaged and the decoupled limit are the same function.
     labels = np.array([1.0, -1.0])
-    found = sphere_distance(
-        averaged_limit(np.eye(2), labels), decoupled_limit(np.eye(2), labels, 1.0)
-    )
+    found = sphere_distance(averaged_limit(np.eye(2), labels), decoupled_limit(np.eye(2), labels, 1.0))
     assert found.upper < 1e-9
 
 
@@ -103,9 +97,7 @@ def test_radii_of_the_limits_are_the_closed_forms():
     average = averaged_limit(np.eye(5), LABELS)
     radii = attacked_radii(average, x, y, np.eye(5), labels)
     np.testing.assert_allclose(radii, 5**-0.5, rtol=1e-4)
-    np.testing.assert_allclose(
-        certified_near_average(x, y, np.eye(5), labels, 0.0), 5**-0.5, rtol=1e-12
-    )
+    np.testing.assert_allclose(certified_near_average(x, y, np.eye(5), labels, 0.0), 5**-0.5, rtol=1e-12)
     cubes = decoupled_limit(np.eye(5), LABELS, 3.0)
     radii = attacked_radii(cubes, x, y, np.eye(5), labels)
     certified = certified_near_decoupled(x, y, np.eye(5), labels, 3.0, 0.0)

@@ -44,10 +44,7 @@ def statistics(data: TrainingSet) -> dict[str, float]:
 
 
 def table(coordinates: str, first_seed: int) -> dict[str, np.ndarray]:
-    rows = [
-        statistics(draw(TASK, N, NEURONS, seed, coordinates))
-        for seed in range(first_seed, first_seed + DRAWS)
-    ]
+    rows = [statistics(draw(TASK, N, NEURONS, seed, coordinates)) for seed in range(first_seed, first_seed + DRAWS)]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -67,9 +64,7 @@ def test_every_inner_product_has_the_law_of_the_real_dimension(ambient) -> None:
 @pytest.mark.parametrize("shift", [-1, 1])
 def test_one_degree_of_freedom_too_many_or_too_few_is_noticed(ambient, monkeypatch, shift) -> None:
     right = compress.fill_bartlett
-    monkeypatch.setattr(
-        compress, "fill_bartlett", lambda rows, before, d, rng: right(rows, before, d + shift, rng)
-    )
+    monkeypatch.setattr(compress, "fill_bartlett", lambda rows, before, d, rng: right(rows, before, d + shift, rng))
     assert differing(ambient, table("compressed", 10**6)) != []
 
 
@@ -77,9 +72,7 @@ def test_training_has_the_law_of_the_real_dimension() -> None:
     task = MultiCluster(k=2, d=24)
     seeds = list(range(1500))
     losses = {
-        frame: train(
-            task, n=8, m=2, seed=seeds, lr=0.02, sigma_w=0.05, steps=15, coordinates=frame
-        ).log_loss[-1]
+        frame: train(task, n=8, m=2, seed=seeds, lr=0.02, sigma_w=0.05, steps=15, coordinates=frame).log_loss[-1]
         for frame in ("ambient", "compressed")
     }
     assert ks_2samp(losses["ambient"], losses["compressed"]).pvalue > 1e-3

@@ -30,9 +30,7 @@ def test_a_feature_has_a_length() -> None:
 
 def test_lengths_and_cosines_go_together() -> None:
     task = MultiCluster(k=3, d=9, norms=(1.0, 2.0, 3.0), cosine=0.5)
-    np.testing.assert_allclose(
-        task.gram_matrix, [[1.0, 1.0, 1.5], [1.0, 4.0, 3.0], [1.5, 3.0, 9.0]]
-    )
+    np.testing.assert_allclose(task.gram_matrix, [[1.0, 1.0, 1.5], [1.0, 4.0, 3.0], [1.5, 3.0, 9.0]])
 
 
 @pytest.mark.parametrize("coordinates", ["compressed", "ambient"])
@@ -60,7 +58,5 @@ def test_a_zero_column_in_the_middle_is_not_the_end() -> None:
 
 
 def test_streams_of_one_seed_differ_by_purpose_and_of_one_purpose_by_seed() -> None:
-    first, other, next_seed = (
-        stream(*pair).normal() for pair in ((0, "noise"), (0, "weights"), (1, "noise"))
-    )
+    first, other, next_seed = (stream(*pair).normal() for pair in ((0, "noise"), (0, "weights"), (1, "noise")))
     assert len({first, other, next_seed}) == 3

@@ -11,13 +11,7 @@ from featavg.paper.engine.registry import all_claims
 from featavg.paper.images import audit
 from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.digits import digits
-from featavg.paper.images.figure3 import (
-    PUBLISHED_CURVES,
-    evidence,
-    mean_curves,
-    picked,
-    stretch_to_published,
-)
+from featavg.paper.images.figure3 import PUBLISHED_CURVES, evidence, mean_curves, picked, stretch_to_published
 from featavg.storage.files import dumps, strict_json
 
 CLAIMS = [claim for claim in all_claims() if claim.theme == "Real data"]
@@ -42,9 +36,7 @@ def test_missing_data_is_a_reason_with_a_remedy(claim, tmp_path):
 @pytest.mark.parametrize("claim", FULL, ids=lambda c: c.id)
 def test_without_torch_the_full_claims_are_not_run(claim, tmp_path, monkeypatch):
     real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *a: None if name == "torch" else real(name, *a)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else real(name, *a))
     with pytest.raises(NotRun, match="PyTorch is not installed"):
         claim.run(Context(seeds=(0,), data_dir=tmp_path))
 
@@ -112,8 +104,7 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
 
 
 @pytest.mark.parametrize(
-    ("sabotage", "verdict"),
-    [(None, Verdict.HOLDS), ("labels", Verdict.IN_PART), ("sum", Verdict.FAILS)],
+    ("sabotage", "verdict"), [(None, Verdict.HOLDS), ("labels", Verdict.IN_PART), ("sum", Verdict.FAILS)]
 )
 def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
     """Fine networks with coarse labels average; coarse ones read as fine ones decouple."""

@@ -23,14 +23,7 @@ from featavg.paper.images.comparison import (  # noqa: E402
     read_comparison,
     strength,
 )
-from featavg.paper.images.curves import (  # noqa: E402
-    ADAPTIVE,
-    OWN_LOSS,
-    CurveSettings,
-    adaptive,
-    image_curves,
-    own_loss_pgd,
-)
+from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS, CurveSettings, adaptive, image_curves, own_loss_pgd  # noqa: E402
 from featavg.paper.images.figure3 import picked  # noqa: E402
 from featavg.robustness.attacks.pgd import beginnings  # noqa: E402
 from featavg.training.torch.image_network import train_images  # noqa: E402
@@ -218,17 +211,13 @@ def test_settings_that_attack_nothing_are_refused(change):
 def test_the_coarse_label_is_attacked_as_its_cross_entropy_would_be(trained):
     """With two classes the margin of `probability` and -log of its share have parallel gradients."""
     task, nets, _ = trained
-    model = curves.coarse_model(nets["fine"], task, "fine", "probability").shaped(
-        task.test.unit[:5]
-    )
+    model = curves.coarse_model(nets["fine"], task, "fine", "probability").shaped(task.test.unit[:5])
     x = model.rows(task.test.unit[:5])
     label = model.decision.labels(task.targets(task.test, "coarse")[:5])
     _, _, margin = model.descend(x, label, np.full(5, -1))
     pixels = torch.from_numpy(task.test.unit[:5]).requires_grad_()
     groups = torch.from_numpy(task.groups)
-    shares = torch.stack(
-        [nets["fine"](pixels).softmax(1)[:, groups == g].sum(1) for g in (0, 1)], dim=1
-    )
+    shares = torch.stack([nets["fine"](pixels).softmax(1)[:, groups == g].sum(1) for g in (0, 1)], dim=1)
     truth = torch.from_numpy(task.targets(task.test, "coarse")[:5])
     (loss,) = torch.autograd.grad(shares[torch.arange(5), truth].log().sum(), pixels)
     loss = loss.reshape(5, -1).numpy()

@@ -67,15 +67,7 @@ def published(monkeypatch, tmp_path):
         folder="toy",
         md5={"a": hashlib.md5(raw).hexdigest()},
         archives=(archive,),
-        presets={
-            "toy": {
-                "network": "convnet",
-                "width": 4,
-                "recipe": {"epochs": 1},
-                "minutes": 0.1,
-                "about": "a toy",
-            }
-        },
+        presets={"toy": {"network": "convnet", "width": 4, "recipe": {"epochs": 1}, "minutes": 0.1, "about": "a toy"}},
     )
     # What a contributor does: a module with SET in the folder, and its name in MODULES.
     module = types.ModuleType("featavg.data.image_sets.toy")
@@ -177,8 +169,7 @@ def test_digits_need_no_download():
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("parity", [0, 1, 0, 1]), ("halves", [1, 1, 0, 0]), ("0,3/1/2", [0, 1, 2, 0])],
+    ("text", "expected"), [("parity", [0, 1, 0, 1]), ("halves", [1, 1, 0, 0]), ("0,3/1/2", [0, 1, 2, 0])]
 )
 def test_partitions(text, expected):
     assert partition(text, 4).tolist() == expected
@@ -293,9 +284,7 @@ def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(tmp_path, shape)
             read(tmp_path / "bomb.npz")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PK", b"PK\x05\x06" + bytes(18)], ids=["no bytes", "two", "no arrays"]
-)
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x05\x06" + bytes(18)], ids=["no bytes", "two", "no arrays"])
 def test_an_empty_npz_is_refused(tmp_path, content):
     (tmp_path / "empty.npz").write_bytes(content)
     with pytest.raises(InputError, match=r"empty\.npz"):

@@ -7,13 +7,7 @@ from featavg.errors import InputError
 from featavg.paper.images.features import FeatureSet
 from featavg.paper.images.heads import head_radii, trained_heads
 from featavg.paper.images.superclasses import figure, superclass_heads
-from featavg.training.heads import (
-    HeadRecipe,
-    class_features,
-    initial_head,
-    lost_classes,
-    train_head,
-)
+from featavg.training.heads import HeadRecipe, class_features, initial_head, lost_classes, train_head
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +33,7 @@ def test_awake_neurons_all_see_the_data_and_gaussian_ones_do_not(features):
     alive = {}
     for start in ("awake", "gaussian"):
         net = initial_head(
-            features.train,
-            features.train_classes,
-            features.groups,
-            "fine",
-            HeadRecipe(start=start),
-            seed=0,
+            features.train, features.train_classes, features.groups, "fine", HeadRecipe(start=start), seed=0
         )
         mu = class_features(features.train, features.train_classes, 10)
         own = np.repeat(np.arange(10), 3)
@@ -55,9 +44,7 @@ def test_awake_neurons_all_see_the_data_and_gaussian_ones_do_not(features):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_class_is_lost(features, seed):
-    net = train_head(
-        features.train, features.train_classes, features.groups, "fine", HeadRecipe(), seed
-    )
+    net = train_head(features.train, features.train_classes, features.groups, "fine", HeadRecipe(), seed)
     assert lost_classes(net, features.train, features.train_classes) == []
 
 
@@ -68,23 +55,14 @@ def test_class_labels_average_and_fine_labels_do_not(features):
     assert coarse["accuracy"].min() > 0.95
     assert fine["fine_accuracy"].min() > 0.95
     assert coarse["cosine"].shape == (2, 10, 10)
-    averaged, decoupled = (
-        head_radii(net[0], features, "max", points=30) for net in (nets, fine_nets)
-    )
+    averaged, decoupled = (head_radii(net[0], features, "max", points=30) for net in (nets, fine_nets))
     assert decoupled.median[0] > averaged.median[1]
     assert decoupled.gaps.max() < 1e-6
 
 
 def test_the_scale_of_activations_does_not_matter(features):
     nets = [
-        train_head(
-            scale * features.train,
-            features.train_classes,
-            features.groups,
-            "coarse",
-            HeadRecipe(steps=50),
-            0,
-        )
+        train_head(scale * features.train, features.train_classes, features.groups, "coarse", HeadRecipe(steps=50), 0)
         for scale in (1.0, 1000.0)
     ]
     one, other = nets[0](features.test), nets[1](1000 * features.test)

@@ -17,29 +17,11 @@ from featavg.figures import matplotlib_figure  # noqa: E402
 from featavg.measures.shared_gradient import gradient_noise  # noqa: E402
 from featavg.paper.engine.store import recorded_result  # noqa: E402
 from featavg.paper.images import audit, hidden, label_cell, labels  # noqa: E402
-from featavg.paper.images.label_cell import (  # noqa: E402
-    TRAININGS,
-    CellProtocol,
-    LabelCell,
-    cell_key,
-    restore_cells,
-    trained_cell,
-)
-from featavg.paper.images.labels import (  # noqa: E402
-    contrasts,
-    explanations,
-    label_table,
-    measured_cells,
-)
+from featavg.paper.images.label_cell import TRAININGS, CellProtocol, LabelCell, cell_key, restore_cells, trained_cell  # noqa: E402
+from featavg.paper.images.labels import contrasts, explanations, label_table, measured_cells  # noqa: E402
 from featavg.paper.images.lipschitz import layer_norms, lipschitz  # noqa: E402
 from featavg.storage.files import dumps, strict_json  # noqa: E402
-from featavg.training.torch.objectives import (  # noqa: E402
-    Adversarial,
-    CrossEntropy,
-    GradientPenalty,
-    GroupRobust,
-    RepeatedOutputs,
-)
+from featavg.training.torch.objectives import Adversarial, CrossEntropy, GradientPenalty, GroupRobust, RepeatedOutputs  # noqa: E402
 
 torch.set_num_threads(1)
 KINDS = [("digits", "two-layer", "cross-entropy"), ("digits", "two-layer", "gradient penalty")]
@@ -194,9 +176,7 @@ def test_the_record_of_the_package_has_the_keys_that_a_table_asks_for(tmp_path):
     task = load_images("digits")
     for row in kept.evidence.numbers["rows"]:
         if row["data"] == "digits":
-            cells = [
-                LabelCell(row["data"], row["network"], row["training"], "fine", s) for s in (0, 1)
-            ]
+            cells = [LabelCell(row["data"], row["network"], row["training"], "fine", s) for s in (0, 1)]
             assert [cell_key(cell, task) for cell in cells] == row["fine"]["key"][:2]
 
 
@@ -212,7 +192,7 @@ def test_a_preset_trains_the_network_beside_the_table(tmp_path, monkeypatch):
     monkeypatch.setattr("featavg.training.torch.image_network.image_preset", lambda _: quick)
     measured_cells([kind], {"digits": 1}, tmp_path / "label-table")
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
-        *("label-table", "digits-coarse", "digits-fine"),
+        *("label-table", "digits-coarse", "digits-fine")
     }
     cell = LabelCell(*kind, "fine", 0)
     kept = json.loads((tmp_path / "label-table" / cell.file).read_text())
@@ -273,9 +253,7 @@ def test_a_network_that_guesses_is_left_out_and_counted():
     table = label_table(cells)
     assert table["left_out"].values == [1]
     assert float(table["gain"][0]) == pytest.approx(float(honest["gain"][0]))
-    assert float(table["gap"][0]) == pytest.approx(
-        1.2 * 1.01 - 1.02
-    )  # of the two seeds that are left
+    assert float(table["gap"][0]) == pytest.approx(1.2 * 1.01 - 1.02)  # of the two seeds that are left
     for figure in (labels.figure(table), labels.gain_figure(table)):
         matplotlib_figure.render(figure)
 

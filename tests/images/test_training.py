@@ -11,11 +11,7 @@ torch = pytest.importorskip("torch")
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
-from featavg.nets.torch.image_nets import (  # noqa: E402
-    Block,
-    public_cifar_resnet,
-    read_tensors,
-)
+from featavg.nets.torch.image_nets import Block, public_cifar_resnet, read_tensors  # noqa: E402
 from featavg.nets.torch.inference import frozen  # noqa: E402
 from featavg.training.checkpoint import Checkpoint  # noqa: E402
 from featavg.training.torch import module as training  # noqa: E402
@@ -40,12 +36,7 @@ def network(task, labels="fine", name="convnet"):
 @pytest.mark.parametrize("labels", ["coarse", "fine"])
 def test_training_learns_with_either_label(task, labels, tmp_path):
     trained = train_images(
-        task,
-        labels,
-        tmp_path / "net",
-        "convnet",
-        8,
-        ImageRecipe(epochs=8, batch=64, rate=0.05, crop=1),
+        task, labels, tmp_path / "net", "convnet", 8, ImageRecipe(epochs=8, batch=64, rate=0.05, crop=1)
     )
     assert trained.about["test_accuracy"][labels] > 0.85
     again = load_trained(tmp_path / "net")
@@ -72,9 +63,7 @@ def test_a_killed_run_ends_in_the_same_bits(task, tmp_path, name, stop):
     whole = train_module(network(task, name=name), few, "fine", recipe)
     kept = Checkpoint(tmp_path / "state", seconds=0.0)
     train_module(network(task, name=name), few, "fine", recipe, kept, stop_after=stop)
-    resumed = train_module(
-        network(task, name=name), few, "fine", recipe, Checkpoint(tmp_path / "state")
-    )
+    resumed = train_module(network(task, name=name), few, "fine", recipe, Checkpoint(tmp_path / "state"))
     for key, value in arrays_of(whole.net).items():
         assert np.array_equal(value, arrays_of(resumed.net)[key]), key
     losses = [[row["loss"] for row in one.history] for one in (whole, resumed)]
@@ -85,13 +74,7 @@ def test_the_checkpoint_of_another_run_is_refused(task, tmp_path):
     kept = Checkpoint(tmp_path / "state", seconds=0.0)
     train_module(network(task), task, "fine", RECIPE, kept, stop_after=3)
     with pytest.raises(InputError, match="another run"):
-        train_module(
-            network(task),
-            task,
-            "fine",
-            ImageRecipe(epochs=5, batch=64),
-            Checkpoint(tmp_path / "state"),
-        )
+        train_module(network(task), task, "fine", ImageRecipe(epochs=5, batch=64), Checkpoint(tmp_path / "state"))
 
 
 def test_same_seed_same_batches_and_another_seed_others(task):
@@ -123,9 +106,7 @@ def test_a_size_that_the_network_cannot_take_is_refused(task):
         train_module(network(task), task, "fine", ImageRecipe(small=6))
 
 
-@pytest.mark.parametrize(
-    "change", [{"epochs": 0}, {"rate": -1.0}, {"precision": "float8"}, {"warmup": 1.0}]
-)
+@pytest.mark.parametrize("change", [{"epochs": 0}, {"rate": -1.0}, {"precision": "float8"}, {"warmup": 1.0}])
 def test_bad_recipes_are_refused(change):
     with pytest.raises(InputError):
         ImageRecipe(**change)
@@ -156,13 +137,8 @@ def test_a_cpu_without_bfloat16_trains_in_float32_and_says_so(
     recipe = ImageRecipe(epochs=1, batch=64, precision="bfloat16")
     trained = train_module(network(task), task, "fine", recipe, stop_after=1)
     assert trained.precision == used
-    plain = train_module(
-        network(task), task, "fine", replace(recipe, precision="float32"), stop_after=1
-    )
-    same = [
-        np.array_equal(a, b)
-        for a, b in zip(*(arrays_of(t.net).values() for t in (trained, plain)), strict=True)
-    ]
+    plain = train_module(network(task), task, "fine", replace(recipe, precision="float32"), stop_after=1)
+    same = [np.array_equal(a, b) for a, b in zip(*(arrays_of(t.net).values() for t in (trained, plain)), strict=True)]
     assert all(same) == (used == "float32")
 
 
@@ -225,8 +201,7 @@ def test_safetensors_are_known_by_their_content(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"garbage", b"PK\x03\x04 not a zip", b"\x02" + bytes(7) + b"{]", b"\xff" * 8 + b"{"],
+    "content", [b"", b"garbage", b"PK\x03\x04 not a zip", b"\x02" + bytes(7) + b"{]", b"\xff" * 8 + b"{"]
 )
 def test_a_damaged_weights_file_is_refused(tmp_path, content):
     path = tmp_path / "bad.th"
@@ -253,9 +228,7 @@ def test_weights_under_the_public_names_are_loaded(tmp_path):
     renamed = {_one_up(name): value for name, value in renamed.items()}
     torch.save({"state_dict": renamed}, tmp_path / "resnet20.th")
     x = torch.rand(2, 3, 32, 32)
-    assert torch.allclose(
-        public_cifar_resnet(tmp_path / "resnet20.th")(x), net.eval()(x), atol=1e-5
-    )
+    assert torch.allclose(public_cifar_resnet(tmp_path / "resnet20.th")(x), net.eval()(x), atol=1e-5)
 
 
 def _one_up(name):

@@ -65,8 +65,7 @@ def test_outputs_are_homogeneous_and_margins_do_not_scale(depth: int) -> None:
     assert np.allclose(scaled(x), 3.0**depth * net(x))
     assert net.homogeneity() == depth
     found = [
-        margins(n(x), y, Exponential()(n(x), y).log_losses, parameter_norm(n.weights, 1), depth)
-        for n in (net, scaled)
+        margins(n(x), y, Exponential()(n(x), y).log_losses, parameter_norm(n.weights, 1), depth) for n in (net, scaled)
     ]
     assert np.allclose(found[0].normalized, found[1].normalized)
     for one in found:
@@ -182,13 +181,7 @@ def test_sliding_keeps_kinks_and_the_margin_grows() -> None:
 def test_sliding_flow_wants_two_layers() -> None:
     objective = DeepObjective(np.eye(2), np.array([0, 1]), Deep((np.eye(2),)), CrossEntropy())
     with pytest.raises(InputError, match="two-layer"):
-        run(
-            objective,
-            (np.eye(2),),
-            stepper=SlidingFlow(np.eye(2)),
-            controller="error",
-            stop=Stop(1),
-        )
+        run(objective, (np.eye(2),), stepper=SlidingFlow(np.eye(2)), controller="error", stop=Stop(1))
 
 
 def test_two_sided_start_has_one_path_a_class() -> None:

@@ -11,20 +11,9 @@ torch = pytest.importorskip("torch")
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.paper.margins.network import implicit, passes, support  # noqa: E402
 from featavg.paper.margins.network.epoch import ImageTensors, Measured, measure  # noqa: E402
-from featavg.paper.margins.network.implicit import (  # noqa: E402
-    inner_products,
-    joined,
-    moved_along,
-    sample_gradients,
-    shares_after,
-)
+from featavg.paper.margins.network.implicit import inner_products, joined, moved_along, sample_gradients, shares_after  # noqa: E402
 from featavg.paper.margins.network.passes import outputs  # noqa: E402
-from featavg.paper.margins.network.run import (  # noqa: E402
-    MarginCNN,
-    SupportRule,
-    images_of,
-    tensors,
-)
+from featavg.paper.margins.network.run import MarginCNN, SupportRule, images_of, tensors  # noqa: E402
 from featavg.paper.margins.network.support import SupportSteps, share_outside  # noqa: E402
 from featavg.training.controllers._rules import LossBased  # noqa: E402
 
@@ -189,9 +178,7 @@ def test_a_failed_step_is_undone_and_its_rate_shrunk(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("outside", "blamed"), [(0.4, True), (0.6, False)])
-def test_samples_that_made_a_step_fail_join(
-    monkeypatch: pytest.MonkeyPatch, outside: float, blamed: bool
-) -> None:
+def test_samples_that_made_a_step_fail_join(monkeypatch: pytest.MonkeyPatch, outside: float, blamed: bool) -> None:
     steps = steps_over(digits(20), tensors(TINY.initial(0)), heaviest=5)
     first = set(np.argsort(-steps.measured().log_losses)[:5].tolist())
     monkeypatch.setattr(support, "_NEWCOMERS", 1)

@@ -34,9 +34,7 @@ def test_svm_against_a_general_solver(seed: int) -> None:
     x, y = points(seed, n=10, d=12)
     found = checked_max_margin(x, y)
     limits = {"type": "ineq", "fun": lambda w: y * (x @ w) - 1.0, "jac": lambda w: y[:, None] * x}
-    slow = minimize(
-        lambda w: 0.5 * w @ w, np.zeros(12), jac=lambda w: w, constraints=limits, method="SLSQP"
-    )
+    slow = minimize(lambda w: 0.5 * w @ w, np.zeros(12), jac=lambda w: w, constraints=limits, method="SLSQP")
     assert np.linalg.norm(slow.x) == pytest.approx(1 / found.margin, rel=1e-5)
     assert float(angle(slow.x, found.w)) < 1e-4
     assert abs(found.gap) < 1e-12

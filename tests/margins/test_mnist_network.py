@@ -141,9 +141,7 @@ def test_light_samples_change_a_pass_by_round_off_only(monkeypatch: pytest.Monke
     ends = []
     for left_out in (light, np.zeros_like(light)):
         moved = tensors(params)
-        assert margin_epoch.descend_once(
-            moved, data, order, left_out, log_scale=log_scale, rate=1e-6, batch=50
-        )
+        assert margin_epoch.descend_once(moved, data, order, left_out, log_scale=log_scale, rate=1e-6, batch=50)
         ends.append(moved)
         monkeypatch.setattr(margin_epoch, "that_matter", lambda weights, size: None)
     for name, array in params.items():
@@ -171,17 +169,12 @@ def test_loss_based_rate_accepts_and_takes_back() -> None:
     assert np.all(np.diff(losses) <= 0)
     entry = run.history[-1]
     assert entry["norm"] == pytest.approx(parameter_norm(run.params))
-    assert entry["normalized_margin"] == pytest.approx(
-        entry["smallest_margin"] / entry["norm"] ** 4
-    )
+    assert entry["normalized_margin"] == pytest.approx(entry["smallest_margin"] / entry["norm"] ** 4)
     layers = ("conv1", "conv2", "fc1", "fc2")
     by_layer = [
-        np.linalg.norm(np.concatenate([p.ravel() for n, p in run.params.items() if layer in n]))
-        for layer in layers
+        np.linalg.norm(np.concatenate([p.ravel() for n, p in run.params.items() if layer in n])) for layer in layers
     ]
-    assert entry["product_margin"] == pytest.approx(
-        entry["smallest_margin"] / np.prod(by_layer), rel=1e-5
-    )
+    assert entry["product_margin"] == pytest.approx(entry["smallest_margin"] / np.prod(by_layer), rel=1e-5)
 
 
 def test_side_by_side_is_the_same_bits_as_one_by_one(tmp_path: Path) -> None:
@@ -192,9 +185,7 @@ def test_side_by_side_is_the_same_bits_as_one_by_one(tmp_path: Path) -> None:
         assert array.tobytes() == parallel.params[name].tobytes()
     unlike = {"seconds"}
     for one, other in zip(alone.history, parallel.history, strict=True):
-        assert {k: v for k, v in one.items() if k not in unlike} == {
-            k: v for k, v in other.items() if k not in unlike
-        }
+        assert {k: v for k, v in one.items() if k not in unlike} == {k: v for k, v in other.items() if k not in unlike}
 
 
 def test_stopped_and_resumed_is_the_same_bits(begun: tuple, tmp_path: Path) -> None:
@@ -237,9 +228,7 @@ def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-def test_a_claim_that_was_killed_continues_to_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_that_was_killed_continues_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "cores", lambda: 1)
     process = start_claim(tmp_path, workers=1)
     wait_for_checkpoint(tmp_path, process)
@@ -269,14 +258,10 @@ def test_ctrl_c_with_two_workers_is_one_traceback(tmp_path: Path) -> None:
     assert told.count("Traceback") == 1, "a worker raised too"
 
 
-def test_a_claim_shows_the_rows_that_are_reached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_shows_the_rows_that_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny run whose losses count as those of the table: with no pass left, nothing is trained."""
     losses = (0.0, -0.2)
-    rows = tuple(
-        row._replace(log10_loss=loss) for row, loss in zip(PUBLISHED_MARGINS, losses, strict=False)
-    )
+    rows = tuple(row._replace(log10_loss=loss) for row, loss in zip(PUBLISHED_MARGINS, losses, strict=False))
     monkeypatch.setattr("featavg.paper.margins.table.PUBLISHED_MARGINS", rows)
     monkeypatch.setattr(table, "MarginSettings", functools.partial(MarginSettings, save_at=losses))
     monkeypatch.setattr(table, "cores", lambda: 1)
@@ -322,9 +307,7 @@ IMPOSSIBLE = {
     "channels are": lambda place: MarginCNN(channels=(3,)),
     "biases": lambda place: MarginCNN(biases="some"),
     "for a network of 1 x 28 x 28": lambda place: fit(place, MarginSettings(), digits(), epochs=1),
-    "are 3 x 8 x 8": lambda place: fit(
-        place, SETTINGS, Images(np.zeros((2, 3, 8, 8)), np.arange(2)), epochs=1
-    ),
+    "are 3 x 8 x 8": lambda place: fit(place, SETTINGS, Images(np.zeros((2, 3, 8, 8)), np.arange(2)), epochs=1),
 }
 
 
@@ -384,9 +367,7 @@ SUPPORT = MarginSettings(
     network=WIDER,
     threads=1,
     batch=20,
-    support=SupportRule(
-        share=0.05, least=30, passes=4, heaviest=20, first_share=0.1, first_until=-1
-    ),
+    support=SupportRule(share=0.05, least=30, passes=4, heaviest=20, first_share=0.1, first_until=-1),
 )
 
 
@@ -457,9 +438,7 @@ def test_a_support_run_resumes_to_the_same_bits(support_run, tmp_path: Path) -> 
         assert array.tobytes() == parts.params[name].tobytes()
 
 
-def test_a_kill_between_the_two_renames_does_not_hide_the_checkpoint(
-    begun: tuple, tmp_path: Path
-) -> None:
+def test_a_kill_between_the_two_renames_does_not_hide_the_checkpoint(begun: tuple, tmp_path: Path) -> None:
     """`fit` once looked for the folder by name alone and silently began again."""
     shutil.copytree(begun[0] / CHECKPOINT, tmp_path / f".{CHECKPOINT}.replaced")
     resumed = fit(tmp_path, SETTINGS, digits(), epochs=2)

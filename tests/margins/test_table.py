@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from featavg.paper.margins.table import (
-    PUBLISHED_MARGINS,
-    MarginRow,
-    MarginTable,
-    evidence,
-    figures,
-    growth,
-)
+from featavg.paper.margins.table import PUBLISHED_MARGINS, MarginRow, MarginTable, evidence, figures, growth
 
 HISTORY = tuple(
     {"epoch": i, "log10_loss": -float(i), "smallest_margin": 1.0, "normalized_margin": 1e-6 * i,
@@ -20,9 +13,7 @@ HISTORY = tuple(
 
 def table(margins=(1e-6, 2e-6, 3e-6), radii=((1.0, 2.0, 0.0),) * 3):
     rows = [
-        MarginRow(
-            row.model, 10 * row.model, row.log10_loss, margin, row.normalized_margin, tuple(r)
-        )
+        MarginRow(row.model, 10 * row.model, row.log10_loss, margin, row.normalized_margin, tuple(r))
         for row, margin, r in zip(PUBLISHED_MARGINS, margins, radii, strict=False)
     ]
     return MarginTable("mnist", tuple(rows), HISTORY, {})

@@ -13,17 +13,10 @@ torch = pytest.importorskip("torch")
 from featavg.paper.margins.network import epoch, fit, support  # noqa: E402
 from featavg.paper.margins.network.epoch import ImageTensors, Measured  # noqa: E402
 from featavg.paper.margins.network.passes import ROUND_OFF, PassActivations  # noqa: E402
-from featavg.paper.margins.network.run import (  # noqa: E402
-    MarginCNN,
-    MarginRun,
-    MarginSettings,
-    SupportRule,
-)
+from featavg.paper.margins.network.run import MarginCNN, MarginRun, MarginSettings, SupportRule  # noqa: E402
 from featavg.paper.margins.network.support import support_of  # noqa: E402
 
-SETTINGS = MarginSettings(
-    network=MarginCNN(size=8, channels=(1, 1), hidden=2), support=SupportRule()
-)
+SETTINGS = MarginSettings(network=MarginCNN(size=8, channels=(1, 1), hidden=2), support=SupportRule())
 
 
 def images(margins: list[float]) -> ImageTensors:
@@ -93,14 +86,10 @@ def test_the_support_is_the_fewest_that_hold_the_loss():
 
 
 @pytest.mark.parametrize(("errors", "low"), [(0, True), (1, False)])
-def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(
-    monkeypatch, errors: int, low: bool
-):
+def test_a_round_must_not_raise_the_loss_once_the_data_is_fitted(monkeypatch, errors: int, low: bool):
     """A look at three samples, of which one was left out and holds the loss."""
     rule = SupportRule(least=2, spare=1.0, first_until=-9.0)
-    run = MarginRun(
-        replace(SETTINGS, support=rule), {}, -3.0, np.array([0.0, -1.0, -30.0]), rate=0.3
-    )
+    run = MarginRun(replace(SETTINGS, support=rule), {}, -3.0, np.array([0.0, -1.0, -30.0]), rate=0.3)
     run.history.append({"errors": errors})
     monkeypatch.setattr(support.SupportSteps, "implicit", lambda self, *given: None)
     monkeypatch.setattr(support.SupportSteps, "constant", lambda self, *given: True)
@@ -130,16 +119,10 @@ def test_implicit_steps_begin_anew_with_the_first_rate(monkeypatch):
     run = MarginRun(SETTINGS, {}, -3.0, np.log([0.5, 0.491, 0.009]), rate=0.3)
     rates = []
     monkeypatch.setattr(support.SupportSteps, "constant", lambda self, *given: True)
-    monkeypatch.setattr(
-        support.SupportSteps, "implicit", lambda self, *given: rates.append(self.rate)
-    )
+    monkeypatch.setattr(support.SupportSteps, "implicit", lambda self, *given: rates.append(self.rate))
     look = Measured(run.log_losses, np.zeros(3))
     monkeypatch.setattr(support, "measure", lambda params, data: look)
-    for errors, step, expected in (
-        (1, "constant", []),
-        (0, "constant", [0.1]),
-        (0, "implicit", [0.3]),
-    ):
+    for errors, step, expected in ((1, "constant", []), (0, "constant", [0.1]), (0, "implicit", [0.3])):
         run.history = [{"errors": errors, "step": step}]
         result = support.play_round(run, images([0.0, 0.0, 0.0]))
         assert sorted(set(rates)) == expected

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.alignment import cosines
-from featavg.measures.averaging import (
-    _interval,
-    averaging_index,
-    averaging_index_of,
-    evenness,
-    feature_coefficients,
-)
+from featavg.measures.averaging import _interval, averaging_index, averaging_index_of, evenness, feature_coefficients
 from featavg.nets.two_layer import binary, feature_averaging, feature_decoupling, grouped
 from featavg.training.steppers import Adam
 from featavg.training.train import train
@@ -115,9 +109,7 @@ def test_dependent_features_are_refused() -> None:
     """Coefficients are not unique there: f_FA would have 0.59 and f_FD 0.15."""
     features = RNG.normal(size=(6, 4)) @ np.eye(4, 9)
     with pytest.raises(InputError, match="6 of rank 4"):
-        averaging_index_of(
-            binary(RNG.normal(size=(4, 9))), features, np.array([1, 1, 1, -1, -1, -1])
-        )
+        averaging_index_of(binary(RNG.normal(size=(4, 9))), features, np.array([1, 1, 1, -1, -1, -1]))
 
 
 def test_coefficients_are_the_least_squares_ones() -> None:
@@ -128,10 +120,7 @@ def test_coefficients_are_the_least_squares_ones() -> None:
         feature_coefficients(w, np.zeros((2, 9)))
 
 
-@given(
-    st.lists(st.floats(-10, 10).filter(lambda a: abs(a) > 1e-3), min_size=2, max_size=8),
-    st.floats(1e-90, 1e90),
-)
+@given(st.lists(st.floats(-10, 10).filter(lambda a: abs(a) > 1e-3), min_size=2, max_size=8), st.floats(1e-90, 1e90))
 def test_evenness_has_no_unit(coefficients, scale) -> None:
     even = float(evenness(np.array(coefficients)))
     assert 0.0 <= even <= 1 + 1e-12
@@ -155,6 +144,4 @@ def test_a_task_of_another_size_is_refused() -> None:
         with pytest.raises(InputError, match="coordinates"):
             measure(feature_averaging(ten, 300), four)
     with pytest.raises(InputError, match="features"):
-        averaging_index_of(
-            grouped(RNG.normal(size=(4, 9)), 4), RNG.normal(size=(3, 9)), np.ones(3, int)
-        )
+        averaging_index_of(grouped(RNG.normal(size=(4, 9)), 4), RNG.normal(size=(3, 9)), np.ones(3, int))

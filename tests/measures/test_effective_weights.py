@@ -8,12 +8,7 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.measures.alignment import cosines
-from featavg.measures.averaging import (
-    averaging_index,
-    effective_weights,
-    gradient_cosines,
-    gradient_index,
-)
+from featavg.measures.averaging import averaging_index, effective_weights, gradient_cosines, gradient_index
 from featavg.training.train import train
 
 TASK = MultiCluster(k=4, d=300)

@@ -94,10 +94,7 @@ def test_activity_and_balance_by_hand() -> None:
     assert balance["ratio"][-1] == pytest.approx(worst)
     assert len(active["own"]) == 8
     means = {s: pull[data.y == s].mean() for s in (1, -1)}
-    shares = [
-        pull[data.clusters == j].sum() / (40 / 4 * means[s])
-        for j, s in enumerate(task.cluster_labels)
-    ]
+    shares = [pull[data.clusters == j].sum() / (40 / 4 * means[s]) for j, s in enumerate(task.cluster_labels)]
     assert balance["clusters"][-1] == pytest.approx(np.abs(np.array(shares) - 1).max())
 
 
@@ -122,10 +119,7 @@ def test_updates_without_the_indicator_by_hand() -> None:
 
 def test_wilson_is_the_textbook_interval() -> None:
     share = wilson(8, 10)
-    assert (share.low, share.high) == (
-        pytest.approx(0.4901625, abs=1e-6),
-        pytest.approx(0.9433178, abs=1e-6),
-    )
+    assert (share.low, share.high) == (pytest.approx(0.4901625, abs=1e-6), pytest.approx(0.9433178, abs=1e-6))
 
 
 def test_accuracy_counts_points() -> None:

@@ -16,9 +16,7 @@ def test_the_exponent_of_a_power_is_found(exponent: float) -> None:
     assert power_law_exponent(x, noisy) == pytest.approx(slow[0, 1] / slow[0, 0])
 
 
-@pytest.mark.parametrize(
-    ("x", "y"), [([1.0], [2.0]), ([1.0, 2.0], [0.0, 1.0]), ([-1.0, 2.0], [1.0, 1.0])]
-)
+@pytest.mark.parametrize(("x", "y"), [([1.0], [2.0]), ([1.0, 2.0], [0.0, 1.0]), ([-1.0, 2.0], [1.0, 1.0])])
 def test_what_has_no_logarithm_is_refused(x, y) -> None:
     with pytest.raises(InputError, match="logarithms"):
         power_law_exponent(x, y)

@@ -11,13 +11,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.measures import svm
-from featavg.measures.alignment import (
-    block_cosines,
-    cosine_matrix,
-    equivalent_weights,
-    neuron_signs,
-    require_size,
-)
+from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights, neuron_signs, require_size
 from featavg.measures.averaging import averaging_index
 from featavg.measures.collapse import collapse
 from featavg.measures.margin import kkt, margins, sample_margins

@@ -8,8 +8,7 @@ BALL_SEARCH = tests_in("robustness/test_ball_search.py")
 SDP_BOUND = tests_in("robustness/test_sdp_bound.py")
 
 NEVER = tests_in("robustness/test_deep_radii.py")(
-    "test_what_never_flips_is_proven_in_both_norms",
-    "test_nothing_is_called_never_that_fractions_do_not_prove",
+    "test_what_never_flips_is_proven_in_both_norms", "test_nothing_is_called_never_that_fractions_do_not_prove"
 )
 
 MUTANTS = [
@@ -355,9 +354,7 @@ MUTANTS = [
             "for sign in (1, -1):",
             "for sign in (1,):",
             "half of every split is not searched",
-            tests_in("robustness/test_deep_radii.py")(
-                "test_a_flip_that_only_one_half_holds_is_found"
-            ),
+            tests_in("robustness/test_deep_radii.py")("test_a_flip_that_only_one_half_holds_is_found"),
         ),
         (
             "return z if condition.excess(net.forward(z)[-1]) <= 0 else None",

@@ -29,12 +29,7 @@ MUTANTS = [
             "a leaky ReLU among ReLUs has the wrong sign below zero",
             SEQUENTIAL,
         ),
-        (
-            "rows = np.flatnonzero(flat >= 0)",
-            "rows = np.arange(len(flat))",
-            "padding is the last pixel",
-            SEQUENTIAL,
-        ),
+        ("rows = np.flatnonzero(flat >= 0)", "rows = np.arange(len(flat))", "padding is the last pixel", SEQUENTIAL),
     ),
     *mutants_of(
         "nets/loading/windows.py",

@@ -10,23 +10,15 @@ RADII_TIGHT = tests_in("robustness/test_radii_tight.py")
 
 ON_NORMS = ATTACKS_TIGHT("test_lengths_balls_and_boxes", "test_half_spaces_that_cannot_be_reached")
 ON_MODEL = ATTACKS_TIGHT("test_a_tie_is_a_flip_and_a_broken_gradient_is_refused") + ATTACKS_HONESTY(
-    "test_a_float32_flip_must_be_deeper_than_rounding",
-    "test_half_precision_modules_are_attacked_in_float32",
+    "test_a_float32_flip_must_be_deeper_than_rounding", "test_half_precision_modules_are_attacked_in_float32"
 )
-ON_TORCH_MODEL = ATTACKS_TIGHT(
-    "test_batches_of_a_module_keep_their_labels_and_evaluation_mode"
-) + ATTACKS_HONESTY(
-    "test_a_float32_flip_must_be_deeper_than_rounding",
-    "test_half_precision_modules_are_attacked_in_float32",
+ON_TORCH_MODEL = ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode") + ATTACKS_HONESTY(
+    "test_a_float32_flip_must_be_deeper_than_rounding", "test_half_precision_modules_are_attacked_in_float32"
 )
 ON_CURVE = ATTACKS_TIGHT(
-    "test_curves_by_hand",
-    "test_misclassified_points_are_not_robust_and_all_points_count",
+    "test_curves_by_hand", "test_misclassified_points_are_not_robust_and_all_points_count"
 ) + ATTACKS_HONESTY("test_pgd_that_attacks_nothing_is_refused")
-ON_LINF = RADII_TIGHT(
-    "test_linf_claims_no_more_than_its_witness_and_its_ball",
-    "test_linf_probes_steps_that_flip_only",
-)
+ON_LINF = RADII_TIGHT("test_linf_claims_no_more_than_its_witness_and_its_ball", "test_linf_probes_steps_that_flip_only")
 ON_RADII = RADII_TIGHT(
     "test_nothing_is_certified_beyond_the_witness",
     "test_the_floor_of_probability_has_the_slack_of_its_rivals",
@@ -93,36 +85,16 @@ MUTANTS = [
             "an l_inf ball without walls",
             ON_NORMS,
         ),
-        (
-            "np.clip(x + delta, *bounds) - x",
-            "np.clip(delta, *bounds)",
-            "the box is around zero",
-            ON_NORMS,
-        ),
+        ("np.clip(x + delta, *bounds) - x", "np.clip(delta, *bounds)", "the box is around zero", ON_NORMS),
         (
             'slope = np.abs(gradient) if norm == "linf" else gradient**2',
             "slope = gradient**2",
             "the l_inf step is as long as the l2 one",
             ON_NORMS,
         ),
-        (
-            "found = ~moving | (total > 0)",
-            "found = moving | True",
-            "a dead gradient finds a way",
-            ON_NORMS,
-        ),
-        (
-            "found &= ~behind | (left > 0)",
-            "pass",
-            "what the box cannot reach is called reached",
-            ON_NORMS,
-        ),
-        (
-            "np.abs(wide).max(axis=1, initial=0.0)",
-            "np.abs(wide).sum(axis=1)",
-            "l_inf lengths are l1",
-            ON_NORMS,
-        ),
+        ("found = ~moving | (total > 0)", "found = moving | True", "a dead gradient finds a way", ON_NORMS),
+        ("found &= ~behind | (left > 0)", "pass", "what the box cannot reach is called reached", ON_NORMS),
+        ("np.abs(wide).max(axis=1, initial=0.0)", "np.abs(wide).sum(axis=1)", "l_inf lengths are l1", ON_NORMS),
     ),
     *mutants_of(
         "robustness/models/model.py",
@@ -138,18 +110,8 @@ MUTANTS = [
             "a tie is not fooled",
             ON_MODEL,
         ),
-        (
-            "if not np.all(np.isfinite(gradient)):",
-            "if False:",
-            "a NaN gradient reads as robust",
-            ON_MODEL,
-        ),
-        (
-            "x.max() > bounds[1]",
-            "False",
-            "points outside the box are attacked",
-            ON_MODEL,
-        ),
+        ("if not np.all(np.isfinite(gradient)):", "if False:", "a NaN gradient reads as robust", ON_MODEL),
+        ("x.max() > bounds[1]", "False", "points outside the box are attacked", ON_MODEL),
     ),
     *mutants_of(
         "robustness/models/decision.py",
@@ -186,12 +148,7 @@ MUTANTS = [
             "a float32 witness that another batch does not confirm counts",
             ATTACKS_HONESTY("test_a_float32_flip_must_be_deeper_than_rounding"),
         ),
-        (
-            "self.module((x - self.mean) / self.std)",
-            "self.module(x)",
-            "the normalisation is forgotten",
-            ON_TORCH_MODEL,
-        ),
+        ("self.module((x - self.mean) / self.std)", "self.module(x)", "the normalisation is forgotten", ON_TORCH_MODEL),
         (
             "with evaluating(self.module), torch.no_grad():",
             "with torch.no_grad():",
@@ -204,12 +161,7 @@ MUTANTS = [
             "gradients are those of training mode",
             ATTACKS_TIGHT("test_batches_of_a_module_keep_their_labels_and_evaluation_mode"),
         ),
-        (
-            "start += len(part)",
-            "pass",
-            "labels of the first batch are used for all",
-            ON_TORCH_MODEL,
-        ),
+        ("start += len(part)", "pass", "labels of the first batch are used for all", ON_TORCH_MODEL),
     ),
     *mutants_of(
         "robustness/curve.py",
@@ -265,12 +217,7 @@ MUTANTS = [
             "certified beyond what was searched",
             ON_LINF,
         ),
-        (
-            "witness, tree.nodes, tree.finished)",
-            "witness, tree.nodes)",
-            "a spent budget is not named",
-            ON_LINF,
-        ),
+        ("witness, tree.nodes, tree.finished)", "witness, tree.nodes)", "a spent budget is not named", ON_LINF),
         (
             "if self.decision.margins(point[None], label)[0] <= 0:",
             "if True:",

@@ -40,9 +40,7 @@ def test_the_exact_twin_is_the_head(pooling) -> None:
     net, mask = module.exact()
     with torch.no_grad():
         outputs = module(torch.tensor(x)).numpy()
-    np.testing.assert_allclose(
-        score(net(x), mask, pooling), outputs[:, 1] - outputs[:, 0], atol=1e-12
-    )
+    np.testing.assert_allclose(score(net(x), mask, pooling), outputs[:, 1] - outputs[:, 0], atol=1e-12)
     y = np.where(outputs[:, 1] > outputs[:, 0], 1, -1)
     found = fa.radii(net, x, y=y, readout=pooling, positive=mask)
     attacked = fa.attack_suite(fa.torch_model(module, bounds=None, positive=[False, True]), x, y)
@@ -54,10 +52,7 @@ def test_the_exact_twin_is_the_head(pooling) -> None:
 
 def test_the_audit_takes_no_pooled_head_for_a_plain_one() -> None:
     x = np.random.default_rng(2).uniform(size=(20, 6))
-    for module in (
-        head(),
-        torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.ReLU(), Compete(2)).double(),
-    ):
+    for module in (head(), torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.ReLU(), Compete(2)).double()):
         taken = classifier(module, x)
         assert taken.outputs == 2
         assert taken.exact is None

@@ -43,49 +43,24 @@ ROWS = {
     "leaky": ((5,), [nn.Linear(5, 4), nn.LeakyReLU(0.2), nn.Linear(4, 3)]),
     "leaky and relu": (
         (5,),
-        [
-            nn.Linear(5, 4),
-            nn.LeakyReLU(0.2),
-            nn.Linear(4, 4, bias=False),
-            nn.ReLU(),
-            nn.Linear(4, 3),
-        ],
+        [nn.Linear(5, 4), nn.LeakyReLU(0.2), nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 3)],
     ),
     "two slopes": ((5,), [nn.LeakyReLU(0.2), nn.Linear(5, 4), nn.LeakyReLU(0.1), nn.Linear(4, 3)]),
     "convolution": (IMAGE, [nn.Conv2d(2, 3, 3)]),
-    "strides, padding": (
-        IMAGE,
-        [nn.Conv2d(2, 3, (4, 3), (2, 1), (1, 2)), nn.ReLU(), nn.Conv2d(3, 1, 2)],
-    ),
+    "strides, padding": (IMAGE, [nn.Conv2d(2, 3, (4, 3), (2, 1), (1, 2)), nn.ReLU(), nn.Conv2d(3, 1, 2)]),
     "same": (IMAGE, [nn.Conv2d(2, 2, (5, 3), padding="same", bias=False), nn.ReLU()]),
     "groups, dilation": (IMAGE, [nn.Conv2d(2, 4, 2, groups=2, dilation=(2, 3))]),
     "batch norm": (IMAGE, [nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU()]),
-    "batch norm 1d": (
-        (5,),
-        [nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.BatchNorm1d(4, affine=False)],
-    ),
+    "batch norm 1d": ((5,), [nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.BatchNorm1d(4, affine=False)]),
     "average pool": (IMAGE, [nn.AvgPool2d(2), nn.AvgPool2d(2, 1, padding=1)]),
     "its pixels alone": (IMAGE, [nn.AvgPool2d(3, 2, padding=1, count_include_pad=False)]),
     "its divisor": (IMAGE, [nn.AvgPool2d(3, 2, padding=1, divisor_override=5)]),
-    "adaptive pool": (
-        IMAGE,
-        [nn.AdaptiveAvgPool2d((2, None)), nn.AdaptiveAvgPool2d(1), nn.Flatten()],
-    ),
-    "max pool": (
-        IMAGE,
-        [nn.Conv2d(2, 2, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3)],
-    ),
+    "adaptive pool": (IMAGE, [nn.AdaptiveAvgPool2d((2, None)), nn.AdaptiveAvgPool2d(1), nn.Flatten()]),
+    "max pool": (IMAGE, [nn.Conv2d(2, 2, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(12, 3)]),
     "max pool of three": (IMAGE, [nn.ReLU(), nn.MaxPool2d((3, 1), 2)]),
     "max pool of the input": (IMAGE, [nn.MaxPool2d(2), nn.LeakyReLU(0.3), nn.MaxPool2d(2)]),
     "padding": (IMAGE, [nn.ZeroPad2d((1, 2, 0, 3)), nn.Conv2d(2, 2, 3)]),
-    "nested": (
-        IMAGE,
-        [
-            nn.Sequential(nn.Identity(), nn.Flatten()),
-            nn.Dropout(0.5),
-            nn.Sequential(nn.Linear(96, 2)),
-        ],
-    ),
+    "nested": (IMAGE, [nn.Sequential(nn.Identity(), nn.Flatten()), nn.Dropout(0.5), nn.Sequential(nn.Linear(96, 2))]),
 }
 
 
@@ -108,9 +83,7 @@ def test_a_layer_that_occurs_twice_and_a_normalisation() -> None:
 
 
 def convolutional():
-    return sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)
-    )
+    return sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
 
 
 @pytest.mark.parametrize("kind", ["torch", "safetensors", "renamed", "parallel", "mapping"])
@@ -127,9 +100,7 @@ def test_weights_for_a_sequential(kind: str, tmp_path: Path) -> None:
         save_file(state, path)
     else:
         torch.save({"state_dict": [state]} if kind == "torch" else state, path)
-    other = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)
-    )
+    other = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
     before = [tensor.clone() for tensor in other.state_dict().values()]
     net = fa.load_network(state if kind == "mapping" else path, other, shape=(1, 8, 8))
     with torch.no_grad():
@@ -210,12 +181,7 @@ class Own(nn.Module):
         (nn.Sequential(nn.Conv2d(1, 1, 3)), None, None, "shape is missing"),
         (nn.Sequential(nn.Conv2d(3, 1, 3)), None, (1, 5, 5), "a convolution of 3 channels on 1"),
         (nn.Sequential(nn.Conv2d(1, 1, 7)), None, (1, 5, 5), "windows of"),
-        (
-            nn.Sequential(nn.Conv2d(1, 1, 3, padding_mode="circular", padding=1)),
-            None,
-            (1, 5, 5),
-            "circular",
-        ),
+        (nn.Sequential(nn.Conv2d(1, 1, 3, padding_mode="circular", padding=1)), None, (1, 5, 5), "circular"),
         (nn.Sequential(nn.MaxPool2d(2, padding=1)), None, (1, 4, 4), "max-pooling with padding"),
         (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), None, (1, 5, 5), "ceil_mode"),
         (nn.Sequential(nn.LeakyReLU(2.0)), None, (3,), "a slope outside"),
@@ -228,9 +194,7 @@ class Own(nn.Module):
         ({}, None, None, "holds no table of tensors"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused_in_a_sentence(
-    source, module, shape, sentence, tmp_path, capsys
-) -> None:
+def test_what_cannot_be_loaded_is_refused_in_a_sentence(source, module, shape, sentence, tmp_path, capsys) -> None:
     given = files(source, tmp_path) if isinstance(source, str) else source
     with pytest.raises(fa.InputError, match=sentence):
         fa.load_network(given, module, shape=shape)

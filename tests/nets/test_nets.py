@@ -13,14 +13,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.network import unchecked
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import score
-from featavg.nets.two_layer import (
-    TwoLayer,
-    biased_robust,
-    binary,
-    feature_averaging,
-    feature_decoupling,
-    grouped,
-)
+from featavg.nets.two_layer import TwoLayer, biased_robust, binary, feature_averaging, feature_decoupling, grouped
 
 RNG = np.random.default_rng(0)
 TASK = MultiCluster(k=6, d=50, positive=2, alpha=2.0, norms=(3.0, 4.0, 5.0, 6.0, 7.0, 8.0))
@@ -33,8 +26,7 @@ def relu(z):
 def test_the_binary_network_is_definition_2_2() -> None:
     w, b, x = RNG.normal(size=(6, 9)), RNG.normal(size=6), RNG.normal(size=(20, 9))
     by_hand = [
-        sum(relu(w[r] @ p + b[r]) for r in range(3)) / 3
-        - sum(relu(w[r] @ p + b[r]) for r in range(3, 6)) / 3
+        sum(relu(w[r] @ p + b[r]) for r in range(3)) / 3 - sum(relu(w[r] @ p + b[r]) for r in range(3, 6)) / 3
         for p in x
     ]
     np.testing.assert_allclose(binary(w, b)(x)[:, 0], by_hand)
@@ -73,9 +65,7 @@ def test_ideal_networks_are_their_formulas() -> None:
     np.testing.assert_allclose(feature_averaging(TASK)(x)[:, 0], averaged)
     np.testing.assert_allclose(feature_decoupling(TASK)(x)[:, 0], relu(x @ mu.T) @ y)
     squares = (mu**2).sum(axis=1)
-    np.testing.assert_allclose(
-        biased_robust(TASK, 0.25)(x)[:, 0], relu(x @ mu.T - 0.25 * 2.0 * squares) @ y
-    )
+    np.testing.assert_allclose(biased_robust(TASK, 0.25)(x)[:, 0], relu(x @ mu.T - 0.25 * 2.0 * squares) @ y)
 
 
 def test_ideal_networks_follow_a_random_orientation() -> None:
@@ -86,18 +76,9 @@ def test_ideal_networks_follow_a_random_orientation() -> None:
 
 
 REFUSED = {
-    "NaN weights": (
-        lambda: binary(np.full((2, 2), np.nan)),
-        "weights holds a number that is not finite",
-    ),
-    "infinite biases": (
-        lambda: binary(np.ones((2, 2)), np.full(2, np.inf)),
-        "biases holds a number that is not",
-    ),
-    "NaN in a deep layer": (
-        lambda: Deep((np.eye(2), np.full((1, 2), np.nan))),
-        "weights2 hold NaN",
-    ),
+    "NaN weights": (lambda: binary(np.full((2, 2), np.nan)), "weights holds a number that is not finite"),
+    "infinite biases": (lambda: binary(np.ones((2, 2)), np.full(2, np.inf)), "biases holds a number that is not"),
+    "NaN in a deep layer": (lambda: Deep((np.eye(2), np.full((1, 2), np.nan))), "weights2 hold NaN"),
     "odd binary": (lambda: binary(np.ones((3, 2))), "weights hold 3 neurons"),
     "uneven groups": (lambda: grouped(np.ones((5, 2)), 2), "weights hold 5 neurons"),
     "threshold": (lambda: biased_robust(TASK, 1.5), "threshold is 1.5"),
@@ -146,7 +127,5 @@ def test_wrong_shapes_are_refused_without_a_shape_checker_too() -> None:
             "import numpy as np\nfrom featavg import TwoLayer, binary, score, InputError\n"
             f"try:\n    {call}\nexcept InputError as error:\n    print(error)"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.startswith(words)

@@ -17,15 +17,7 @@ from featavg.robustness.exact.deep.solver import conditions_of, layered_of
 from featavg.training.losses import PooledLogistic
 from featavg.training.objectives import DeepObjective
 
-POOLED = (
-    "max",
-    "mean",
-    "top:q=1",
-    "top:q=3",
-    "top:q=5",
-    "soft:temperature=0.5",
-    "soft:temperature=7",
-)
+POOLED = ("max", "mean", "top:q=1", "top:q=3", "top:q=5", "soft:temperature=0.5", "soft:temperature=7")
 SIDES = np.array([True, True, True, False, False, False])
 
 
@@ -70,23 +62,14 @@ def test_ends_of_the_paths() -> None:
     f = np.random.default_rng(2).normal(size=(20, 6))
     for text, same in (("top:q=1", f.max(1)), ("top:q=6", f.mean(1)), ("mean", f.mean(1))):
         np.testing.assert_allclose(readout_of(text).class_score(f), same, rtol=1e-13)
-    np.testing.assert_allclose(
-        readout_of("soft:temperature=1e-3").class_score(f), f.max(1), atol=2e-3
-    )
-    np.testing.assert_allclose(
-        readout_of("soft:temperature=1e4").class_score(f), f.mean(1), atol=1e-3
-    )
+    np.testing.assert_allclose(readout_of("soft:temperature=1e-3").class_score(f), f.max(1), atol=2e-3)
+    np.testing.assert_allclose(readout_of("soft:temperature=1e4").class_score(f), f.mean(1), atol=1e-3)
     soft = readout_of("soft:temperature=2").class_score(f)
     np.testing.assert_allclose(soft, 2 * (logsumexp(f / 2, axis=1) - np.log(6)), rtol=1e-12)
 
 
 def test_on_a_tie_the_first_win() -> None:
-    assert readout_of("top:q=2").derivative(np.array([1.0, 2.0, 2.0, 2.0])).tolist() == [
-        0,
-        0.5,
-        0.5,
-        0,
-    ]
+    assert readout_of("top:q=2").derivative(np.array([1.0, 2.0, 2.0, 2.0])).tolist() == [0, 0.5, 0.5, 0]
     assert readout_of("max").derivative(np.array([1.0, 2.0, 2.0])).tolist() == [0, 1, 0]
 
 
@@ -129,11 +112,7 @@ def test_no_attack_is_below_a_certificate() -> None:
 
 def _competing(seed: int, m: int = 3) -> tuple[TwoLayer, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return (
-        fa.grouped(rng.normal(size=(2 * m, 4)), 2 * m),
-        rng.normal(size=(8, 4)),
-        np.arange(2 * m) < m,
-    )
+    return (fa.grouped(rng.normal(size=(2 * m, 4)), 2 * m), rng.normal(size=(8, 4)), np.arange(2 * m) < m)
 
 
 def test_too_many_pieces_give_a_bracket(monkeypatch) -> None:
@@ -242,17 +221,13 @@ BAD = {
     "q is 9 for a class of 5: give at most 5": lambda: fa.Setting(pooling="top:q=9", m=5),
     "pooling is 'median': choose one of max, mean,": lambda: fa.Setting(pooling="median"),
     "top has q": lambda: readout_of("top:p=3"),
-    "readout is 'median': choose one of probability, max, sum, mean, soft, top": (
-        lambda: readout_of("median")
-    ),
+    "readout is 'median': choose one of probability, max, sum, mean, soft, top": (lambda: readout_of("median")),
 }
 
 
 def _radii(readout: str, mask: np.ndarray | None = None):
     net, x, usual = _competing(7)
-    return fa.radii(
-        net, x, y=np.ones(8, dtype=int), readout=readout, positive=usual if mask is None else mask
-    )
+    return fa.radii(net, x, y=np.ones(8, dtype=int), readout=readout, positive=usual if mask is None else mask)
 
 
 @pytest.mark.parametrize("sentence", BAD)

@@ -39,9 +39,7 @@ def test_derivatives_and_minorants(name):
     rule, rng = readout_of(name), np.random.default_rng(0)
     for _ in range(20):
         f, other = rng.normal(size=(2, 5)) * 3
-        slope = [
-            (rule.class_score(f + h) - rule.class_score(f - h)) / 2e-6 for h in 1e-6 * np.eye(5)
-        ]
+        slope = [(rule.class_score(f + h) - rule.class_score(f - h)) / 2e-6 for h in 1e-6 * np.eye(5)]
         np.testing.assert_allclose(rule.derivative(f), slope, atol=1e-6)
         value, derivative = rule.touch(f)
         np.testing.assert_allclose(value, rule.class_score(f), rtol=1e-13)
@@ -103,9 +101,7 @@ def test_masks_and_indices_are_told_apart(name):
     given, expected = READ[name]
     mask = np.isin(np.arange(4), expected)
     np.testing.assert_array_equal(positive_mask(given, 4), mask)
-    np.testing.assert_array_equal(
-        fa.MultiCluster(k=4, d=50, positive=given).positive_clusters, mask
-    )
+    np.testing.assert_array_equal(fa.MultiCluster(k=4, d=50, positive=given).positive_clusters, mask)
     outputs = np.array([[1.0, 2.0, 3.0, 5.0]])
     right = outputs[0, mask].sum() - outputs[0, ~mask].sum()
     assert score(outputs, given, "sum")[0] == right

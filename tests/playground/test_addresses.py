@@ -31,14 +31,7 @@ WHOLE = {
     "neuron": (0, 90),
     "story": (0, 14),
 }
-REAL = {
-    "share": (-0.2, 1.2),
-    "wrong": (-0.2, 1.2),
-    "sigma": (0, 4),
-    "cosine": (-1, 1),
-    "px": (-3, 3),
-    "py": (-3, 3),
-}
+REAL = {"share": (-0.2, 1.2), "wrong": (-0.2, 1.2), "sigma": (0, 4), "cosine": (-1, 1), "px": (-3, 3), "py": (-3, 3)}
 POWERS = {"d": (0, 13), "lr": (-15, 3), "sigma_w": (-16, 1)}
 
 
@@ -62,9 +55,7 @@ def damaged(draw):
     ]  # fmt: skip
     for _ in range(draw.randint(1, 6)):
         where = draw.randrange(1, len(text) + 1)
-        text[where : where + draw.randint(0, 3)] = draw.choice(
-            [*evil, draw.choice(string.printable)]
-        )
+        text[where : where + draw.randint(0, 3)] = draw.choice([*evil, draw.choice(string.printable)])
     return "".join(text)
 
 
@@ -146,10 +137,7 @@ def test_the_page_lives_through_all_of_them(opened, rested, addresses):
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        (
-            "#k=ten",
-            "In the link, the number of clusters is “ten”; the usual value is used instead.",
-        ),
+        ("#k=ten", "In the link, the number of clusters is “ten”; the usual value is used instead."),
         ("#speed=3", "The link names “speed”, which this page does not know; it was left out."),
         ("#stepper=adam&d=100000", "Adam looks at single coordinates"),
         ("#k=4&positive=9", "both classes need a cluster"),
@@ -163,9 +151,7 @@ def test_what_cannot_be_is_said(opened, address, sentence):
 
 
 def test_a_link_reproduces_what_one_sees(opened, rested):
-    page = rested(
-        opened("#k=4&d=300&n=40&step=12&stepper=momentum&a=2&b=3&px=0.5&readout=sum"), step=12
-    )
+    page = rested(opened("#k=4&d=300&n=40&step=12&stepper=momentum&a=2&b=3&px=0.5&readout=sum"), step=12)
     page.click("#copy-link")
     address = page.evaluate("location.hash")
     numbers = "JSON.stringify(playground.numbers(playground.experiment, ''))"
@@ -190,9 +176,7 @@ def test_commands_and_python_are_understood_by_the_package(opened, rested, addre
         line = text.splitlines()[-1]
         context = simulate.make_context("simulate", shlex.split(line)[2:])
         flags = dict(context.params)
-        parsed = command._setting(
-            *(flags.pop(n) for n in ("preset", "config", "seed", "seeds")), flags
-        )
+        parsed = command._setting(*(flags.pop(n) for n in ("preset", "config", "seed", "seeds")), flags)
         same = ("k", "d", "n", "readout", "pooling", "stepper", "sigma", "cosine", "m", "h")
         assert {n: getattr(parsed, n) for n in same} == pytest.approx({n: setting[n] for n in same})
         assert (parsed.label_share, parsed.label_wrong) == (setting["share"], setting["wrong"])

@@ -19,11 +19,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_module_comes_after_what_it_imports(folder):
-    write(
-        folder,
-        a='import { two } from "./b.js";\nexport const four = two * two;\n',
-        b="export const two = 2;\n",
-    )
+    write(folder, a='import { two } from "./b.js";\nexport const four = two * two;\n', b="export const two = 2;\n")
     assert bundle.modules("a.js") == ["b.js", "a.js"]
     text = bundle.script("a.js")
     assert "const { two } = $b;" in text
@@ -34,10 +30,7 @@ def test_a_module_comes_after_what_it_imports(folder):
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        (
-            {"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'},
-            "each other",
-        ),
+        ({"a": 'import { b } from "./b.js";\n', "b": 'import { a } from "./a.js";\n'}, "each other"),
         ({"a": 'import { b } from "./b.js";\n', "b": "export const c = 1;\n"}, "does not have"),
         ({"a": "export default 3;\n"}, "another form"),
     ],
@@ -50,8 +43,6 @@ def test_mistakes_are_named(folder, files, problem):
 
 def test_buttons_that_save_say_what_and_as_what():
     buttons = re.findall(r'<button[^>]*data-save="(svg|png)"[^>]*>', bundle.page())
-    names = re.findall(
-        r'<button[^>]*data-save="\w+" aria-label="Save [^"]+ as (SVG|PNG)"', bundle.page()
-    )
+    names = re.findall(r'<button[^>]*data-save="\w+" aria-label="Save [^"]+ as (SVG|PNG)"', bundle.page())
     assert [name.lower() for name in names] == buttons
     assert len(buttons) >= 6

@@ -24,9 +24,7 @@ def test_the_file_is_one_and_small(written):
     text = written.read_text()
     assert len(text.encode()) <= LIMIT
     assert not re.search(r'<(script|link|img|iframe)[^>]+(src|href)="(?!data:)', text)
-    assert (
-        "import " not in re.sub(r"//.*|/\*.*?\*/", "", bundle.script("page/main.js")).split("`")[0]
-    )
+    assert "import " not in re.sub(r"//.*|/\*.*?\*/", "", bundle.script("page/main.js")).split("`")[0]
 
 
 def test_the_command_writes_it(tmp_path, capsys):
@@ -89,9 +87,7 @@ def test_every_control_works(opened, rested):
         told = page.locator(f"#set-{name} + output, output[for=set-{name}]").first.text_content()
         assert re.search(words, told), (name, told)
     for name in ("pooling", "depth", "stepper", "orientation", "readout"):
-        for value in page.evaluate(
-            f"[...document.getElementById('set-{name}').options].map((o) => o.value)"
-        ):
+        for value in page.evaluate(f"[...document.getElementById('set-{name}').options].map((o) => o.value)"):
             page.select_option(f"#set-{name}", value, force=True)
             page.wait_for_timeout(30)
     page.fill("#set-seed", "7")
@@ -137,9 +133,7 @@ def test_the_point_is_dragged_and_keyed(opened, rested):
     assert moved[1] > 0.05
     handle.focus()
     page.keyboard.press("ArrowUp")
-    assert page.evaluate("playground.experiment.setting.py") == pytest.approx(
-        moved[1] + 0.02, abs=1e-3
-    )
+    assert page.evaluate("playground.experiment.setting.py") == pytest.approx(moved[1] + 0.02, abs=1e-3)
     rested(page)
     assert "radius" in page.text_content("[data-view=plane-fine] svg")
     # In plane and ball: the nearest flipped point is as far as the radius says.
@@ -171,9 +165,7 @@ def test_a_neuron_is_looked_at(opened, rested):
     label = page.get_attribute("[data-view=neuron-fine] svg", "aria-label")
     assert label.startswith("Neuron 4 in the basis of the features")
     values = [float(v.replace("−", "-")) for v in re.findall(r"(?<=[ :])[−\d.]+(?=[,.])", label)]
-    assert (
-        max(range(10), key=values.__getitem__) == 3
-    )  # fine labels: neuron 4 has learned feature 4
+    assert max(range(10), key=values.__getitem__) == 3  # fine labels: neuron 4 has learned feature 4
     quiet(page)
 
 
@@ -248,9 +240,7 @@ def test_numbers_and_pictures_are_saved(opened, rested, tmp_path):
     assert numbers["step"] == 10
     assert len(numbers["coarse"]["cosines"]) == 100
     assert len(numbers["radii"]["fine"]["certified"]) == 100
-    for view in page.evaluate(
-        "[...document.querySelectorAll('figure[data-view]')].map((f) => f.dataset.view)"
-    ):
+    for view in page.evaluate("[...document.querySelectorAll('figure[data-view]')].map((f) => f.dataset.view)"):
         # Chromium drops what is saved more often than ten times a second.
         page.wait_for_timeout(150)
         with page.expect_download() as saved:
@@ -271,9 +261,7 @@ def test_numbers_and_pictures_are_saved(opened, rested, tmp_path):
     quiet(page)
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(360, "light"), (390, "dark"), (768, "light"), (1280, "dark")]
-)
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (390, "dark"), (768, "light"), (1280, "dark")])
 def test_nothing_overlaps_or_runs_off_the_screen(opened, rested, width, scheme):
     page = rested(opened(SMALL + "&step=5&story=4", width=width, color_scheme=scheme), step=5)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

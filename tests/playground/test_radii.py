@@ -95,9 +95,7 @@ def test_exact_radii_of_competing_neurons_agree(laboratory, pooling):
     x = sample.coordinates(net.dimension)
     truth = fa.radii(net, x, sample.y, readout=pooling, positive=positive, jobs=1)
     signs = OBLIQUE.cluster_labels  # of clusters: the page knows whose the neurons are
-    certified, attack, moves = asked(
-        laboratory, net, x, sample.y, "sum", signs, pooling=pooling, budget=4000
-    )
+    certified, attack, moves = asked(laboratory, net, x, sample.y, "sum", signs, pooling=pooling, budget=4000)
     np.testing.assert_allclose(certified, truth.certified, rtol=AGREES, atol=1e-12)
     np.testing.assert_allclose(attack, truth.attack, rtol=AGREES, atol=1e-12)
     score = fa.score(net(x + np.array(moves)), positive, pooling)
@@ -114,9 +112,7 @@ def test_brackets_hold_the_truth(laboratory, readout, h, budget, widest):
     sample = task.sample(12, seed=1)
     x = sample.coordinates(net.dimension)
     truth = fa.radii(net, sample, readout=readout, jobs=1)
-    certified, attack, moves = asked(
-        laboratory, net, x, sample.y, readout, task.cluster_labels, budget
-    )
+    certified, attack, moves = asked(laboratory, net, x, sample.y, readout, task.cluster_labels, budget)
     assert np.all(certified <= truth.attack * (1 + 1e-9))
     assert np.all(attack >= truth.certified * (1 - 1e-9))
     assert np.all(certified >= (1 - widest) * attack)

@@ -120,9 +120,7 @@ def test_two_layers_train_as_in_the_package(laboratory, labels, stepper, task, n
         page["biases"], truth.net.biases, rtol=AGREES, atol=AGREES * np.abs(truth.net.biases).max()
     )
     slow = basis_coefficients(weights, data.features)
-    np.testing.assert_allclose(
-        page["coefficients"], slow.ravel(), rtol=AGREES, atol=AGREES * np.abs(slow).max()
-    )
+    np.testing.assert_allclose(page["coefficients"], slow.ravel(), rtol=AGREES, atol=AGREES * np.abs(slow).max())
     index = fa.averaging_index(truth.net, task)
     np.testing.assert_allclose(page["share"], index.neuron_share, rtol=AGREES, atol=AGREES)
     # A class of one feature has no average: NaN here, and null in JSON.
@@ -132,9 +130,7 @@ def test_two_layers_train_as_in_the_package(laboratory, labels, stepper, task, n
     assert page["nullIndex"] == pytest.approx(index.null, abs=0.02)  # another fixed sample
     if follows:
         feature = follows[0].feature
-        np.testing.assert_allclose(
-            page["lambda"], feature.ravel(), rtol=AGREES, atol=AGREES * np.abs(feature).max()
-        )
+        np.testing.assert_allclose(page["lambda"], feature.ravel(), rtol=AGREES, atol=AGREES * np.abs(feature).max())
 
 
 RECIPES = {

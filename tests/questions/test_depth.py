@@ -85,9 +85,7 @@ def test_a_missing_number_never_passes(module, claim, honest, lost, check, monke
     def without(table):
         table = table.copy(deep=True)
         cell = {"network": 2, "d": 0, "k": 0, "layer": 1, "labels": 0, "depth": 1, "stage": -1}
-        cell = {
-            name: min(at, table.sizes[name] - 1) for name, at in cell.items() if name in table.dims
-        }
+        cell = {name: min(at, table.sizes[name] - 1) for name, at in cell.items() if name in table.dims}
         table[lost][{**cell, "seed": 0}] = np.nan
         return table
 

@@ -146,9 +146,7 @@ def test_a_map_is_made_of_sweeps(monkeypatch, tmp_path):
 
     honest = borders.sweep
     monkeypatch.setattr(
-        borders,
-        "sweep",
-        lambda vary, store, engine, **given: honest(vary, store, engine=Never(), **given),
+        borders, "sweep", lambda vary, store, engine, **given: honest(vary, store, engine=Never(), **given)
     )
     assert small(borders.noise, **given).numbers.identical(found.numbers)
 

@@ -20,11 +20,7 @@ EMPTY = {
     "one point": Lines(Axis("x"), Axis("y"), (Series("s", [1], [1]),)),
     "log bars": Bars(("a", "b"), (Bar("b", [1e-9, 1e9]),), Axis("y", log=True), rules=(Rule(1),)),
     "short log axis": Lines(Axis("x", log=True), Axis("y"), (Series("s", [2, 5], [1, 2]),)),
-    "ticks": Lines(
-        Axis("x", ticks=(1, 2), tick_labels=("a<sub>j</sub>", "b")),
-        Axis("y"),
-        (Series("s", [1], [1]),),
-    ),
+    "ticks": Lines(Axis("x", ticks=(1, 2), tick_labels=("a<sub>j</sub>", "b")), Axis("y"), (Series("s", [1], [1]),)),
 }
 START = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "csv": b"panel"}
 
@@ -59,10 +55,7 @@ def test_any_number_of_panels(count):
 @pytest.mark.parametrize("panel", [PANELS["cosines"], PANELS["wide"]], ids=["cosines", "wide"])
 def test_the_small_twin_keeps_the_colours(panel):
     png = figures.render(Figure("f", "Title", "Caption.", (panel,)))["png"]
-    whole, few = (
-        np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
-        for data in (png, _small(png))
-    )
+    whole, few = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int) for data in (png, _small(png)))
     assert np.abs(whole - few).max() <= 12
     assert tuple(few[0, 0]) == (255, 255, 255)
 

@@ -121,9 +121,7 @@ def test_the_data_can_be_downloaded(page, outcomes):
         page.click("#fig-lemma-5-balance--radii [data-csv]")
     download = waiting.value
     assert download.suggested_filename == "lemma-5-balance--radii.csv"
-    figure = next(
-        f for o in outcomes if o.evidence for f in o.evidence.figures if f.name == "radii"
-    )
+    figure = next(f for o in outcomes if o.evidence for f in o.evidence.figures if f.name == "radii")
     with open(download.path(), newline="") as file:
         assert file.read() == figure.csv()
     assert page.said == []
@@ -131,9 +129,7 @@ def test_the_data_can_be_downloaded(page, outcomes):
 
 def test_the_command_can_be_copied(page):
     page.click("#lemma-5-balance [data-copy]")
-    page.wait_for_function(
-        "async () => (await navigator.clipboard.readText()).includes('--only lemma-5-balance')"
-    )
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('--only lemma-5-balance')")
 
 
 def test_paper_gets_the_matplotlib_twins(page):
@@ -199,11 +195,7 @@ FOUND = {
 
 @pytest.mark.parametrize(
     ("text", "typed"),
-    [
-        ("a larger initialisation", "initialization"),
-        ("exact radii", "distance"),
-        ("by colour", "color"),
-    ],
+    [("a larger initialisation", "initialization"), ("exact radii", "distance"), ("by colour", "color")],
 )
 def test_the_search_knows_other_spellings_and_words(outcomes, text, typed):
     found = _searchable(replace(outcomes[0], title=text))

@@ -44,10 +44,7 @@ def least_linf(rows, limits):
     ones = np.ones((d, 1))
     table = np.block([[rows, np.zeros((q, 1))], [np.eye(d), -ones], [-np.eye(d), -ones]])
     found = linprog(
-        np.eye(d + 1)[-1],
-        table,
-        np.concatenate([limits, np.zeros(2 * d)]),
-        bounds=[(None, None)] * d + [(0, None)],
+        np.eye(d + 1)[-1], table, np.concatenate([limits, np.zeros(2 * d)]), bounds=[(None, None)] * d + [(0, None)]
     )
     return float(found.fun) if found.status == 0 else math.inf
 
@@ -86,9 +83,7 @@ def case(rng):
     if kind == "deep":
         d, m = int(rng.integers(1, 4)), int(rng.integers(2, 4))
         shapes = [(m, d), (m, m), (int(rng.integers(2, 4)), m)]
-        net = Deep(
-            tuple(rng.normal(size=s) for s in shapes), tuple(rng.normal(size=s[0]) for s in shapes)
-        )
+        net = Deep(tuple(rng.normal(size=s) for s in shapes), tuple(rng.normal(size=s[0]) for s in shapes))
         x, named = rng.normal(size=(POINTS, d)), {}
         y = net(x).argmax(axis=1)
     else:
@@ -150,9 +145,7 @@ def attacked(net, x, y, bounds, named, norm, found):
     if not len(right):
         return 0, -math.inf
     if isinstance(net, Deep):
-        lengths = np.array(
-            [descended(net, x[i], int(y[i]), bounds, found.attack[i]) for i in right]
-        )
+        lengths = np.array([descended(net, x[i], int(y[i]), bounds, found.attack[i]) for i in right])
     else:
         even = float(bounds[0].min()), float(bounds[1].max())
         if even[0] == even[1]:  # attacks do not take a box of one point
@@ -200,9 +193,7 @@ def run(cases, seed, attacks=False):
             found = radii(net, x, y, norm=norm, bounds=bounds, jobs=1, **named)
             count, lower = attacked(net, x, y, bounds, named, norm, found)
             if lower > WITHIN_ATTACKS:
-                print(
-                    f"case {number} of seed {seed} ({kind}, {norm}): {lower:.3g} below", flush=True
-                )
+                print(f"case {number} of seed {seed} ({kind}, {norm}): {lower:.3g} below", flush=True)
             below, shown = max(below, lower), shown + count
             continue
         difference, left, found = check(net, x, y, bounds, named, norm)
@@ -213,14 +204,8 @@ def run(cases, seed, attacks=False):
         free = radii(net, x, y, norm=norm, jobs=1, **named)
         cut += int(np.sum(found.attack != free.attack))
         if number % 200 == 199:
-            print(
-                number + 1,
-                f"{worst:.2e} open {unsettled} {perf_counter() - begun:.0f} s",
-                flush=True,
-            )
-    print(
-        f"{points} points, {cut} cut, {never} never flip, {unsettled} not settled, worst {worst:.3g}"
-    )
+            print(number + 1, f"{worst:.2e} open {unsettled} {perf_counter() - begun:.0f} s", flush=True)
+    print(f"{points} points, {cut} cut, {never} never flip, {unsettled} not settled, worst {worst:.3g}")
     print(f"{shown} points attacked, the best attack below a certificate by {below:.3g} (relative)")
     return worst, unsettled, below
 

@@ -43,9 +43,7 @@ def brute_force_radius(net: TwoLayer, x, y, readout="sum", positive=None):
         else:
             q = int(readout.removeprefix("top:q=")) if readout != "max" else 1
             left, right = (
-                np.array(
-                    [net.head[list(some)].sum(0) for some in combinations(np.flatnonzero(s), q)]
-                )
+                np.array([net.head[list(some)].sum(0) for some in combinations(np.flatnonzero(s), q)])
                 for s in (own, rival)
             )
             differences = [left - row for row in right]

@@ -130,9 +130,7 @@ def check_regions(count, seed):
             # origin of a network without biases: rounding does not hit them. What flips by more than
             # rounding is then not nearer than the witness.
             size = MARGIN * float(np.abs(net(x)).max())
-            clear = [
-                LinearCondition(condition.rows, condition.shifts + size) for condition in conditions
-            ]
+            clear = [LinearCondition(condition.rows, condition.shifts + size) for condition in conditions]
             assert found.attack[0] <= brute_force(plain, plain.start(x)[0], clear) + within, case
             told["ties"] += 1
             continue

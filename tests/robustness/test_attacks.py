@@ -9,12 +9,7 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness.attacks.attack import (
-    AttackEnd,
-    AttackProblem,
-    AttackResult,
-    FeatureDirections,
-)
+from featavg.robustness.attacks.attack import AttackEnd, AttackProblem, AttackResult, FeatureDirections
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model, TwoLayerModel, network_model
@@ -57,9 +52,7 @@ ATTACKS = {
 }
 
 
-def linear_problem(
-    setting: Setting, seed: int = 0
-) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+def linear_problem(setting: Setting, seed: int = 0) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     """w, b, points and their labels."""
     draw = np.random.default_rng(seed)
     w = draw.normal(size=D)
@@ -75,9 +68,7 @@ def linear_problem(
     return w, b, x, y
 
 
-def analytic(
-    w: np.ndarray, b: float, x: np.ndarray, y: np.ndarray, setting: Setting, norm: str
-) -> np.ndarray:
+def analytic(w: np.ndarray, b: float, x: np.ndarray, y: np.ndarray, setting: Setting, norm: str) -> np.ndarray:
     """The slow twin of `to_halfspace`: bisection on the multiplier, one point at a time."""
     gaps = y * (x @ w + b)
     found = []
@@ -214,13 +205,9 @@ def test_numpy_and_torch_see_the_same_network(readout: str) -> None:
 
     draw = np.random.default_rng(3)
     net = TwoLayer(draw.normal(size=(8, 6)), draw.normal(size=8), draw.normal(size=(4, 8)))
-    module = torch.nn.Sequential(
-        torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4, bias=False)
-    ).double()
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4, bias=False)).double()
     with torch.no_grad():
-        for tensor, value in zip(
-            module.parameters(), (net.weights, net.biases, net.head), strict=True
-        ):
+        for tensor, value in zip(module.parameters(), (net.weights, net.biases, net.head), strict=True):
             tensor.copy_(torch.as_tensor(value))
     positive = np.array([True, False, True, False])
     x = draw.normal(size=(20, 6))
@@ -229,9 +216,7 @@ def test_numpy_and_torch_see_the_same_network(readout: str) -> None:
     label = np.where(ours.decision.margins(ours.outputs(x), np.ones(20, int)) > 0, 1, 0)
     for rival in (-1, 0, 3):
         aims = np.full(20, rival)
-        for one, other in zip(
-            ours.descend(x, label, aims), theirs.descend(x, label, aims), strict=True
-        ):
+        for one, other in zip(ours.descend(x, label, aims), theirs.descend(x, label, aims), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
@@ -309,12 +294,8 @@ def test_misclassified_points_and_ties_have_radius_zero() -> None:
 
 def test_a_point_without_gradient_is_not_called_robust() -> None:
     # The first neuron has no weight, so where the others are off nothing can be felt.
-    net = TwoLayer(
-        np.array([[0.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -5.0]), np.array([[1.0, -1.0]])
-    )
-    found = attack_suite(
-        network_model(net), np.array([[0.0, 0.0], [-5.5, 0.0]]), [1, 1], attacks=["ddn", "deepfool"]
-    )
+    net = TwoLayer(np.array([[0.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -5.0]), np.array([[1.0, -1.0]]))
+    found = attack_suite(network_model(net), np.array([[0.0, 0.0], [-5.5, 0.0]]), [1, 1], attacks=["ddn", "deepfool"])
     np.testing.assert_array_equal(found.stuck, [True, False])
     np.testing.assert_allclose(found.radii[1], 0.5, rtol=1e-6)
     assert found.attack[0] == "not found"

@@ -15,12 +15,7 @@ from featavg.training.trajectory import Trajectory
 
 TASK = MultiCluster(k=10, d=3072)
 # The network, its read-out, and how far apart the two ends of its own bracket may be.
-ROWS = [
-    ("coarse", "sum", 0.0),
-    ("fine", "sum", 0.0),
-    ("fine", "max", 0.0),
-    ("fine", "probability", 0.01),
-]
+ROWS = [("coarse", "sum", 0.0), ("fine", "sum", 0.0), ("fine", "max", 0.0), ("fine", "probability", 0.01)]
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +24,7 @@ def runs() -> dict[str, Trajectory]:
 
 
 @pytest.mark.parametrize(("labels", "readout", "bracket"), ROWS)
-def test_within_half_a_percent(
-    runs: dict[str, Trajectory], labels: str, readout: str, bracket: float
-) -> None:
+def test_within_half_a_percent(runs: dict[str, Trajectory], labels: str, readout: str, bracket: float) -> None:
     net = runs[labels].net
     points = TASK.sample(20 if bracket else 100, seed=1)
     positive = TASK.positive_clusters if net.outputs > 1 else None
@@ -51,9 +44,7 @@ def test_within_half_a_percent(
 def test_the_theory_names_the_directions(runs: dict[str, Trajectory], readout: str) -> None:
     net = runs["fine"].net
     points = TASK.sample(50, seed=1)
-    features = FeatureDirections(
-        TASK.features_in(net.dimension), TASK.positive_clusters.astype(int)
-    )
+    features = FeatureDirections(TASK.features_in(net.dimension), TASK.positive_clusters.astype(int))
     model = network_model(net, TASK.positive_clusters, readout)
     x = points.coordinates(net.dimension)
     found = attack_suite(model, x, points.y, attacks=["directions"], features=features)

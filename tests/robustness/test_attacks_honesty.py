@@ -37,9 +37,7 @@ def dead_network() -> tuple[Any, np.ndarray, np.ndarray]:
     weights = np.concatenate([np.eye(4), -np.eye(4)])
     head = np.array([[1.0, -1, 1, -1, 1, -1, 1, -1]])
     net = TwoLayer(
-        np.concatenate([weights, np.zeros((1, 4))]),
-        np.append(np.full(8, -3.0), 1.0),
-        np.append(head, [[0.5]], axis=1),
+        np.concatenate([weights, np.zeros((1, 4))]), np.append(np.full(8, -3.0), 1.0), np.append(head, [[0.5]], axis=1)
     )
     x = np.random.default_rng(0).uniform(-1, 1, (8, 4))
     return net, x, np.ones(8, dtype=int)
@@ -51,13 +49,9 @@ def test_dead_points_are_flipped_by_random_starts(norm: str) -> None:
     from featavg.robustness.models.torch_model import torch_model
 
     net, x, y = dead_network()
-    module = torch.nn.Sequential(
-        torch.nn.Linear(4, 9), torch.nn.ReLU(), torch.nn.Linear(9, 1, bias=False)
-    ).double()
+    module = torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.ReLU(), torch.nn.Linear(9, 1, bias=False)).double()
     with torch.no_grad():
-        for tensor, value in zip(
-            module.parameters(), (net.weights, net.biases, net.head), strict=True
-        ):
+        for tensor, value in zip(module.parameters(), (net.weights, net.biases, net.head), strict=True):
             tensor.copy_(torch.as_tensor(value))
     model = torch_model(module, None)
     label = model.decision.labels(y)
@@ -113,9 +107,7 @@ def test_random_starts_cost_nothing_where_they_are_not_needed() -> None:
     ],
 )
 @pytest.mark.parametrize("right", [True, False])
-def test_pgd_that_attacks_nothing_is_refused(
-    settings: dict[str, Any], match: str, right: bool
-) -> None:
+def test_pgd_that_attacks_nothing_is_refused(settings: dict[str, Any], match: str, right: bool) -> None:
     model = network_model(PLANE)
     with pytest.raises(InputError, match=match):
         pgd_curve(model, X, [1, 1] if right else [-1, -1], [0.5], **settings)

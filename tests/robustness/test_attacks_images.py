@@ -160,9 +160,7 @@ def test_class_means_as_directions(digits: Any) -> None:
     net, x, y, digit = digits
     means = np.stack([x[digit == j].mean(axis=0).reshape(-1) for j in range(10)])
     features = FeatureDirections(means.astype(float), EVEN.astype(int))
-    found = attack_suite(
-        torch_model(net, positive=EVEN), x, y, attacks=["directions", "ddn"], features=features
-    )
+    found = attack_suite(torch_model(net, positive=EVEN), x, y, attacks=["directions", "ddn"], features=features)
     assert np.all(np.isfinite(found.radii))
 
 
@@ -185,9 +183,7 @@ def _model(net: Any, **settings: Any) -> TorchModel:
         ({"readout": "median"}, "readout is 'median'"),
     ],
 )
-def test_bad_wrapping_is_told_in_a_sentence(
-    digits: Any, settings: dict[str, Any], match: str
-) -> None:
+def test_bad_wrapping_is_told_in_a_sentence(digits: Any, settings: dict[str, Any], match: str) -> None:
     net, x, y, _ = digits
     with pytest.raises(InputError, match=match):
         attack_suite(_model(net, **settings), x[:4], y[:4])

@@ -59,9 +59,7 @@ def test_an_attack_of_ones_own_is_shortened_and_checked() -> None:
 
 def test_names_and_objects_go_together_and_refiners_go_last() -> None:
     model = network_model(binary(np.eye(2)))
-    result = attack_suite(
-        model, np.array([[3.0, 1.0]]), [1], attacks=["polish", DDN(steps=30), "deepfool"]
-    )
+    result = attack_suite(model, np.array([[3.0, 1.0]]), [1], attacks=["polish", DDN(steps=30), "deepfool"])
     assert result.attacks == ("DDN(steps=30)", "deepfool", "polish")
     np.testing.assert_allclose(result.radii, np.sqrt(2), rtol=1e-6)
 
@@ -78,9 +76,7 @@ def test_an_attack_of_ones_own_is_known_by_its_name() -> None:
 
 
 def test_a_name_may_have_options() -> None:
-    assert attack_suite(network_model(LINE), X, [1, 1], attacks="ddn:steps=7").attacks == (
-        "DDN(steps=7)",
-    )
+    assert attack_suite(network_model(LINE), X, [1, 1], attacks="ddn:steps=7").attacks == ("DDN(steps=7)",)
 
 
 def test_an_attack_for_another_norm_is_refused() -> None:
@@ -130,9 +126,7 @@ def test_reprs_are_what_one_types() -> None:
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_a_flat_place_is_left_towards_a_point_that_is_decided_otherwise(norm: str) -> None:
     """1 - relu(t - 5): at t = 0 there is no gradient, and random starts are as short as other radii."""
-    flat = TwoLayer(
-        np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([1.0, -5.0]), np.array([[1.0, -1.0]])
-    )
+    flat = TwoLayer(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([1.0, -5.0]), np.array([[1.0, -1.0]]))
     model = network_model(flat, bounds=(-20.0, 20.0))
     points = np.array([[0.0, 0.0], [6.1, 0.0], [7.0, 1.0]])
     result = attack_suite(model, points, [1, -1, -1], norm, attacks=MultiStartDDN(steps=60))
@@ -143,9 +137,7 @@ def test_progress_rises_by_cost_and_says_what_is_done() -> None:
     seen: list[tuple[float, str]] = []
     model = network_model(LINE, bounds=(-9.0, 9.0))
     attacks = [DDN(steps=30), MultiStartDDN(steps=60), Leftwards()]
-    attack_suite(
-        model, X, [1, 1], attacks=attacks, budget=10, progress=lambda *told: seen.append(told)
-    )
+    attack_suite(model, X, [1, 1], attacks=attacks, budget=10, progress=lambda *told: seen.append(told))
     shares = [share for share, _ in seen]
     assert shares == sorted(shares)
     assert (shares[0], seen[0][1]) == (0.0, "DDN(steps=30)")
@@ -161,14 +153,7 @@ def test_progress_rises_by_cost_and_says_what_is_done() -> None:
 
 @pytest.mark.parametrize(
     ("norm", "budget", "descents"),
-    [
-        ("l2", 60, 3),
-        ("l2", 120, 7),
-        ("l2", 240, 15),
-        ("linf", 60, 3),
-        ("linf", 120, 4),
-        ("linf", 240, 9),
-    ],
+    [("l2", 60, 3), ("l2", 120, 7), ("l2", 240, 15), ("linf", 60, 3), ("linf", 120, 4), ("linf", 240, 9)],
 )
 def test_a_larger_budget_buys_more_descents_not_longer_ones(norm, budget, descents) -> None:
     model = network_model(binary(np.eye(2)))
@@ -179,7 +164,5 @@ def test_a_larger_budget_buys_more_descents_not_longer_ones(norm, budget, descen
     )  # fmt: skip
     before = model.cost.gradients
     MultiStartDDN()(problem)
-    assert told == [f"descent {i + 1} of {descents}" for i in range(descents)] + [
-        "refining the shortest"
-    ]
+    assert told == [f"descent {i + 1} of {descents}" for i in range(descents)] + ["refining the shortest"]
     assert model.cost.gradients - before <= budget

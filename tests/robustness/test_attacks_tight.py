@@ -14,14 +14,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.attacks import deepfool as deepfool_module
 from featavg.robustness.attacks import polish as polish_module
 from featavg.robustness.attacks import suite as suite_module
-from featavg.robustness.attacks.attack import (
-    Attack,
-    AttackEnd,
-    AttackProblem,
-    AttackResult,
-    gradient_is_dead,
-    nearer,
-)
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, AttackResult, gradient_is_dead, nearer
 from featavg.robustness.attacks.ddn import ddn, fmn
 from featavg.robustness.attacks.deepfool import deepfool, slide
 from featavg.robustness.attacks.line_search import reach, shorten
@@ -142,9 +135,8 @@ def test_batches_of_a_module_keep_their_labels_and_evaluation_mode():
 def test_a_descent_returns_the_nearest_flip_it_saw_and_stays_inside_it(attack, norm):
     """Of relu(x_1) - relu(x_2) + relu(x_1 - 4): from (6, 1), with a bend on the way."""
     net = TwoLayer(
-        np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0.0, 0.0, -4.0]),
-        np.array([[1.0, -1.0, 1.0]]),
-    )  # fmt: skip
+        np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0.0, 0.0, -4.0]), np.array([[1.0, -1.0, 1.0]])
+    )
     model, x = recording(net), np.array([[6.0, 1.0]])
     problem = about(model, x, norm=norm)
     end = ddn(problem, EVERY, 60) if attack == "ddn" else fmn(problem, 60)
@@ -185,9 +177,10 @@ def test_the_step_of_apgd_is_halved_where_it_overshoots():
     weights = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]])
     net = TwoLayer(weights, np.array([0.0, 0.0, 2.0]), np.array([[20.0, 20.0, 1.0]]))
     with_constant = TwoLayer(
-        np.concatenate([net.weights, np.zeros((1, 2))]), np.append(net.biases, 1.0),
+        np.concatenate([net.weights, np.zeros((1, 2))]),
+        np.append(net.biases, 1.0),
         np.append(net.head, [[-1.05]], axis=1),
-    )  # fmt: skip
+    )
     model, x = network_model(with_constant), np.array([[0.0, 0.5]])
     assert apgd(model, x, ONE, np.array([1.2]), "l2", steps=100).flipped.all()
 
@@ -210,9 +203,7 @@ def test_the_bisection_goes_between_what_flips_and_what_does_not():
 
 def test_deepfool_adds_up_its_steps_and_goes_beyond():
     """t + relu(t - 2): from t = 5 the first step ends at 1.25 of the old slope, short of zero."""
-    net = TwoLayer(
-        np.array([[1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, -2.0]), np.array([[1.0, -1.0, 1.0]])
-    )
+    net = TwoLayer(np.array([[1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, -2.0]), np.array([[1.0, -1.0, 1.0]]))
     model, x = recording(net), np.array([[5.0]])
     end = deepfool(about(model, x), overshoot=0.02)
     # h(5) = 8 with slope 2: to 1, and 2% of 4 further. h(0.92) with slope 1: all the way.
@@ -271,10 +262,7 @@ def test_ends_are_joined_row_by_row():
     assert lost.radii(x, "l2").tolist() == [np.inf, 0.0]
     put = far.put(np.array([0, 1]), AttackEnd(x + 5.0, no))
     assert put.point[:, 0].tolist() == [2.0, 5.0]
-    assert AttackEnd.nothing(x).put(np.array([1]), near.take(np.array([0]))).flipped.tolist() == [
-        False,
-        True,
-    ]
+    assert AttackEnd.nothing(x).put(np.array([1]), near.take(np.array([0]))).flipped.tolist() == [False, True]
 
 
 def test_a_gradient_is_dead_where_nothing_is_felt():
@@ -318,10 +306,7 @@ def test_a_box_makes_the_way_longer():
 
 def test_polish_looks_at_every_piece_and_returns_the_nearest():
     """From 10 with flips below 9 and above 12: the nearer one, whichever is given last."""
-    net = TwoLayer(
-        np.array([[-1.0], [1.0], [0.0]]), np.array([9.0, -12.0, 1.0]),
-        np.array([[-1.0, -1.0, 0.5]]),
-    )  # fmt: skip
+    net = TwoLayer(np.array([[-1.0], [1.0], [0.0]]), np.array([9.0, -12.0, 1.0]), np.array([[-1.0, -1.0, 0.5]]))
     model, x = network_model(net), np.array([10.0])
     left, right = np.array([8.0]), np.array([13.0])
     for points in ([left, right], [right, left]):

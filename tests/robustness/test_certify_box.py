@@ -77,10 +77,4 @@ def test_a_scale_changes_no_certificate(power):
 )
 def test_bounds_that_mean_nothing_are_refused(bounds, x, says):
     with pytest.raises(InputError, match=says):
-        certify(
-            Deep((np.eye(2), np.eye(2))),
-            np.full((1, 2), x),
-            np.zeros(1, int),
-            radius=1.0,
-            bounds=bounds,
-        )
+        certify(Deep((np.eye(2), np.eye(2))), np.full((1, 2), x), np.zeros(1, int), radius=1.0, bounds=bounds)

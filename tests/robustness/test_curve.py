@@ -71,10 +71,7 @@ def test_pgd_as_published_is_never_below_minimal_norm(norm: str) -> None:
         (lambda: pgd_curve(MODEL, X, Y, [0.5, np.inf]), "radii (are not lengths|is inf)"),
         (lambda: pgd_curve(MODEL, X, Y, [0.5, np.nan]), "radii (are not|holds a number)"),
         (lambda: wilson_interval(np.array([1]), 2, 1.5), "confidence"),
-        (
-            lambda: curve([attack_suite(MODEL, X, Y, n, ["ddn"]) for n in ("l2", "linf")]),
-            "differ in points or unit",
-        ),
+        (lambda: curve([attack_suite(MODEL, X, Y, n, ["ddn"]) for n in ("l2", "linf")]), "differ in points or unit"),
     ],
 )
 def test_bad_input(call, match: str) -> None:

@@ -7,13 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from tests.robustness.deep_soundness import (
-    check_attacks,
-    check_classes,
-    check_regions,
-    check_two_layers,
-    random_deep,
-)
+from tests.robustness.deep_soundness import check_attacks, check_classes, check_regions, check_two_layers, random_deep
 from tests.robustness.deep_twin import as_deep, brute_force
 
 from featavg.errors import InputError
@@ -95,19 +89,12 @@ def test_two_layers_agree_with_their_own_path(readout):
     rng = np.random.default_rng(7)
     positive = np.array([True, True, False, False])
     for _ in range(4):
-        net = TwoLayer(
-            rng.standard_normal((4, 6)), 0.3 * rng.standard_normal(4), np.diag(rng.random(4) + 0.5)
-        )
+        net = TwoLayer(rng.standard_normal((4, 6)), 0.3 * rng.standard_normal(4), np.diag(rng.random(4) + 0.5))
         x = 2.0 * rng.standard_normal((4, 6))
         y = np.array([1, -1, 1, -1])
         fast = radii(net, x, y, readout=readout, positive=positive)
-        deep = radii(
-            as_deep(net), x, y, readout=readout, positive=positive, budget=Budget(nodes=4000)
-        )
-        known = [
-            o in (RadiusStatus.EXACT, RadiusStatus.BRACKET, RadiusStatus.MISCLASSIFIED)
-            for o in fast.outcomes
-        ]
+        deep = radii(as_deep(net), x, y, readout=readout, positive=positive, budget=Budget(nodes=4000))
+        known = [o in (RadiusStatus.EXACT, RadiusStatus.BRACKET, RadiusStatus.MISCLASSIFIED) for o in fast.outcomes]
         within = 0.011 if readout == "probability" else SAME
         for i in np.flatnonzero(known):
             # Two brackets of one number overlap.
@@ -122,16 +109,12 @@ def test_one_output_agrees_with_the_binary_path_in_many_dimensions():
     net = binary(rng.standard_normal((8, 50)))
     x = rng.standard_normal((12, 50))
     y = np.where(net(x)[:, 0] > 0, 1, -1)
-    assert radii(as_deep(net), x, y).certified == pytest.approx(
-        radii(net, x, y).certified, rel=SAME
-    )
+    assert radii(as_deep(net), x, y).certified == pytest.approx(radii(net, x, y).certified, rel=SAME)
 
 
 def test_classes_are_the_least_over_pairs():
     rng = np.random.default_rng(5)
-    net = Deep(
-        (rng.standard_normal((5, 4)), rng.standard_normal((4, 5)), rng.standard_normal((3, 4)))
-    )
+    net = Deep((rng.standard_normal((5, 4)), rng.standard_normal((4, 5)), rng.standard_normal((3, 4))))
     x = rng.standard_normal((6, 4))
     y = net(x).argmax(axis=1)
     whole = radii(net, x, y)
@@ -147,9 +130,7 @@ def test_classes_are_the_least_over_pairs():
 def test_witnesses_flip_and_nothing_random_is_nearer():
     rng = np.random.default_rng(11)
     for _ in range(6):
-        net = Deep(
-            (rng.standard_normal((6, 5)), rng.standard_normal((6, 6)), rng.standard_normal((2, 6)))
-        )
+        net = Deep((rng.standard_normal((6, 5)), rng.standard_normal((6, 6)), rng.standard_normal((2, 6))))
         x = rng.standard_normal((3, 5))
         y = net(x).argmax(axis=1)
         ends = radii(net, x, y, budget=Budget(nodes=2000))
@@ -178,18 +159,14 @@ def test_a_chord_that_lies_would_be_noticed(monkeypatch):
         z = net.start(x)[0]
         conditions = conditions_at(net.forward(z)[-1])
         truth = brute_force(net, z, conditions)
-        ends = DeepSearch(net, conditions).at(
-            z, float(np.linalg.norm(x)) + 1.0, Budget(500).start()
-        )
+        ends = DeepSearch(net, conditions).at(z, float(np.linalg.norm(x)) + 1.0, Budget(500).start())
         wrong += math.isfinite(truth) and ends.certified > truth * (1 + SAME)
     assert wrong > 0
 
 
 def test_certificates_say_what_radii_say():
     rng = np.random.default_rng(2)
-    net = Deep(
-        (rng.standard_normal((6, 5)), rng.standard_normal((5, 6)), rng.standard_normal((3, 5)))
-    )
+    net = Deep((rng.standard_normal((6, 5)), rng.standard_normal((5, 6)), rng.standard_normal((3, 5))))
     x = rng.standard_normal((12, 5))
     y = net(x).argmax(axis=1)
     decided = np.flatnonzero(np.ptp(net(x), axis=1) > 0)  # dead points tie, and count as flipped
@@ -198,10 +175,7 @@ def test_certificates_say_what_radii_say():
     assert all(outcome is RadiusStatus.EXACT for outcome in exact.outcomes)
     radius = float(np.median(exact.attack)) * 1.01
     answers = certify(net, x, y, radius=radius)
-    expected = [
-        Certificate.FLIPPED if attack <= radius else Certificate.CERTIFIED
-        for attack in exact.attack
-    ]
+    expected = [Certificate.FLIPPED if attack <= radius else Certificate.CERTIFIED for attack in exact.attack]
     assert list(answers.status) == expected
     for i in np.flatnonzero(answers.mask(Certificate.FLIPPED)):
         assert np.linalg.norm(answers.witness[i] - x[i]) <= radius

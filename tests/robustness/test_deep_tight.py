@@ -21,13 +21,7 @@ from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import cuts as cuts_module
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Split, half_spaces
-from featavg.robustness.exact.deep.linear_bounds import (
-    ball_bounds,
-    extent,
-    lines_of,
-    tightened,
-    trace,
-)
+from featavg.robustness.exact.deep.linear_bounds import ball_bounds, extent, lines_of, tightened, trace
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.deep.solver import DeepSolver
@@ -83,11 +77,7 @@ def test_conditions_name_every_rival():
 
 def test_the_probability_inequality_is_below_the_excess_and_touches_it():
     own = np.array([True, True, False, False])
-    condition, lo, hi = (
-        ProbabilityCondition(own),
-        np.array([-1.0, 0, -2, 0]),
-        np.array([1.0, 2, 1, 1.5]),
-    )
+    condition, lo, hi = (ProbabilityCondition(own), np.array([-1.0, 0, -2, 0]), np.array([1.0, 2, 1, 1.5]))
     corner = np.array([0.3, 1.2, 1.0, 0.0])  # rivals at ends of their chords
     for at in (corner, np.array([0.5, 0.5, -0.5, 0.7])):
         [row], [constant] = condition.functionals(lo, hi, at)
@@ -96,9 +86,7 @@ def test_the_probability_inequality_is_below_the_excess_and_touches_it():
         excess = logsumexp(f[:, own], axis=1) - logsumexp(f[:, ~own], axis=1)
         np.testing.assert_allclose(condition.excess(f), excess, rtol=1e-9, atol=1e-12)
         assert np.all(f @ row + constant <= excess + 1e-12)
-        assert (row @ corner + constant == pytest.approx(condition.excess(corner))) == (
-            at is corner
-        )
+        assert (row @ corner + constant == pytest.approx(condition.excess(corner))) == (at is corner)
 
 
 # The network and what rounding may do to it.
@@ -134,9 +122,7 @@ def test_the_layers_are_those_of_the_plain_network(skip):
     h = np.where(first > 0, first, 0.25 * first)
     second = h @ net.weights[0].T + net.biases[0]
     h = np.where(second > 0, second, 0.25 * second) + (h if skip else 0.0)
-    np.testing.assert_allclose(
-        net.forward(net.start(x))[-1], h @ net.weights[1].T + net.biases[1], rtol=1e-12
-    )
+    np.testing.assert_allclose(net.forward(net.start(x))[-1], h @ net.weights[1].T + net.biases[1], rtol=1e-12)
 
 
 # Lines, and what is traced through them.
@@ -243,9 +229,7 @@ def test_half_spaces_charge_rounding_errors():
     sign = float(net.rows[0, 0])
     splits = (Split(0, 0, 1.0, 6.0), Split(0, 0, -1.0, 2.0), Split(1, 0, -1.0, 4.0))
     z = np.array([5.0])
-    cuts = half_spaces(
-        net, condition, _part(net, splits), bounds, net.forward(z), z, errors, 4.0
-    ).cuts
+    cuts = half_spaces(net, condition, _part(net, splits), bounds, net.forward(z), z, errors, 4.0).cuts
     # 2 z + 3 - 1 <= 0, z - 6 <= 0, 2 - z <= 0 and 4 - f <= 0, from z = 5.
     np.testing.assert_allclose(cuts.rows[:, 0] * sign, [2.0, 1.0, -1.0, -2.0])
     np.testing.assert_allclose(cuts.limits, [-12.0, 1.0, 3.0, 9.0])
@@ -372,15 +356,8 @@ def test_the_halves_of_a_split():
     cuts = Cuts(row, np.array([-3.0]), np.zeros(1), np.zeros(1))
     for bound, proven in ((1.0, True), (1.5, False)):
         answer = Nearest(np.array([1.0, 0.0]), 1.0, np.array([0.5]))
-        below, above = search._children(
-            _part(net), bounds, (0, 1, 0.25), bound, answer, cuts, [z, z]
-        )
-        assert (below.lo[0][1], below.hi[0][1], above.lo[0][1], above.hi[0][1]) == (
-            -1.0,
-            0.25,
-            0.25,
-            5.0,
-        )
+        below, above = search._children(_part(net), bounds, (0, 1, 0.25), bound, answer, cuts, [z, z])
+        assert (below.lo[0][1], below.hi[0][1], above.lo[0][1], above.hi[0][1]) == (-1.0, 0.25, 0.25, 5.0)
         assert (below.splits[0].side, above.splits[0].side) == (1.0, -1.0)
         # Multipliers that prove 1.0 prove no half-space at 1.5.
         assert (below.normal is not None) == proven

@@ -22,14 +22,7 @@ THIN = Deep(
     (
         np.array([[-1, 1, 0], [1, 1, 1], [1, 0, -2], [1, 0, 0], [-1, -1, -1]], float),
         np.array(
-            [
-                [0, -1, -1, -1, 1],
-                [-2, 0, 1, -1, 2],
-                [-1, 2, -1, 1, -1],
-                [-1, 3, 0, -1, -2],
-                [1, 1, 1, 1, 1],
-            ],
-            float,
+            [[0, -1, -1, -1, 1], [-2, 0, 1, -1, 2], [-1, 2, -1, 1, -1], [-1, 3, 0, -1, -2], [1, 1, 1, 1, 1]], float
         ),
         np.array([[0, 0, -3, 0, 0], [1, 1, -1, 0, 2]], float),
     ),
@@ -40,10 +33,7 @@ THIN_X, THIN_Y = np.array([[1.23212053, 1.53464395, -0.6298339]]), np.array([1])
 # The same cone from a tip that no float hits: what flips there can be shown only a little further on.
 TIP = np.array([0.1, -np.pi, np.e])
 MOVED = Deep(
-    THIN.weights,
-    (-THIN.weights[0] @ TIP, np.zeros(5), np.zeros(2)),
-    activation=THIN.activation,
-    residual=True,
+    THIN.weights, (-THIN.weights[0] @ TIP, np.zeros(5), np.zeros(2)), activation=THIN.activation, residual=True
 )
 
 
@@ -87,9 +77,7 @@ def test_a_condition_that_is_clearly_reached_is_reached_by_the_margin():
     linear = LinearCondition(np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]), np.array([0.0, 0.2]))
     curved = ProbabilityCondition(np.array([True, False, True]))
     for condition in (linear, curved):
-        assert condition.clear(0.5).excess(outputs) == pytest.approx(
-            condition.excess(outputs) + 0.5
-        )
+        assert condition.clear(0.5).excess(outputs) == pytest.approx(condition.excess(outputs) + 0.5)
         lo, hi = outputs - 0.1, outputs + 0.1
         rows, shifts = condition.functionals(lo, hi, outputs)
         clear_rows, clear_shifts = condition.clear(0.5).functionals(lo, hi, outputs)

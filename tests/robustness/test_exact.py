@@ -83,10 +83,7 @@ def test_scale_of_the_weights_does_not_matter(scale, readout):
 DEGENERATE = {
     "zero weights": (TwoLayer(np.zeros((2, 3)), np.zeros(2), np.array([[1.0, -1.0]])), 0.0),
     "constant": (TwoLayer(np.zeros((1, 3)), np.ones(1), np.ones((1, 1))), np.inf),
-    "never, no rivals": (
-        TwoLayer(np.vstack([np.eye(3), np.zeros((1, 3))]), np.ones(4), np.ones((1, 4))),
-        np.inf,
-    ),
+    "never, no rivals": (TwoLayer(np.vstack([np.eye(3), np.zeros((1, 3))]), np.ones(4), np.ones((1, 4))), np.inf),
     "never, parallel": (
         TwoLayer(
             np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]),
@@ -100,10 +97,7 @@ DEGENERATE = {
         TwoLayer(np.repeat(np.eye(3)[:2], 3, axis=0), np.zeros(6), np.repeat([[1.0, -1]], 3, 1)),
         1.0 / np.sqrt(2.0),
     ),
-    "opposite": (
-        TwoLayer(np.array([[1.0, 0, 0], [-1.0, 0, 0]]), np.zeros(2), np.array([[1.0, -1.0]])),
-        1.0,
-    ),
+    "opposite": (TwoLayer(np.array([[1.0, 0, 0], [-1.0, 0, 0]]), np.zeros(2), np.array([[1.0, -1.0]])), 1.0),
 }
 
 

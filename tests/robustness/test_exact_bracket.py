@@ -122,9 +122,7 @@ def test_term_bound_is_below_a_fine_grid():
         assert lo[0] <= where[0] <= hi[0]
 
 
-@pytest.mark.parametrize(
-    "head", [np.array([[1.0, -1.0], [0.0, 1.0]]), np.ones((2, 2))], ids=["negative", "shared"]
-)
+@pytest.mark.parametrize("head", [np.array([[1.0, -1.0], [0.0, 1.0]]), np.ones((2, 2))], ids=["negative", "shared"])
 def test_heads_it_cannot_do_are_refused(head):
     with pytest.raises(InputError):
         ProbabilityRelaxation(head, np.zeros(2), np.array([True, False]))

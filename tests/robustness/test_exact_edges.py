@@ -19,19 +19,20 @@ from featavg.robustness.geometry.subspace import reduce
 NEVER = {
     "the issue's overflow": (
         grouped(np.array([[-300.0], [800.0], [-700.0], [-1100.0], [950.0]]), 5),
-        [-0.18], -1, [1, 2],
+        [-0.18],
+        -1,
+        [1, 2],
     ),
     "overflow at a small scale": (
-        TwoLayer(np.array([[0.21], [-0.33], [0.47]]), np.zeros(3), np.eye(3)), [0.98], -1, [0],
+        TwoLayer(np.array([[0.21], [-0.33], [0.47]]), np.zeros(3), np.eye(3)),
+        [0.98],
+        -1,
+        [0],
     ),
     "half of an own output": (grouped(np.array([[1.0], [1.0], [0.5]]), 3), [1.0], 1, [0, 1]),
-    "a mixture of two": (
-        grouped(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]]), 3), [1.0, 1.0], 1, [0, 1],
-    ),
-    "two neurons each": (
-        grouped(np.array([[1.0], [-1.0], [2.0], [-2.0], [0.5], [-0.5]]), 3), [1.0], 1, [0, 1],
-    ),
-}  # fmt: skip
+    "a mixture of two": (grouped(np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]]), 3), [1.0, 1.0], 1, [0, 1]),
+    "two neurons each": (grouped(np.array([[1.0], [-1.0], [2.0], [-2.0], [0.5], [-0.5]]), 3), [1.0], 1, [0, 1]),
+}
 
 
 @pytest.mark.parametrize("name", NEVER)

@@ -17,9 +17,7 @@ def result(tmp_path_factory):
 
 
 def test_report(result, tmp_path):
-    report = radius_report(
-        result, points=20, readout="max", out=tmp_path / "figures", json=tmp_path / "radii.json"
-    )
+    report = radius_report(result, points=20, readout="max", out=tmp_path / "figures", json=tmp_path / "radii.json")
     assert [row["labels"] for row in report.rows()] == ["coarse", "fine"]
     assert {path.suffix for path in (tmp_path / "figures").iterdir()} >= {".svg", ".csv"}
     told = json.loads((tmp_path / "radii.json").read_text())

@@ -19,9 +19,7 @@ from featavg.robustness.radii import radii
 from featavg.training.train import train
 
 
-def brute_force(
-    net: TwoLayer, x: np.ndarray, y: int, readout: str, positive: np.ndarray | None
-) -> float:
+def brute_force(net: TwoLayer, x: np.ndarray, y: int, readout: str, positive: np.ndarray | None) -> float:
     """The nearest flipped point over all 2^M activation regions, each a textbook linear program."""
     best = np.inf
     z = net.weights @ x + net.biases
@@ -83,20 +81,10 @@ def random_case(seed: int) -> tuple[TwoLayer, np.ndarray, str, np.ndarray | None
             pass
     kind = seed % 3
     if kind == 0:
-        return (
-            TwoLayer(weights, biases, draw.normal(size=(1, M))),
-            draw.normal(size=(3, N)),
-            "",
-            None,
-        )
+        return (TwoLayer(weights, biases, draw.normal(size=(1, M))), draw.normal(size=(3, N)), "", None)
     head = draw.normal(size=(3, M))
     positive = np.array([True, False, draw.random() < 0.5])
-    return (
-        TwoLayer(weights, biases, head),
-        draw.normal(size=(3, N)),
-        ("sum", "max")[kind - 1],
-        positive,
-    )
+    return (TwoLayer(weights, biases, head), draw.normal(size=(3, N)), ("sum", "max")[kind - 1], positive)
 
 
 @pytest.mark.parametrize("block", range(4))

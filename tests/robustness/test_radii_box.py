@@ -27,9 +27,7 @@ EYE = Deep((np.eye(2), np.eye(2)))
 NAMES = ("certified", "attack", "witness", "nodes", "outcome")
 
 
-@pytest.mark.parametrize(
-    ("cases", "seed"), [(60, 1), pytest.param(2000, 0, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize(("cases", "seed"), [(60, 1), pytest.param(2000, 0, marks=pytest.mark.full)])
 def test_the_radius_is_that_of_all_activation_regions_with_all_sides(cases, seed):
     worst, unsettled, _ = box_soundness.run(cases, seed)
     assert worst <= box_soundness.WITHIN
@@ -37,9 +35,7 @@ def test_the_radius_is_that_of_all_activation_regions_with_all_sides(cases, seed
     assert unsettled <= max(1, 0.01 * cases)
 
 
-@pytest.mark.parametrize(
-    ("cases", "seed"), [(20, 3), pytest.param(6000, 2, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize(("cases", "seed"), [(20, 3), pytest.param(6000, 2, marks=pytest.mark.full)])
 def test_no_attack_in_the_box_is_below_a_certificate(cases, seed):
     assert box_soundness.run(cases, seed, attacks=True)[2] <= box_soundness.WITHIN_ATTACKS
 
@@ -130,9 +126,7 @@ def test_the_tree_alone_proves_what_all_regions_say(monkeypatch):
         plain = layered_of(net).unturned()
         sides = StepBox.around(x[0], bounds)
         flips = conditions_of(decision, int(y[0]))
-        found = DeepSearch(plain, flips).at(
-            plain.start(x[:1])[0], 1.0, Clock(10_000, math.inf), sides=sides
-        )
+        found = DeepSearch(plain, flips).at(plain.start(x[:1])[0], 1.0, Clock(10_000, math.inf), sides=sides)
         true = box_soundness.brute_force(decision, x[0], int(y[0]), *bounds, "l2")
         expected = min(true, sides.corner(2))
         np.testing.assert_allclose(found.certified, expected, rtol=1e-6)

@@ -85,14 +85,10 @@ X, Y = np.array([[3.0, 1.0]]), np.array([1])
 REFUSED = {
     "deep in l_inf": ({"net": DEEP, "norm": "linf"}, "net", 'use norm="l2"'),
     "an unknown norm": ({"net": DEEP, "norm": "l1"}, "norm", "choose one of l2, linf"),
-    "a curve without bounds": (
-        {"net": DEEP, "readout": Warm(), "positive": [0]}, "readout", "use attack_suite",
-    ),
-    "probability in l_inf": (
-        {"net": grouped(np.eye(2), 2), "norm": "linf", "positive": [0]}, "readout", "max, sum",
-    ),
+    "a curve without bounds": ({"net": DEEP, "readout": Warm(), "positive": [0]}, "readout", "use attack_suite"),
+    "probability in l_inf": ({"net": grouped(np.eye(2), 2), "norm": "linf", "positive": [0]}, "readout", "max, sum"),
     "no classes": ({"net": grouped(np.eye(2), 2)}, "positive", 'use readout="argmax"'),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -6,16 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.robustness.ball_cases import (
-    FREE,
-    KINDS,
-    ball_of,
-    in_part,
-    least_sampled,
-    relaxed,
-    steps_in,
-    undecided,
-)
+from tests.robustness.ball_cases import FREE, KINDS, ball_of, in_part, least_sampled, relaxed, steps_in, undecided
 from tests.robustness.test_deep_radii import random_network
 
 from featavg.nets.deep import Deep
@@ -69,9 +60,7 @@ def test_every_layer_is_affine_in_the_variables(kind):
             assert np.all((some.lo[i] - 1e-9 <= t) & (t <= some.hi[i] + 1e-9))
     last = v[inside] @ chain.rows.T + chain.offsets
     last[:, chain.outer.number] += net.phi(layers[net.hidden - 1][inside][:, chain.outer.number])
-    np.testing.assert_allclose(
-        last @ net.weights[-1].T + net.biases[-1], layers[-1][inside], atol=1e-10
-    )
+    np.testing.assert_allclose(last @ net.weights[-1].T + net.biases[-1], layers[-1][inside], atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -186,18 +175,13 @@ def test_newtons_step_is_that_of_the_second_derivatives(kind):
     share, size = 0.3, len(theta) - 1
     value, step = bound.value(theta, share), 1e-5 * np.eye(len(theta))
     second = np.array(
-        [
-            (bound.value(theta + e, share).gradient - bound.value(theta - e, share).gradient) / 2e-5
-            for e in step
-        ]
+        [(bound.value(theta + e, share).gradient - bound.value(theta - e, share).gradient) / 2e-5 for e in step]
     )
     # The weight of a single inequality changes nothing.
     second[0, 0] -= value.gradient[0]
     newton = value.newton(0.0)
     predicted = -second[:size, :size] @ newton[:size]
-    np.testing.assert_allclose(
-        predicted, value.gradient[:size], rtol=1e-2, atol=1e-2 * np.abs(value.gradient).max()
-    )
+    np.testing.assert_allclose(predicted, value.gradient[:size], rtol=1e-2, atol=1e-2 * np.abs(value.gradient).max())
 
 
 def test_barriers_keep_an_ascent_from_creeping_along_the_edge():
@@ -350,9 +334,7 @@ def test_two_layers_that_share_one_ball(signs):
     eye = np.eye(64)
     net = Deep((signs * eye, eye, -np.ones((1, 64))), (np.zeros(64), np.zeros(64), np.array([9.0])))
     x, y = np.zeros((1, 64)), np.array([1])
-    assert certify(net, x, y, radius=1.12, budget=Budget(nodes=1)).status == (
-        Certificate.CERTIFIED,
-    )
+    assert certify(net, x, y, radius=1.12, budget=Budget(nodes=1)).status == (Certificate.CERTIFIED,)
     assert certify(net, x, y, radius=1.13).status == (Certificate.FLIPPED,)
 
 

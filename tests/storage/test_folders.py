@@ -15,14 +15,7 @@ import pytest
 from featavg.errors import InputError
 from featavg.storage import folders
 from featavg.storage.cache import counting_saved, kept_arrays, kept_values
-from featavg.storage.folders import (
-    folder_exists,
-    into_folder,
-    locked,
-    new_folder,
-    read_folder,
-    write_folder,
-)
+from featavg.storage.folders import folder_exists, into_folder, locked, new_folder, read_folder, write_folder
 from featavg.training.checkpoint import Checkpoint
 
 
@@ -91,9 +84,7 @@ def test_a_real_kill_in_the_middle_leaves_a_whole_folder(tmp_path):
             write_folder(Path({str(path)!r}), {{"w": np.full(20000, float(step))}}, {{"step": step}})
     """
     for pause in (0.05, 0.11, 0.23):
-        process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE
-        )
+        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
         process.stdout.readline()
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(pause)

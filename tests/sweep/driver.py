@@ -34,10 +34,7 @@ def plain_table(store, engine, count):
 
 def main():
     store, log, engine, out, count = sys.argv[1:]
-    if engine == "processes":
-        inner = Processes(2)
-    else:
-        inner = Dask(None if engine == "dask" else engine, 2, patience=20.0)
+    inner = Processes(2) if engine == "processes" else Dask(None if engine == "dask" else engine, 2, patience=20.0)
     try:
         columns = plain_table(store, Logged(inner, log), int(count))
     except InputError as error:

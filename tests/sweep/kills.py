@@ -104,9 +104,7 @@ def children(pid):
                 pids.append(int(path.parent.name))
     found = [p for p in pids if b"resource_tracker" not in _command(p)]
     below = [q for p in found for q in children(p)]
-    return [
-        p for p in (*found, *below) if b"popen_loky" in _command(p) or b"spawn_main" in _command(p)
-    ]
+    return [p for p in (*found, *below) if b"popen_loky" in _command(p) or b"spawn_main" in _command(p)]
 
 
 def _command(pid):
@@ -201,9 +199,7 @@ def campaign(count, seed=0, kinds=KINDS, settings=SETTINGS, tell=lambda line: No
             if table != right:
                 wrong.append("ended with another table" if table else "left no table")
             faults += [f"kill {number} ({kind}): {sentence}" for sentence in wrong]
-            tell(
-                f"{number + 1:3d} {kind:<15} at {rows:3d} rows: {'; '.join(wrong) or 'same table'}"
-            )
+            tell(f"{number + 1:3d} {kind:<15} at {rows:3d} rows: {'; '.join(wrong) or 'same table'}")
     return faults
 
 

@@ -41,10 +41,7 @@ def small(store, **changes):
 def same(first, second):
     names = [name for name in first.columns if name != "seconds"]
     return names == [n for n in second.columns if n != "seconds"] and all(
-        np.array_equal(
-            first.columns[n], second.columns[n], equal_nan=first.columns[n].dtype.kind == "f"
-        )
-        for n in names
+        np.array_equal(first.columns[n], second.columns[n], equal_nan=first.columns[n].dtype.kind == "f") for n in names
     )
 
 
@@ -180,9 +177,7 @@ def test_arrays_are_files_beside_the_index(tmp_path):
     table = small(tmp_path, measures="cosines,coefficients,curve,loss")
     matrices = table.array("cosine_matrix_fine")
     assert len(matrices) == len(table) == 8
-    assert [float(np.diag(m).mean()) for m in matrices] == pytest.approx(
-        table.columns["own_cosine_fine"].tolist()
-    )
+    assert [float(np.diag(m).mean()) for m in matrices] == pytest.approx(table.columns["own_cosine_fine"].tolist())
     curve = table.array("curve_coarse")[0]
     assert (np.diff(curve) >= 0).all()
     assert curve.mean() == pytest.approx(table.columns["mean_radius_coarse"][0])
@@ -247,9 +242,7 @@ def test_the_local_dask_engine_needs_no_main_guard(tmp_path):
         f"print(len(fa.sweep({VARY}, 'store', measures='loss', seeds=1, engine='dask', **{SMALL})))"
     )
     here = os.environ | {"PYTHONPATH": str(Path(fa.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, check=True, env=here
-    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, check=True, env=here)
     assert done.stdout.split() == [b"4"]
 
 
@@ -329,10 +322,7 @@ def test_workers_of_another_version_are_refused():
         ({"engine": "dask://127.0.0.1:9"}, "scheduler"),
         ({"way": "random"}, "samples"),
         ({"vary": {"n_test": range(1, 10**6)}, "seeds": 1}, "--yes"),
-        (
-            {"vary": ["n_test=1:1000:1000", "sigma=0.1:1:1000", "alpha=0.1:1:1000"]},
-            "1,000,000,000 settings",
-        ),
+        ({"vary": ["n_test=1:1000:1000", "sigma=0.1:1:1000", "alpha=0.1:1:1000"]}, "1,000,000,000 settings"),
         ({"colour": 3}, "names no field"),
     ],
 )
@@ -392,10 +382,7 @@ def test_a_damaged_row_of_the_index_is_named(tmp_path, change):
 
 
 def test_a_locked_store_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "sqlite3.connect",
-        lambda *a, _real=sqlite3.connect, **k: _real(*a, **(k | {"timeout": 0.1})),
-    )
+    monkeypatch.setattr("sqlite3.connect", lambda *a, _real=sqlite3.connect, **k: _real(*a, **(k | {"timeout": 0.1})))
     small(tmp_path)
     holder = sqlite3.connect(tmp_path / "runs.sqlite")
     holder.execute("BEGIN EXCLUSIVE")

@@ -39,7 +39,4 @@ def test_points_of_an_axis():
     assert _between(log, 0.5) == pytest.approx(10.0)
     assert _between(straight, 0.5) == pytest.approx(50.5)
     assert _between(SweepAxis("k", (2, 10)), 0.5) == 6
-    assert {_between(SweepAxis("stepper", ("gd", "adam")), s) for s in np.linspace(0, 1, 5)} == {
-        "gd",
-        "adam",
-    }
+    assert {_between(SweepAxis("stepper", ("gd", "adam")), s) for s in np.linspace(0, 1, 5)} == {"gd", "adam"}

@@ -90,9 +90,7 @@ def readout():
     x, mask = np.array([[3.0, 1.0, 0.5, 0.5]]), [True, True, False, False]
     assert fa.score(net(x), mask, "toy").tolist() == [1.5]
     # The mean of two outputs minus that of the others: a gradient of length one, no kink on the way.
-    np.testing.assert_allclose(
-        fa.radii(net, x, [1], readout="toy", positive=mask).certified, 1.5, rtol=1e-6
-    )
+    np.testing.assert_allclose(fa.radii(net, x, [1], readout="toy", positive=mask).certified, 1.5, rtol=1e-6)
     refused(lambda: fa.score(net(x), mask, "nobody"))
 
 

@@ -19,13 +19,5 @@ SET = ImageSet(
     folder="toy",
     md5={"a": "0" * 32},
     archives=(Archive("https://example.org/a.gz", "0" * 32, ("a",)),),
-    presets={
-        "toy": {
-            "network": "convnet",
-            "width": 4,
-            "recipe": {"epochs": 1},
-            "minutes": 0.1,
-            "about": "a toy",
-        }
-    },
+    presets={"toy": {"network": "convnet", "width": 4, "recipe": {"epochs": 1}, "minutes": 0.1, "about": "a toy"}},
 )

@@ -123,10 +123,6 @@ def test_what_it_cannot_do_is_refused():
     from featavg.training.losses import CrossEntropy
 
     with pytest.raises(InputError, match="class labels"):
-        AdversarialObjective(
-            TwoLayerObjective(data.x, data.clusters, fine, CrossEntropy(), ("weights",)), 1.0
-        )
+        AdversarialObjective(TwoLayerObjective(data.x, data.clusters, fine, CrossEntropy(), ("weights",)), 1.0)
     with pytest.raises(InputError, match="head"):
-        AdversarialObjective(
-            TwoLayerObjective(data.x, data.y, plain.net, Logistic(), ("weights", "head")), 1.0
-        )
+        AdversarialObjective(TwoLayerObjective(data.x, data.y, plain.net, Logistic(), ("weights", "head")), 1.0)

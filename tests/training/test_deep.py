@@ -38,13 +38,7 @@ KINDS = {
     "fine, grouped": {"labels": "fine", "depth": 3, "layers": "hidden"},
     "fine, plain outputs": {"labels": "fine", "depth": 3, "head": "random", "layers": "all"},
     "fine, with biases": {"labels": "fine", "depth": 3, "biases": True, "residual": True},
-    "no biases, flow": {
-        "depth": 3,
-        "biases": False,
-        "stepper": "flow",
-        "time": 1.0,
-        "layers": "all",
-    },
+    "no biases, flow": {"depth": 3, "biases": False, "stepper": "flow", "time": 1.0, "layers": "all"},
     "loss-based": {"depth": 3, "controller": "loss-based", "layers": "all"},
 }
 
@@ -53,12 +47,7 @@ def random_net(depth: int, residual: bool, biases: bool, activation: str, output
     widths = (4,) * (depth - 1) + (outputs,)
     sizes = zip((5, *widths), widths, strict=False)
     weights = tuple(RNG.normal(size=(here, below)) for below, here in sizes)
-    return Deep(
-        weights,
-        tuple(RNG.normal(size=width) for width in widths) if biases else None,
-        activation,
-        residual,
-    )
+    return Deep(weights, tuple(RNG.normal(size=width) for width in widths) if biases else None, activation, residual)
 
 
 def torch_forward(torch, arrays, x, net: Deep):
@@ -85,9 +74,7 @@ def test_gradients_are_those_of_autograd(depth, residual, biases, activation, ou
     net = random_net(depth, residual, biases, activation, outputs)
     x = RNG.normal(size=(9, 5))
     y = RNG.choice([-1, 1], 9) if outputs == 1 else RNG.integers(0, outputs, 9)
-    objective = DeepObjective(
-        x, y, net, LOSSES.build("logistic" if outputs == 1 else "cross-entropy")
-    )
+    objective = DeepObjective(x, y, net, LOSSES.build("logistic" if outputs == 1 else "cross-entropy"))
     ours = objective.evaluate(objective.params_of(net))
 
     arrays = {n: torch.tensor(a, requires_grad=True) for n, a in net.arrays().items()}
@@ -195,9 +182,7 @@ def test_a_run_in_the_span_is_the_run_in_all_of_space(kind: str) -> None:
     span = replace(ambient, x=ambient.x @ basis, unit_weights=ambient.unit_weights @ basis)
     slow, fast = train(ambient, recipe), train(span, recipe)
     np.testing.assert_allclose(fast.log_loss, slow.log_loss, rtol=1e-9)
-    np.testing.assert_allclose(
-        fast.net.weights[0] @ basis.T, slow.net.weights[0], rtol=1e-7, atol=1e-10
-    )
+    np.testing.assert_allclose(fast.net.weights[0] @ basis.T, slow.net.weights[0], rtol=1e-7, atol=1e-10)
     for mine, theirs in zip(fast.net.weights[1:], slow.net.weights[1:], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-10)
 
@@ -220,9 +205,7 @@ def test_two_layers_keep_their_own_path() -> None:
     data = draw(TASK, 30, 6, seed=0)
     assert isinstance(initial_net(data, Recipe(m=3)), TwoLayer)
     plain = train(data, Recipe(m=3, lr=0.01, steps=12, sigma_b=0.0))
-    deep = train(
-        data, Recipe(m=3, lr=0.01, steps=12, activation="leaky-relu:leak=0.0", sigma_b=0.0)
-    )
+    deep = train(data, Recipe(m=3, lr=0.01, steps=12, activation="leaky-relu:leak=0.0", sigma_b=0.0))
     assert isinstance(deep.net, Deep)
     np.testing.assert_allclose(deep.net.weights[0], plain.net.weights, rtol=1e-9, atol=1e-14)
 

@@ -15,10 +15,7 @@ SMALL = DenseRecipe((12, 8), epochs=4, batch=64)
 
 
 def same(a, b):
-    return all(
-        np.array_equal(v, w)
-        for v, w in zip((*a.weights, *a.biases), (*b.weights, *b.biases), strict=True)
-    )
+    return all(np.array_equal(v, w) for v, w in zip((*a.weights, *a.biases), (*b.weights, *b.biases), strict=True))
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path):
@@ -61,10 +58,7 @@ def test_attacks_in_training_change_the_network():
 
 def test_decay_makes_the_weights_small():
     task = load("digits")
-    plain, small = (
-        train_dense(task, DenseRecipe((32,), epochs=10, rate=1e-2, decay=decay))
-        for decay in (0, 0.01)
-    )
+    plain, small = (train_dense(task, DenseRecipe((32,), epochs=10, rate=1e-2, decay=decay)) for decay in (0, 0.01))
     assert np.linalg.norm(small.weights[0], 2) < 0.7 * np.linalg.norm(plain.weights[0], 2)
 
 

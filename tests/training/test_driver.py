@@ -136,13 +136,7 @@ def test_gradient_flow_is_the_limit_of_small_steps(sigma_b: float) -> None:
 
 
 def test_the_loss_based_rate_never_lets_the_loss_rise_and_goes_far() -> None:
-    run = train(
-        TASK,
-        seed=0,
-        controller=LossBased(0.01),
-        **(SMALL | {"steps": 4000}),
-        target_log_loss=-2030.0,
-    )
+    run = train(TASK, seed=0, controller=LossBased(0.01), **(SMALL | {"steps": 4000}), target_log_loss=-2030.0)
     assert run.outcome is Outcome.TARGET_LOSS
     assert (np.diff(run.log_loss) <= 0).all()
 
@@ -181,12 +175,7 @@ def test_divergence_has_a_name() -> None:
 def test_states_are_saved_when_asked() -> None:
     run = train(TASK, seed=0, steps=10, save_at=SaveAt(every=4, steps=(7,)), **SMALL)
     assert run.steps.tolist() == [0, 4, 7, 8, 10]
-    flow = train(
-        TASK,
-        seed=0,
-        save_at=SaveAt(per_decade=1),
-        **(SMALL | RUNS["flow"] | {"time": 1e6}),
-    )
+    flow = train(TASK, seed=0, save_at=SaveAt(per_decade=1), **(SMALL | RUNS["flow"] | {"time": 1e6}))
     assert 4 <= len(flow) <= len(flow.log_loss)
 
 
@@ -229,9 +218,7 @@ def test_recorders_resume_with_the_run(tmp_path) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        train(
-            data, recipe, recorders=(cut,), checkpoint=Checkpoint(tmp_path / "s", 0.0), progress=die
-        )
+        train(data, recipe, recorders=(cut,), checkpoint=Checkpoint(tmp_path / "s", 0.0), progress=die)
     again = Coefficients(data)
     train(data, recipe, recorders=(again,), checkpoint=Checkpoint(tmp_path / "s", 0.0))
     np.testing.assert_array_equal(whole.history, again.history)
@@ -321,10 +308,7 @@ REFUSED = {
     "no seeds": ({"seed": ()}, "seeds are empty"),
     "negative seed": ({"seed": -1}, "seed is -1"),
     "a rate of NaN": ({"lr": math.nan}, "lr is nan"),
-    "no error": (
-        {"controller": "error"},
-        "controller is error with stepper gd: it needs the stepper flow",
-    ),
+    "no error": ({"controller": "error"}, "controller is error with stepper gd: it needs the stepper flow"),
 }
 
 
@@ -344,9 +328,7 @@ def test_steps_that_are_no_number_are_refused_and_do_not_hang() -> None:
         "    try:\n        fa.train(fa.MultiCluster(k=2, d=9), n=9, steps=steps)\n"
         "    except fa.InputError as error:\n        print(error)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
         "steps is nan",
         "steps is 2.5",

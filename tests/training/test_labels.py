@@ -71,9 +71,7 @@ def test_targets_say_what_is_known(kind: str) -> None:
     assert count == len(classes)
     coarse = targets >= count
     np.testing.assert_array_equal(targets[coarse] - count, TASK.positive_clusters[clusters][coarse])
-    np.testing.assert_array_equal(
-        classes[targets[~coarse]], TASK.positive_clusters[clusters][~coarse]
-    )
+    np.testing.assert_array_equal(classes[targets[~coarse]], TASK.positive_clusters[clusters][~coarse])
     if np.ndim(labels.wrong) == 0 and labels.wrong == 0:
         np.testing.assert_array_equal(targets[~coarse], outputs[clusters][~coarse])
 
@@ -158,9 +156,7 @@ REFUSED = {
     "a kind": lambda: fa.Recipe(labels="partly"),
     "a number": lambda: fa.Recipe(labels=3),
     "a loss": lambda: fa.Recipe(labels=fa.Labels(), loss="logistic"),
-    "a loss of clusters": lambda: fa.train(
-        TASK, labels=fa.Labels(share=0.5), loss="cross-entropy", **SMALL
-    ),
+    "a loss of clusters": lambda: fa.train(TASK, labels=fa.Labels(share=0.5), loss="cross-entropy", **SMALL),
     "coarse": lambda: fa.Setting(labels="coarse", label_share=0.5),
     "groups of a setting": lambda: fa.Setting(k=4, label_groups=3),
     "share of a setting": lambda: fa.Setting(label_share=2),

@@ -6,13 +6,7 @@ from scipy.special import expit, log_softmax
 
 from featavg.errors import InputError
 from featavg.registry import LOSSES
-from featavg.training.losses import (
-    CrossEntropy,
-    Exponential,
-    Logistic,
-    PartialCrossEntropy,
-    PooledLogistic,
-)
+from featavg.training.losses import CrossEntropy, Exponential, Logistic, PartialCrossEntropy, PooledLogistic
 
 RNG = np.random.default_rng(1)
 

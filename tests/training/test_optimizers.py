@@ -102,14 +102,8 @@ TWINS = {
     "sgd": ({"stepper": "sgd:batch=16:order=7"}, sgd(16, 0.0)),
     "sgd, momentum": ({"stepper": "sgd:batch=8:beta=0.9:order=7"}, sgd(8, 0.9)),
     "cosine": ({"controller": "cosine"}, plain(cosine)),
-    "cosine, warmed up": (
-        {"controller": "cosine:warmup=4"},
-        plain(lambda t: cosine(t) * min(1.0, (t + 1) / 4)),
-    ),
-    "step decay": (
-        {"controller": "step-decay:every=3:factor=0.5"},
-        plain(lambda t: LR * 0.5 ** (t // 3)),
-    ),
+    "cosine, warmed up": ({"controller": "cosine:warmup=4"}, plain(lambda t: cosine(t) * min(1.0, (t + 1) / 4))),
+    "step decay": ({"controller": "step-decay:every=3:factor=0.5"}, plain(lambda t: LR * 0.5 ** (t // 3))),
     "warm-up": ({"controller": "warmup:warmup=5"}, plain(lambda t: LR * min(1.0, (t + 1) / 5))),
     "label smoothing": (
         {"loss": "smoothed-logistic:smoothing=0.3"},

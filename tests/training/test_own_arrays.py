@@ -21,13 +21,9 @@ SMALL = {"steps": 20, "lr": 0.05}
 def test_arrays_are_trained_on_as_a_file_of_them(seeds, tmp_path):
     np.savez(tmp_path / "points.npz", x=X, clusters=FINE, positive=[0, 1])
     read = fa.simulate(data=str(tmp_path / "points.npz"), labels="coarse", seeds=seeds, **SMALL)
-    ours = fa.train(
-        X, Y, fine=FINE, labels="coarse", seed=seeds[0] if len(seeds) == 1 else seeds, **SMALL
-    )
+    ours = fa.train(X, Y, fine=FINE, labels="coarse", seed=seeds[0] if len(seeds) == 1 else seeds, **SMALL)
     np.testing.assert_array_equal(ours.net.weights, read.runs["coarse"].net.weights)
-    plain = fa.train(
-        X.tolist(), (Y > 0).astype(int), seed=seeds[0] if len(seeds) == 1 else seeds, **SMALL
-    )
+    plain = fa.train(X.tolist(), (Y > 0).astype(int), seed=seeds[0] if len(seeds) == 1 else seeds, **SMALL)
     np.testing.assert_array_equal(ours.net.weights, plain.net.weights)
 
 

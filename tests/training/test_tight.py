@@ -58,9 +58,7 @@ def _flow_step(h, log_loss=lambda theta: 0.0 * theta):
 def test_a_flow_step_is_of_third_order_and_its_error_of_the_third_power():
     """On theta' = theta the pair gives 1 + h + h^2/2 + h^3/6, and a defect of -h^3/48."""
     for h in (1.0, 0.1):
-        assert _flow_step(h).params[0][0, 0] == pytest.approx(
-            1 + h + h**2 / 2 + h**3 / 6, rel=1e-14
-        )
+        assert _flow_step(h).params[0][0, 0] == pytest.approx(1 + h + h**2 / 2 + h**3 / 6, rel=1e-14)
     for h in (1e-2, 1e-3):
         assert _flow_step(h).defects[0][0, 0] == pytest.approx(-(h**3) / 48, rel=3 * h)
 
@@ -71,9 +69,7 @@ def test_time_passes_by_the_quadrature_of_the_step():
     assert math.exp(taken.log_elapsed) == pytest.approx(2 / 9 + 1.5 / 3 + 2.125 * 4 / 9, rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("after", "accepted"), [(-1.0, True), (-1.0 + 1e-12, False), (-2.0, True), (math.nan, False)]
-)
+@pytest.mark.parametrize(("after", "accepted"), [(-1.0, True), (-1.0 + 1e-12, False), (-2.0, True), (math.nan, False)])
 def test_a_loss_that_rose_by_a_hair_is_rejected(after, accepted):
     rule = LossBased(0.1)
     before, nothing = At(np.array(-1.0)), np.array(0.0)
@@ -86,8 +82,7 @@ def test_a_loss_that_rose_by_a_hair_is_rejected(after, accepted):
 
 
 @pytest.mark.parametrize(
-    ("error", "accepted", "factor"),
-    [(1.0, True, 0.9), (1.0 + 1e-9, False, 0.9), (8.0, False, 0.45), (1e-9, True, 5.0)],
+    ("error", "accepted", "factor"), [(1.0, True, 0.9), (1.0 + 1e-9, False, 0.9), (8.0, False, 0.45), (1e-9, True, 5.0)]
 )
 def test_the_error_decides_at_its_tolerance(error, accepted, factor):
     """The next size aims at 0.9 of the third root, within a factor of five."""
@@ -236,9 +231,8 @@ def test_a_run_state_comes_back_whole():
     }
     lists |= {"moved": [np.array([True, False])], "saved_for": [np.array([False, True])]}
     state = RunState(
-        (np.full((2, 1), 7.0),), memory, outcomes=np.array(["RUNNING", "DIVERGED"]),
-        saved=saved, **fields, **lists,
-    )  # fmt: skip
+        (np.full((2, 1), 7.0),), memory, outcomes=np.array(["RUNNING", "DIVERGED"]), saved=saved, **fields, **lists
+    )
     blank = {name: np.zeros_like(value) for name, value in fields.items()}
     again = RunState((np.zeros((2, 1)),), (np.zeros((2, 1)),), outcomes=np.array([""] * 2), **blank)
     restore(again, [], *pack(state, []))
@@ -289,9 +283,8 @@ def test_joined_runs_stay_where_they_ended():
 def test_a_run_that_is_done_takes_no_step():
     objective = Linear(lambda theta: -5.0 - theta)
     ended = run(
-        objective, (np.zeros((2, 1, 1)),), stepper="gd", controller="constant:rate=1.0",
-        stop=Stop(3, log_loss=-5.0),
-    )  # fmt: skip
+        objective, (np.zeros((2, 1, 1)),), stepper="gd", controller="constant:rate=1.0", stop=Stop(3, log_loss=-5.0)
+    )
     assert set(ended.outcomes) == {Outcome.TARGET_LOSS}
     assert len(ended.log_rate) == 0
 
@@ -301,9 +294,7 @@ def _growing(steps=4, rate=0.1, number=0.0, **options):
     objective = Linear(lambda theta: -theta)
     objective.data = (np.full(1, number),)
     rule = f"constant:rate={rate}"
-    return run(
-        objective, (np.ones((1, 1)),), stepper="gd", controller=rule, stop=Stop(steps), **options
-    )
+    return run(objective, (np.ones((1, 1)),), stepper="gd", controller=rule, stop=Stop(steps), **options)
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):

@@ -122,12 +122,7 @@ def pulled_back(
 
 
 def dense_classifier(
-    model: Any,
-    x: ndarray,
-    bounds: tuple[float, float] | None,
-    mean: Any,
-    std: Any,
-    name: str,
+    model: Any, x: ndarray, bounds: tuple[float, float] | None, mean: Any, std: Any, name: str
 ) -> DenseClassifier:
     """Take in a network of NumPy arrays."""
     given = net_of(model)

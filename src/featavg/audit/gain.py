@@ -126,9 +126,7 @@ class HeadData:
         """The median exact radius of a head's coarse decision, over the first test points."""
         x, y = self.x_test[:points], np.where(self.groups[self.fine_test[:points]] == 1, 1, -1)
         positive = None if net.outputs == 1 else self._classes(net) == 1
-        exact = radii(
-            net, x, y, readout=READOUT, positive=positive, budget=Budget(nodes=NODES), jobs=1
-        )
+        exact = radii(net, x, y, readout=READOUT, positive=positive, budget=Budget(nodes=NODES), jobs=1)
         return float(np.mean(exact.median))
 
     def accuracy(self, net: TwoLayer) -> float:
@@ -144,9 +142,7 @@ class HeadData:
         return (np.arange(net.outputs) < net.outputs // 2).astype(int)
 
 
-def signal_to_noise(
-    features: Float[ndarray, "n N"], fine: Int[ndarray, " n"], groups: Int[ndarray, " k"]
-) -> float:
+def signal_to_noise(features: Float[ndarray, "n N"], fine: Int[ndarray, " n"], groups: Int[ndarray, " k"]) -> float:
     """Half the distance of the nearest means of opposite classes over the noise per coordinate."""
     means = class_features(features, fine, len(groups))
     noise = float(np.sqrt(np.mean((features - means[fine]) ** 2)))
@@ -235,12 +231,7 @@ def refusal(snr: float, groups: Int[ndarray, " k"]) -> str:
 
 
 def _gain(
-    repeats: Iterator[HeadData],
-    snr: float,
-    groups: ndarray,
-    seed: int,
-    progress: Progress | None,
-    labels: str = "fine",
+    repeats: Iterator[HeadData], snr: float, groups: ndarray, seed: int, progress: Progress | None, labels: str = "fine"
 ) -> FeatureGain:
     """Heads with coarse labels and their rivals on each of the repeats, and their exact radii."""
     remedy = "neurons that compete" if labels == "competing" else "finer labels"

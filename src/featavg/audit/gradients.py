@@ -93,10 +93,7 @@ class Sharing(Part):
     def rows(self, name: str, audit: Audited) -> list[Row]:
         """A with its interval, class by class; its null is a detail."""
         if self.reported is None:
-            undefined = (
-                ("shared gradient", "not defined at any layer"),
-                ("class by class", "not defined"),
-            )
+            undefined = (("shared gradient", "not defined at any layer"), ("class by class", "not defined"))
             return [Row(*each) for each in undefined]
         a, verdicts = self.reported.shared, audit.judgement.by_class
         classes = "; ".join(
@@ -137,17 +134,7 @@ def _heat_map(layer: LayerGradient, audit: Audited) -> Figure:
         "Which sub-classes are sensitive to the same direction",
         f"Shared gradient of every pair of sub-classes at the layer '{layer.layer}': 1 inside a "
         "block is one direction for a whole class, 0 are directions with nothing in common.",
-        (
-            Heatmap(
-                matrix,
-                names,
-                names,
-                "shared gradient",
-                limit=1.0,
-                row_breaks=breaks,
-                column_breaks=breaks,
-            ),
-        ),
+        (Heatmap(matrix, names, names, "shared gradient", limit=1.0, row_breaks=breaks, column_breaks=breaks),),
     )
 
 
@@ -161,10 +148,7 @@ def layers_figure(layers: Sequence[LayerGradient]) -> Figure:
         np.nan_to_num([getattr(each.shared, name) for each in layers]).tolist()
         for name in ("value", "low", "high", "null", "null_low", "null_high")
     )
-    bars = (
-        Bar("A", value, "averaged", low, high),
-        Bar("permutation null", null, "neutral", null_low, null_high),
-    )
+    bars = (Bar("A", value, "averaged", low, high), Bar("permutation null", null, "neutral", null_low, null_high))
     return Figure(
         "layers",
         "Where the shared gradient means something",
@@ -313,9 +297,7 @@ def sharing(
     """The statistic at every layer, over the rows that are decided rightly."""
     return Sharing(
         tuple(
-            LayerGradient(
-                name, shared_gradient(rows[right], fine[right], groups, seed=seed, weigh=weigh)
-            )
+            LayerGradient(name, shared_gradient(rows[right], fine[right], groups, seed=seed, weigh=weigh))
             for name, rows in gradients.items()
         ),
         wanted,

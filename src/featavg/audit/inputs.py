@@ -28,20 +28,12 @@ Example = tuple[Any, Any, Any]  # an image, its label, and its finer label or No
 def is_array(x: Any) -> bool:
     """Whether x is one array of images, or nested numbers that become one."""
     if hasattr(x, "__array__") or not isinstance(x, list | tuple):
-        return hasattr(x, "__array__") or (
-            not hasattr(x, "__iter__") and not hasattr(x, "__getitem__")
-        )
+        return hasattr(x, "__array__") or (not hasattr(x, "__iter__") and not hasattr(x, "__getitem__"))
     return not any(_is_picture(each) or isinstance(each, tuple | dict) for each in x[:1])
 
 
 def gathered(
-    x: Any,
-    coarse: Any,
-    fine: Any,
-    count: int,
-    size: Size = None,
-    seed: int = 0,
-    progress: Progress = silent,
+    x: Any, coarse: Any, fine: Any, count: int, size: Size = None, seed: int = 0, progress: Progress = silent
 ) -> tuple[ndarray, Any, Any]:
     """Images as one array, with their labels.
 
@@ -55,17 +47,11 @@ def gathered(
         size: height and width, or one number for both.
     """
     if isinstance(x, str | bytes | dict | set):
-        raise InputError(
-            "x", f"is a {type(x).__name__}", "give images, n x channels x height x width"
-        )
+        raise InputError("x", f"is a {type(x).__name__}", "give images, n x channels x height x width")
     if is_array(x):
         x = x.detach().cpu().numpy() if hasattr(x, "detach") else x
         array: ndarray = converted("x", ndarray, x)
-        return (
-            _stacked(array, size) if size is not None and array.ndim == 4 else array,
-            coarse,
-            fine,
-        )
+        return (_stacked(array, size) if size is not None and array.ndim == 4 else array, coarse, fine)
     items = isinstance(x, list | tuple) and isinstance(next(iter(x), None), list | tuple | dict)
     if isinstance(x, list | tuple) and x and not items:
         return _stacked(x, size), coarse, fine
@@ -143,9 +129,7 @@ def _examples(x: Any, count: int, seed: int) -> Iterator[Example]:
 def _parts(item: Any) -> Example:
     """Images, labels and finer labels of an example or a batch."""
     if isinstance(item, Mapping):
-        found = [
-            next((item[n] for n in names if n in item), None) for names in (IMAGES, LABELS, FINE)
-        ]
+        found = [next((item[n] for n in names if n in item), None) for names in (IMAGES, LABELS, FINE)]
         if found[0] is None or found[1] is None:
             problem = f"has tables of {', '.join(map(str, item))}"
             raise InputError("x", problem, f"name the images {IMAGES[0]} and the labels labels")
@@ -163,9 +147,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_picture(value: Any) -> bool:
-    return (hasattr(value, "convert") and hasattr(value, "getbands")) or getattr(
-        value, "ndim", 0
-    ) in (2, 3)
+    return (hasattr(value, "convert") and hasattr(value, "getbands")) or getattr(value, "ndim", 0) in (2, 3)
 
 
 def _stacked(pictures: Sequence[Any] | ndarray, size: Size) -> ndarray:
@@ -208,9 +190,7 @@ def _resized(array: ndarray, size: tuple[int, int]) -> ndarray:
     return np.stack([np.asarray(each) for each in made])
 
 
-def numbered(
-    labels: Any, name: str, order: Mapping[str, int]
-) -> tuple[Any, tuple[str, ...] | None]:
+def numbered(labels: Any, name: str, order: Mapping[str, int]) -> tuple[Any, tuple[str, ...] | None]:
     """Labels that are words, as numbers: in the model's own order if it knows them all, else sorted."""
     array = np.asarray(labels)
     if array.dtype.kind == "O" and all(isinstance(each, str) for each in array.ravel()):
@@ -242,9 +222,7 @@ def normalisation_of(model: Any, mean: Any, std: Any, processor: Any) -> tuple[A
         plain = getattr(processor, "do_normalize", True)
         of_processor = (processor.image_mean, processor.image_std) if plain else (0.0, 1.0)
     found = []
-    for given, first, second, neutral in zip(
-        (mean, std), of_processor, of_timm, (0.0, 1.0), strict=True
-    ):
+    for given, first, second, neutral in zip((mean, std), of_processor, of_timm, (0.0, 1.0), strict=True):
         one = next((each for each in (given, first, second) if each is not None), neutral)
         found.append(list(one) if isinstance(one, tuple) else one)
     return found[0], found[1]
@@ -254,9 +232,7 @@ def size_of(processor: Any) -> Size:
     """The height and width that a HuggingFace processor crops or resizes to."""
     for name in ("crop_size", "size"):
         given = getattr(processor, name, None)
-        given = (
-            vars(given) if hasattr(given, "__dict__") and not isinstance(given, Mapping) else given
-        )
+        given = vars(given) if hasattr(given, "__dict__") and not isinstance(given, Mapping) else given
         if isinstance(given, Mapping) and given.get("height") and given.get("width"):
             return int(given["height"]), int(given["width"])
         if isinstance(given, Mapping) and given.get("shortest_edge"):

@@ -69,24 +69,16 @@ class LabelBudget(Result, Part):
                 continue
             low, high = measured.min(axis=1), measured.max(axis=1)
             series = (
-                Series(
-                    "measured", self.shares, measured.mean(axis=1), "decoupled", lo=low, hi=high
-                ),
-                Series(
-                    "predicted", self.shares, predicted.mean(axis=1), "reference", style="dashed"
-                ),
+                Series("measured", self.shares, measured.mean(axis=1), "decoupled", lo=low, hi=high),
+                Series("predicted", self.shares, predicted.mean(axis=1), "reference", style="dashed"),
             )
             rules = () if self.share is None else (Rule(self.share, "x", label="enough"),)
             x = Axis("share of points with a fine label")
             panels.append(Lines(x, Axis(label, unit), series, rules=rules))
-        return Figure(
-            "label-budget", "How many fine labels are enough", self.summary(), tuple(panels)
-        )
+        return Figure("label-budget", "How many fine labels are enough", self.summary(), tuple(panels))
 
     @classmethod
-    def none(
-        cls, refused: str, shares: tuple[float, ...] = SHARES, seeds: int = 1, goal: float = 0.9
-    ) -> LabelBudget:
+    def none(cls, refused: str, shares: tuple[float, ...] = SHARES, seeds: int = 1, goal: float = 0.9) -> LabelBudget:
         """No answer, for a reason; nothing was trained."""
         curve = np.full((len(shares), seeds), np.nan)
         return cls(shares, curve, curve, curve, curve, goal, None, None, refused)
@@ -116,10 +108,7 @@ class LabelBudget(Result, Part):
 
     def to_json(self) -> dict[str, Any]:
         """Everything for machines, with the version that made it."""
-        plain = {
-            name: value.tolist() if isinstance(value, ndarray) else value
-            for name, value in vars(self).items()
-        }
+        plain = {name: value.tolist() if isinstance(value, ndarray) else value for name, value in vars(self).items()}
         return {"kind": "featavg label budget", "about": provenance()} | plain
 
     def summary(self) -> str:
@@ -199,9 +188,7 @@ def label_budget(
     if not refused and radius[-1].mean() < LEAST_GAIN * radius[0].mean():
         refused = "all fine labels together gain less than 5%"
     enough, foreseen = (None if refused else _reaches(wanted, r, goal) for r in (radius, expected))
-    return LabelBudget(
-        wanted, radius, index, expected, expected_index, goal, enough, foreseen, refused
-    )
+    return LabelBudget(wanted, radius, index, expected, expected_index, goal, enough, foreseen, refused)
 
 
 def _checked(shares: Sequence[float], goal: float) -> tuple[float, ...]:

@@ -87,13 +87,9 @@ class AuditData:
         rows = np.asarray(embedding)
         if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu":
             shape = f"has shape {rows.shape} and type {rows.dtype}"
-            raise InputError(
-                "embedding", shape, f"give a row of numbers for each of the {n} images"
-            )
+            raise InputError("embedding", shape, f"give a row of numbers for each of the {n} images")
         if not np.all(np.isfinite(rows)):
-            raise InputError(
-                "embedding", "holds a number that is not finite", "give finite numbers"
-            )
+            raise InputError("embedding", "holds a number that is not finite", "give finite numbers")
         return rows if self.rows is None else rows[self.rows]
 
 
@@ -236,9 +232,7 @@ class AuditImages:
     groups: ndarray | None = None
 
 
-def audit_images(
-    source: str, groups: str | None = None, data_dir: Path | None = None
-) -> AuditImages:
+def audit_images(source: str, groups: str | None = None, data_dir: Path | None = None) -> AuditImages:
     """Test images of what `load_images` knows; of an npz file with `x`, every image in it.
 
     Who gives `x` gives images to audit, and nobody else knows which ones the network was trained on.

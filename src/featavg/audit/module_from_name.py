@@ -17,9 +17,7 @@ from featavg.nets.torch.image_nets import public_cifar_resnet, read_tensors
 from featavg.storage.reading import is_file, is_folder
 
 
-def load_model(
-    source: str, weights: Path | None = None, argument: str = "model"
-) -> nn.Module | Deep:
+def load_model(source: str, weights: Path | None = None, argument: str = "model") -> nn.Module | Deep:
     """A network for an audit.
 
     Args:
@@ -59,9 +57,7 @@ def _made(module_name: str, factory: str, argument: str) -> nn.Module:
         found: Any = getattr(importlib.import_module(module_name), factory)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            argument,
-            f"{module_name}:{factory} cannot be imported ({told(error)})",
-            "name a function in a module",
+            argument, f"{module_name}:{factory} cannot be imported ({told(error)})", "name a function in a module"
         ) from error
     except (Exception, SystemExit) as error:  # whatever the user's code raises on import
         problem = f"{module_name} stopped while it was imported ({told(error)})"

@@ -20,9 +20,7 @@ NAME = "audit.html"
 
 
 @public
-def write_audit(
-    audit: Audit, folder: str | Path, examples: dict[str, list[str]] | None = None
-) -> Path:
+def write_audit(audit: Audit, folder: str | Path, examples: dict[str, list[str]] | None = None) -> Path:
     """Write `folder/audit.html` and every figure under `folder/figures/`; the page's path.
 
     Args:
@@ -68,9 +66,7 @@ def _rows(audit: Audit, details: bool) -> list[tuple[str, str, str]]:
     """Name, finding and what the twin has there; of a lone network the title says the verdict."""
     other = {} if audit.twin is None else dict(audit.twin.rows(details))
     said = ("why",) if other else ("verdict", "why")
-    return [
-        (name, text, other.get(name, "–")) for name, text in audit.rows(details) if name not in said
-    ]
+    return [(name, text, other.get(name, "–")) for name, text in audit.rows(details) if name not in said]
 
 
 def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[tuple[str, str, list[str]]]:
@@ -98,8 +94,7 @@ def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[st
     if audit.discovery is None or audit.images is None or x.ndim != 4 or x.shape[1] not in (1, 3):
         return {}
     return {
-        audit.names[j]: [_png(x[audit.images[i]]) for i in rows[:most]]
-        for j, rows in audit.discovery.examples.items()
+        audit.names[j]: [_png(x[audit.images[i]]) for i in rows[:most]] for j, rows in audit.discovery.examples.items()
     }
 
 

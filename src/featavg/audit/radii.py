@@ -79,15 +79,11 @@ class DecisionRadii(Part):
         text = f"{number(self.median)} {self.unit}: half of the images flip within "
         text += f"it, so larger is better (attack of {self.gradients} gradients)"
         if self.refuted:
-            text += (
-                f"; not certified: flips of {self.refuted} images lie below the exact twin's bounds"
-            )
+            text += f"; not certified: flips of {self.refuted} images lie below the exact twin's bounds"
         if self.certified_median is not None:
             text += f"; certified {self.certified_median:.4g}"
         worst, radius = audit.worst_radius
-        smallest = (
-            f"{number(radius)} ({worst}), the smallest median of a sub-class: it flips most easily"
-        )
+        smallest = f"{number(radius)} ({worst}), the smallest median of a sub-class: it flips most easily"
         return [Row("median radius", text), Row("worst radius", smallest)]
 
     def figures(self, audit: Audited) -> list[Figure]:
@@ -122,8 +118,7 @@ class DecisionRadii(Part):
             Figure(
                 "radii-by-subclass",
                 "The median radius of each sub-class",
-                f"Median of the smallest flip found ({self.unit}); 0 where most images are decided "
-                "wrongly anyway.",
+                f"Median of the smallest flip found ({self.unit}); 0 where most images are decided wrongly anyway.",
                 (Bars(labels, tuple(bars), Axis("median radius")),),
             ),
         ]
@@ -164,9 +159,7 @@ def decision_radii(subject: Subject, progress: Progress) -> DecisionRadii:
     return DecisionRadii(attack, certified, coarse, fine[rows], unit, subject.gradients, refuted)
 
 
-def _block(
-    subject: Subject, weights: str, model: Model, x: ndarray, y: ndarray
-) -> Float[ndarray, " n"]:
+def _block(subject: Subject, weights: str, model: Model, x: ndarray, y: ndarray) -> Float[ndarray, " n"]:
     flat, decision, gradients = model.rows(x), model.decision, subject.gradients
     # Weights may stay while code changes, and outputs of these images while weights change: both, exactly.
     words = (weights, decision.readout.name, str(decision.groups), gradients, model.unit("l2"))
@@ -180,9 +173,7 @@ def _block(
     return np.array([np.inf if r is None else float(r) for r in radii])
 
 
-def _certified(
-    subject: Subject, x: ndarray, coarse: Int[ndarray, " n"]
-) -> Float[ndarray, " n"] | None:
+def _certified(subject: Subject, x: ndarray, coarse: Int[ndarray, " n"]) -> Float[ndarray, " n"] | None:
     """Exact radii without the box are lower bounds with it: a box only forbids perturbations."""
     net, decision = subject.network.exact, subject.decision
     if net is None or decision.classes != 2 or subject.network.kind != "logits":

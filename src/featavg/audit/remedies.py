@@ -290,9 +290,7 @@ def retrain(
         _start_again(fresh)
     net = _Ready(fresh, mean, std).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)
-    return train_module(
-        net, task, labels, how, progress=progress, device=str(device), objective=objective
-    ).net
+    return train_module(net, task, labels, how, progress=progress, device=str(device), objective=objective).net
 
 
 def _start_again(net: nn.Module) -> None:

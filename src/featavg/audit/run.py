@@ -17,29 +17,13 @@ from numpy import ndarray
 import featavg
 from featavg.audit.classifier import Subject
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
-from featavg.audit.gradients import (
-    FEATURES,
-    HASHED,
-    INPUT,
-    Passes,
-    Sharing,
-    check_layer,
-    hashed,
-    passes,
-    sharing,
-)
+from featavg.audit.gradients import FEATURES, HASHED, INPUT, Passes, Sharing, check_layer, hashed, passes, sharing
 from featavg.audit.inputs import gathered, is_array, normalisation_of, order_of, size_of
 from featavg.audit.label_budget import LEAST_GAIN, LabelBudget, label_budget
 from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
-from featavg.audit.subclasses import (
-    Discovery,
-    FeatureCollapse,
-    can_discover,
-    discover,
-    subclass_probes,
-)
+from featavg.audit.subclasses import Discovery, FeatureCollapse, can_discover, discover, subclass_probes
 from featavg.audit.verdict import judge, remedies
 from featavg.audit.wrapping import classifier, named_input, on_device
 from featavg.boundary.kinds import Count, Seed
@@ -171,9 +155,7 @@ def _audited(subject: Subject, progress: Progress) -> tuple[Audit, AuditData]:
     started, data, decision = perf_counter(), subject.data, subject.decision
     with subject.network.unchanged():
         looking = part(progress, 0.0, 0.15)
-        seen = passes(
-            subject.network, decision, data.x, data.coarse, progress=looking, effective=True
-        )
+        seen = passes(subject.network, decision, data.x, data.coarse, progress=looking, effective=True)
         check_layer(subject.layer, seen)
         discovery = None
         if data.fine is None:
@@ -200,9 +182,7 @@ def _discovered(subject: Subject, seen: Passes) -> Discovery | None:
     return found
 
 
-def _examined(
-    subject: Subject, seen: Passes, discovery: Discovery | None, progress: Progress
-) -> Audit:
+def _examined(subject: Subject, seen: Passes, discovery: Discovery | None, progress: Progress) -> Audit:
     data, seed, decision = subject.data, subject.seed, subject.decision
     fine, groups = data.divided
     right = decision.margins(seen.outputs, data.coarse) > 0
@@ -233,9 +213,7 @@ def _examined(
         accuracy=accuracy,
         by_class=_each(right, data.coarse),
         by_subclass=_each(right, fine),
-        judgement=judge(
-            shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None
-        ),
+        judgement=judge(shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None),
         sharing=shared,
         probes=probes,
         predicted=predicted,
@@ -280,9 +258,7 @@ def _gain(subject: Subject, name: str, features: ndarray, progress: Progress) ->
     return FeatureGain(**kept_values(subject.kept(f"{name}-gain-{key}"), key, gain))
 
 
-def _budget(
-    subject: Subject, features: ndarray, measured: FeatureGain | None, progress: Progress
-) -> LabelBudget:
+def _budget(subject: Subject, features: ndarray, measured: FeatureGain | None, progress: Progress) -> LabelBudget:
     """The share of fine labels that is enough, kept like the gains; refused where all gain nothing."""
     fine, groups = subject.data.divided
     if measured is not None and (measured.value is None or measured.value < LEAST_GAIN):
@@ -292,9 +268,7 @@ def _budget(
 
     def budget() -> dict[str, Any]:
         seeds = (subject.seed, subject.seed + 1)
-        found = label_budget(
-            features, fine, groups, seeds=seeds, points=BUDGET_POINTS, progress=progress
-        )
+        found = label_budget(features, fine, groups, seeds=seeds, points=BUDGET_POINTS, progress=progress)
         return dict(strict_json(vars(found)))  # type: ignore[call-overload]
 
     return LabelBudget.of(kept_values(subject.kept(f"budget-{key}"), key, budget))
@@ -347,7 +321,4 @@ def _twin(subject: Subject, twin: Any, mean: Any, std: Any) -> Subject:
 
 
 def _each(right: ndarray, labels: ndarray) -> tuple[Accuracy, ...]:
-    return tuple(
-        wilson(int(right[labels == j].sum()), int((labels == j).sum()))
-        for j in range(int(labels.max()) + 1)
-    )
+    return tuple(wilson(int(right[labels == j].sum()), int((labels == j).sum())) for j in range(int(labels.max()) + 1))

@@ -72,10 +72,7 @@ class Probes(dict[int, SubclassProbe], Part):
 
 
 def subclass_probes(
-    spaces: Mapping[str, Float[ndarray, "n _"]],
-    fine: Int[ndarray, " n"],
-    groups: Int[ndarray, " k"],
-    seed: int = 0,
+    spaces: Mapping[str, Float[ndarray, "n _"]], fine: Int[ndarray, " n"], groups: Int[ndarray, " k"], seed: int = 0
 ) -> Probes:
     """The better probe of several spaces for each class that has two sub-classes or more."""
     answers = {where: probe_answers(x, fine, groups, seed) for where, x in spaces.items()}
@@ -111,9 +108,7 @@ class FeatureCollapse(SubclassCollapse, Part):
             if all(value is None for value in values):
                 continue
             classes, subclasses = (_plain(value) for value in values)
-            text = (
-                f"{classes} of classes, {subclasses} of sub-classes: {meaning}; 0 is full collapse"
-            )
+            text = f"{classes} of classes, {subclasses} of sub-classes: {meaning}; 0 is full collapse"
             found.append(Row(f"collapse ({sign.upper()})", text, is_detail=True))
         return found
 
@@ -214,12 +209,7 @@ def discover(
 
 
 def clustered(
-    x: ndarray,
-    coarse: ndarray,
-    clusters: int,
-    seed: int,
-    fit: ndarray | None = None,
-    progress: Progress = silent,
+    x: ndarray, coarse: ndarray, clusters: int, seed: int, fit: ndarray | None = None, progress: Progress = silent
 ) -> tuple[ndarray, ndarray]:
     """k-means inside each class: sub-class numbers of all rows, and distances to their centres.
 
@@ -244,10 +234,7 @@ def clustered(
 
 
 def merged(
-    x: Float[ndarray, "n N"],
-    coarse: Int[ndarray, " n"],
-    labels: Int[ndarray, " n"],
-    least: int = LEAST_PER_SUBCLASS,
+    x: Float[ndarray, "n N"], coarse: Int[ndarray, " n"], labels: Int[ndarray, " n"], least: int = LEAST_PER_SUBCLASS
 ) -> Int[ndarray, " n"]:
     """Clusters of fewer than `least` images, each given to the nearest of its class; renumbered.
 

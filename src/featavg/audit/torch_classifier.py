@@ -265,9 +265,7 @@ def _flat(tensor: Tensor) -> ndarray:
     return np.asarray(tensor.detach().reshape(len(tensor), -1).cpu().numpy())
 
 
-def effective_gradient(
-    output: Tensor, covector: Tensor, layer: Tensor, activations: Sequence[Tensor]
-) -> Tensor | None:
+def effective_gradient(output: Tensor, covector: Tensor, layer: Tensor, activations: Sequence[Tensor]) -> Tensor | None:
     r"""The gradient of <covector, output> at `layer`, weighed by the activations a behind it.
 
         sum over units m of  |a_m| * d<covector, output>/da_m * grad a_m.

@@ -119,9 +119,7 @@ def judge(
     if verdict is AuditVerdict.CANNOT_TELL and layer.shared.low > BORDER:
         reason = _unknown(layer, limits, probes)
     if verdict is AuditVerdict.AVERAGES and discovered:
-        reason += (
-            " The sub-classes were discovered, so this can also mean that clusters were not found."
-        )
+        reason += " The sub-classes were discovered, so this can also mean that clusters were not found."
     sides = {AuditVerdict.AVERAGES, AuditVerdict.DECOUPLED}
     layers = sharing.layers if sharing.wanted == AUTO else ()
     others = [each for each in layers if each.valid and {verdict, _verdict(each, limits)} == sides]
@@ -159,11 +157,7 @@ def _verdict(layer: LayerGradient, limits: Mapping[int | None, float]) -> AuditV
     return _side(layer.shared, limits[None])
 
 
-def _unknown(
-    layer: LayerGradient,
-    limits: Mapping[int | None, float],
-    probes: Mapping[int, SubclassProbe],
-) -> str:
+def _unknown(layer: LayerGradient, limits: Mapping[int | None, float], probes: Mapping[int, SubclassProbe]) -> str:
     """Why an A that is large does not mean that the network averages."""
     value = f"A = {layer.shared.value:.2f} at the layer '{layer.layer}'"
     at_chance = [p for p in probes.values() if not p.above_chance]
@@ -180,9 +174,7 @@ def _unknown(
     )
 
 
-def _reason(
-    verdict: AuditVerdict, layer: LayerGradient, by_class: Mapping[int, AuditVerdict]
-) -> str:
+def _reason(verdict: AuditVerdict, layer: LayerGradient, by_class: Mapping[int, AuditVerdict]) -> str:
     shared = layer.shared
     numbers = (
         f"A = {shared.value:.2f} [{shared.low:.2f}, {shared.high:.2f}], where 1 is one direction for "
@@ -220,10 +212,7 @@ def remedies(audit: Audited) -> tuple[str, ...]:
             "labels is for this network."
         )
     else:
-        lines += [
-            _rehead(audit),
-            _head("Competition (`fa.rehead` without fine labels)", audit.competition),
-        ]
+        lines += [_rehead(audit), _head("Competition (`fa.rehead` without fine labels)", audit.competition)]
     if twin is not None and radii.median > 0 and twin.median < float("inf"):
         ratio = twin.median / radii.median
         lines.append(
@@ -253,9 +242,7 @@ def _rehead(audit: Audited) -> str:
         )
     line = _head("Re-heading (`fa.rehead`)", audit.measured)
     if budget is not None and budget.share is not None and audit.measured and audit.measured.helps:
-        line += (
-            f" Fine labels on about {100 * budget.share:.2g}% of the images are enough for that."
-        )
+        line += f" Fine labels on about {100 * budget.share:.2g}% of the images are enough for that."
     return line
 
 
@@ -265,13 +252,7 @@ def _head(name: str, gain: FeatureGain | None) -> str:
         return f"{name} was not measured: the network has no last linear layer on features."
     if gain.value is None or gain.low is None or gain.high is None:
         return f"{name} was not measured: {gain.refused}."
-    advice = (
-        "is worth a try"
-        if gain.low > 1
-        else "is not for this network"
-        if gain.high < 1
-        else "is open"
-    )
+    advice = "is worth a try" if gain.low > 1 else "is not for this network" if gain.high < 1 else "is open"
     return (
         f"{name} {advice}: {gain.change()}, as heads on these features showed. Pixels were not measured: "
         f"audit the result."

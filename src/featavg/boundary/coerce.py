@@ -200,9 +200,7 @@ def _fit_class(annotation: Any, value: Any) -> Any:
         for each in (value, getattr(value, "net", None)):
             if each is not None and _is_a(annotation, each):
                 return each
-    except (
-        Exception
-    ) as error:  # a class that does not say what its instances are, a run without a net
+    except Exception as error:  # a class that does not say what its instances are, a run without a net
         raise _Refused from error
     raise _Refused
 

@@ -83,10 +83,7 @@ def hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _checked(
-    function: Callable[..., Any],
-    signature: inspect.Signature,
-    arguments: tuple[Any, ...],
-    named: dict[str, Any],
+    function: Callable[..., Any], signature: inspect.Signature, arguments: tuple[Any, ...], named: dict[str, Any]
 ) -> inspect.BoundArguments:
     try:
         bound = signature.bind(*arguments, **named)
@@ -171,11 +168,7 @@ def _named_lengths(annotation: Any, shape: tuple[int, ...]) -> list[tuple[str, i
 
 
 def _bad_call(
-    name: str,
-    signature: inspect.Signature,
-    arguments: tuple[Any, ...],
-    named: dict[str, Any],
-    error: TypeError,
+    name: str, signature: inspect.Signature, arguments: tuple[Any, ...], named: dict[str, Any], error: TypeError
 ) -> InputError:
     known = list(signature.parameters)
     for given in named:

@@ -46,10 +46,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 def make_app() -> typer.Typer:
     """The application with every group of `GROUPS`."""
-    app = typer.Typer(
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    app = typer.Typer(pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
     app.callback()(_featavg)
     for group in GROUPS:
         import_module(group).register(app)
@@ -149,27 +146,16 @@ def _print_version(wanted: bool) -> bool:
 
 def _featavg(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
     verbose: Annotated[
         int,
         typer.Option(
-            "--verbose",
-            "-v",
-            count=True,
-            help="Verbose output; -vv also lists each file written.",
-            show_default=False,
+            "--verbose", "-v", count=True, help="Verbose output; -vv also lists each file written.", show_default=False
         ),
     ] = 0,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")] = False,
 ) -> None:
     """Does a network average its features, what does that cost, and what helps?"""
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)

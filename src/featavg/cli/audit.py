@@ -24,47 +24,29 @@ def _audit(
         ),
     ],
     data: Annotated[
-        str,
-        typer.Option(
-            help=f"{named()}, a folder of pictures, or an npz file with x, coarse and perhaps fine."
-        ),
+        str, typer.Option(help=f"{named()}, a folder of pictures, or an npz file with x, coarse and perhaps fine.")
     ],
     weights: Annotated[
         Path | None, typer.Option(help="For FACTORY: safetensors, or torch tensors; never code.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the page, figures and numbers.")] = Path(
-        "featavg-audit"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder of the page, figures and numbers.")] = Path("featavg-audit"),
     fine: Annotated[
         bool, typer.Option("--fine/--no-fine", help="Use the data's fine labels, or discover some.")
     ] = True,
     groups: Groups = None,
-    twin: Annotated[
-        str | None, typer.Option(help="A network with fine labels, named like MODEL.")
-    ] = None,
+    twin: Annotated[str | None, typer.Option(help="A network with fine labels, named like MODEL.")] = None,
     twin_weights: Annotated[Path | None, typer.Option(help="For the twin's FACTORY.")] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="Per-channel mean, comma-separated.  [0, or timm's]")
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option(help="Per-channel deviation, comma-separated.  [1, or timm's]")
-    ] = None,
+    mean: Annotated[str | None, typer.Option(help="Per-channel mean, comma-separated.  [0, or timm's]")] = None,
+    std: Annotated[str | None, typer.Option(help="Per-channel deviation, comma-separated.  [1, or timm's]")] = None,
     readout: Annotated[str, typer.Option(help="probability or max.")] = "probability",
     clusters: Annotated[int | None, typer.Option(min=2, help="Per class, with --no-fine.")] = None,
-    embedding: Annotated[
-        Path | None,
-        typer.Option(help="With --no-fine: npy file with a row per test image."),
-    ] = None,
+    embedding: Annotated[Path | None, typer.Option(help="With --no-fine: npy file with a row per test image.")] = None,
     layer: Annotated[str, typer.Option(help="Where the shared gradient is read.")] = "auto",
-    images: Annotated[
-        int, typer.Option(min=1, help="For accuracy, gradients and features.")
-    ] = 1000,
+    images: Annotated[int, typer.Option(min=1, help="For accuracy, gradients and features.")] = 1000,
     radii: Annotated[int, typer.Option(min=1, help="Images whose radius is looked for.")] = 200,
     gradients: Annotated[int, typer.Option(min=1, help="Per image, for the attack.")] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample of images.")] = 0,
-    device: Annotated[
-        str | None, typer.Option(help="Where torch runs the network, such as cuda.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="Where torch runs the network, such as cuda.")] = None,
     threads: Threads = 0,
     data_dir: DataDir = None,
     json: Json = None,

@@ -34,19 +34,12 @@ MOST_WIDTH = 4096  # channels
 Threads = Annotated[
     int,
     typer.Option(
-        min=0,
-        max=MOST_WORKERS,
-        help="Threads of torch; 0 leaves its own choice. The last bits depend on it.",
+        min=0, max=MOST_WORKERS, help="Threads of torch; 0 leaves its own choice. The last bits depend on it."
     ),
 ]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", envvar="FEATAVG_DATA", help="Folder with data sets.")
-]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Groups = Annotated[
-    str | None,
-    typer.Option(
-        help="Coarse classes: parity, halves, or as 0,1,2/3,4,5 (of two the first is class 1)."
-    ),
+    str | None, typer.Option(help="Coarse classes: parity, halves, or as 0,1,2/3,4,5 (of two the first is class 1).")
 ]
 Command = Callable[..., None]
 _KINDS = {"int": int, "float": float, "bool": bool}
@@ -65,12 +58,7 @@ def with_fields(*names: str, sections: bool = False) -> Callable[[Command], Comm
         mine = {parameter.name for parameter in own}
         wanted = names or FIELDS.keys() - mine
         flags = [
-            inspect.Parameter(
-                one.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                annotation=_flag(one, sections),
-            )
+            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_flag(one, sections))
             for one in FIELDS.values()
             if one.name in wanted
         ]

@@ -13,9 +13,7 @@ from featavg.storage.places import results_folder
 
 Data = Annotated[str, typer.Argument(help=f"{named()}, an npz file or a folder of yours.")]
 Out = Annotated[Path, typer.Option(help="Folder for the networks and results.")]
-PresetName = Annotated[
-    str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")
-]
+PresetName = Annotated[str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")]
 RUNS = results_folder("images")
 
 
@@ -46,12 +44,8 @@ def _train(
     out: Out = RUNS,
     preset: PresetName = None,
     network: Annotated[str | None, typer.Option(help="resnet18 or convnet.")] = None,
-    width: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WIDTH, help="Channels of the first stage.")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the training images.")
-    ] = None,
+    width: Annotated[int | None, typer.Option(min=1, max=MOST_WIDTH, help="Channels of the first stage.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the training images.")] = None,
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of weights, order and augmentation.")] = 0,
     groups: Groups = None,
@@ -87,13 +81,9 @@ def _train(
     typer.echo(f"{folder}: about {chosen.minutes:g} min on two quiet cores with the preset's size.")
     try:
         with ProgressBar() as progress:
-            trained = train_images(
-                task, labels, folder, network, width, recipe, progress, device, preset=chosen.name
-            )
+            trained = train_images(task, labels, folder, network, width, recipe, progress, device, preset=chosen.name)
     except KeyboardInterrupt as error:
-        raise Interrupted(
-            f"Interrupted; the same command continues from {folder}.partial."
-        ) from error
+        raise Interrupted(f"Interrupted; the same command continues from {folder}.partial.") from error
     for kind, share in trained.test_accuracy.items():
         typer.echo(f"test accuracy, {kind} classes: {100 * share:.2f}%")
     write_json(json, trained.to_json())
@@ -129,9 +119,7 @@ def _list(data_dir: Path | None) -> None:
         else:
             rows.add_row(name, "here", "comes with a package, no download")
     console().print(rows)
-    console().print(
-        "`featavg data get NAME` downloads one; --data-dir or $FEATAVG_DATA says where."
-    )
+    console().print("`featavg data get NAME` downloads one; --data-dir or $FEATAVG_DATA says where.")
 
 
 def _get(name: str, data_dir: Path | None) -> None:

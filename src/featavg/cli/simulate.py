@@ -37,15 +37,11 @@ def _simulate(
     seed: Annotated[list[int] | None, _what(help="Seed [0]; may be repeated.")] = None,
     seeds: Annotated[int | None, _what(help="How many seeds, counted from 0.")] = None,
     *,
-    out: Annotated[
-        Path | None, _result(help="Result folder [featavg-results/simulations/NAME].")
-    ] = None,
+    out: Annotated[Path | None, _result(help="Result folder [featavg-results/simulations/NAME].")] = None,
     json: Annotated[Path | None, _result(help=JSON_HELP)] = None,
     overwrite: Annotated[bool, _result(help="Replace the result of another setting.")] = False,
     figures: Annotated[bool, _result(help="Draw the figures.")] = True,
-    checkpoint: Annotated[
-        Path | None, _result(help="Folder of the state [OUT/checkpoint].")
-    ] = None,
+    checkpoint: Annotated[Path | None, _result(help="Folder of the state [OUT/checkpoint].")] = None,
     checkpoint_every: Annotated[float, _result(help="Seconds between states; 0 for none.")] = 30.0,
     **fields: Any,
 ) -> None:
@@ -82,11 +78,7 @@ def _simulate(
 
 
 def _setting(
-    preset: str | None,
-    config: Path | None,
-    seed: list[int] | None,
-    seeds: int | None,
-    fields: dict[str, Any],
+    preset: str | None, config: Path | None, seed: list[int] | None, seeds: int | None, fields: dict[str, Any]
 ) -> Setting:
     if seed and seeds is not None:
         raise InputError("seed", "is given beside seeds", "give one of the two")
@@ -140,9 +132,7 @@ def _short(folder: Path) -> str:
 
 @with_fields("k", "d")
 def _presets(
-    show: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Print it as TOML for `simulate --config`.")
-    ] = None,
+    show: Annotated[str | None, typer.Option(metavar="NAME", help="Print it as TOML for `simulate --config`.")] = None,
     **fields: Any,
 ) -> None:
     """List the presets and their values, or print one as TOML: talk follows d, theorem follows k."""
@@ -171,13 +161,9 @@ def _cell(value: Any) -> str:
 @with_fields("readout")
 def _radius(
     result: Annotated[Path, typer.Argument(help="The folder that `featavg simulate` wrote.")],
-    points: Annotated[
-        int, typer.Option(min=1, max=MOST_POINTS, help="How many fresh points.")
-    ] = 1000,
+    points: Annotated[int, typer.Option(min=1, max=MOST_POINTS, help="How many fresh points.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the points.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the curve and the histogram.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the curve and the histogram.")] = None,
     json: Json = None,
     **fields: Any,
 ) -> None:
@@ -189,9 +175,7 @@ def _radius(
     terminal = console()
     figures = out or result / "radii"
     with ProgressBar() as progress:
-        report = radius_report(
-            result, points, seed, out=figures, json=json, progress=progress, **given(fields)
-        )
+        report = radius_report(result, points, seed, out=figures, json=json, progress=progress, **given(fields))
     rows = report.rows()
     shown = table(*rows[0])
     for row in rows:
@@ -221,8 +205,7 @@ def _histogram(values: object, bins: int = 10, width: int = 50) -> str:
 
 def _playground(
     out: Annotated[
-        Path | None,
-        typer.Option(help="The HTML file, or a folder for it.", show_default="featavg-results"),
+        Path | None, typer.Option(help="The HTML file, or a folder for it.", show_default="featavg-results")
     ] = None,
     opens: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:

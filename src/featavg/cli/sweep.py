@@ -18,31 +18,19 @@ def register(app: typer.Typer) -> None:
 def _sweep(
     vary: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A field and its values: cosine=0:0.9:10, d=1e3:1e6:4:log, stepper=gd,adam."
-        ),
+        typer.Option(help="A field and its values: cosine=0:0.9:10, d=1e3:1e6:4:log, stepper=gd,adam."),
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A field that stays: n=200.")
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML with fields of a setting, and a table [vary].")
-    ] = None,
-    measure: Annotated[str, typer.Option(help="What to measure; --list-measures tells all.")] = (
-        "index,radii"
-    ),
+    set_: Annotated[list[str] | None, typer.Option("--set", help="A field that stays: n=200.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML with fields of a setting, and a table [vary].")] = None,
+    measure: Annotated[str, typer.Option(help="What to measure; --list-measures tells all.")] = ("index,radii"),
     seeds: Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Seeds of every setting.")] = 5,
     way: Annotated[str, typer.Option(help="grid, random or sobol.")] = "grid",
     samples: Annotated[int, typer.Option(min=0, help="How many random points.")] = 0,
-    engine: Annotated[
-        str, typer.Option(help="processes, serial, dask, or dask://HOST:PORT.")
-    ] = "processes",
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="How many processes.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the index of runs, the table, figures and page.")
-    ] = Path("featavg-sweep"),
+    engine: Annotated[str, typer.Option(help="processes, serial, dask, or dask://HOST:PORT.")] = "processes",
+    workers: Annotated[int | None, typer.Option(min=1, max=MOST_WORKERS, help="How many processes.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the index of runs, the table, figures and page.")] = Path(
+        "featavg-sweep"
+    ),
     json: Json = None,
     yes: Annotated[bool, typer.Option(help="Run even a very large sweep.")] = False,
     list_measures: Annotated[bool, typer.Option(help="List what can be measured.")] = False,
@@ -88,9 +76,7 @@ def _sweep(
     write_json(json, result.to_json())
 
 
-def _asked(
-    config: Path | None, fixed: list[str], vary: list[str]
-) -> tuple[dict[str, Any], list[Any]]:
+def _asked(config: Path | None, fixed: list[str], vary: list[str]) -> tuple[dict[str, Any], list[Any]]:
     """The fields that stay and the axes, from the file and from the flags."""
     from featavg.errors import InputError
     from featavg.simulate.setting import read_table

@@ -218,9 +218,7 @@ class MultiCluster(TaskFields):
             "positive": np.flatnonzero(self.positive_clusters).tolist(),
             "cosine": float(self.cosine),
             "norms": None if self.norms is None else np.asarray(self.norms, dtype=float).tolist(),
-            "probabilities": None
-            if self.probabilities is None
-            else self.cluster_probabilities.tolist(),
+            "probabilities": None if self.probabilities is None else self.cluster_probabilities.tolist(),
             "gram": gram,
             "orientation": self.orientation,
         }
@@ -266,9 +264,7 @@ class Sample:
         return self.n
 
     def __repr__(self) -> str:
-        return (
-            f"Sample({self.n} points of {self.task.k} clusters, d={self.task.d}, seed={self.seed})"
-        )
+        return f"Sample({self.n} points of {self.task.k} clusters, d={self.task.d}, seed={self.seed})"
 
     def noise(self, dimension: int) -> Float[ndarray, "n dimension"]:
         """The first `dimension` coordinates of xi."""

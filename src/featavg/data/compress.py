@@ -89,9 +89,7 @@ class TrainingSet:
 
 
 @public
-def draw(
-    task: MultiCluster, n: Count, neurons: Count, seed: Seed, coordinates: str = "auto"
-) -> TrainingSet:
+def draw(task: MultiCluster, n: Count, neurons: Count, seed: Seed, coordinates: str = "auto") -> TrainingSet:
     """A training set of `n` points together with `neurons` random initial directions.
 
     Several networks that are to be compared on one sample share one draw: `neurons` counts them all.
@@ -140,9 +138,7 @@ def _warn_of_noise(task: MultiCluster) -> None:
         )
 
 
-def draw_many(
-    task: MultiCluster, n: int, neurons: int, seeds: Sequence[int], coordinates: str = "auto"
-) -> TrainingSet:
+def draw_many(task: MultiCluster, n: int, neurons: int, seeds: Sequence[int], coordinates: str = "auto") -> TrainingSet:
     """One training set for each seed, stacked: the seed is the first axis of every array.
 
     Args:
@@ -176,9 +172,7 @@ def draw_many(
 def _ambient(task: MultiCluster, n: int, neurons: int, seed: int) -> TrainingSet:
     points = Sample(task, n, seed, purpose="train")
     weights = stream(seed, "weights").standard_normal((neurons, task.d))
-    return TrainingSet(
-        task, (seed,), points.coordinates(task.d), points.clusters, weights, "ambient"
-    )
+    return TrainingSet(task, (seed,), points.coordinates(task.d), points.clusters, weights, "ambient")
 
 
 def _compressed(task: MultiCluster, n: int, neurons: int, seed: int) -> TrainingSet:
@@ -193,9 +187,7 @@ def _compressed(task: MultiCluster, n: int, neurons: int, seed: int) -> Training
     return TrainingSet(task, (seed,), x, points.clusters, weights, "compressed")
 
 
-def fill_bartlett(
-    rows: Float[ndarray, "r N"], before: int, d: int, draw: np.random.Generator
-) -> None:
+def fill_bartlett(rows: Float[ndarray, "r N"], before: int, d: int, draw: np.random.Generator) -> None:
     """Fill rows with standard normal vectors of R^d, seen in a frame that they span one by one.
 
     The first `before` coordinates belong to directions that were there before, so they are plain

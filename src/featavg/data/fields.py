@@ -31,12 +31,8 @@ class TaskFields:
         None, "How many clusters are positive, or which: 0,2", unset="the first half"
     )
     cosine: float = _task(0.0, "Cosine between any two features")
-    norms: float | Sequence[float] | None = _task(
-        None, "Length of the features, one or k of them", unset="√d"
-    )
-    probabilities: Sequence[float] | None = _task(
-        None, "Shares of the clusters, such as 0.3,0.7", unset="equal"
-    )
+    norms: float | Sequence[float] | None = _task(None, "Length of the features, one or k of them", unset="√d")
+    probabilities: Sequence[float] | None = _task(None, "Shares of the clusters, such as 0.3,0.7", unset="equal")
     gram: Sequence[Sequence[float]] | Float[ndarray, "k k"] | None = _task(
         None, "Gram matrix of the features: CSV, JSON or npy file", file=True
     )

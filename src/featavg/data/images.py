@@ -58,9 +58,7 @@ class Images:
         return self.pixels.astype(np.float32)
 
 
-def check_bounds(
-    pixels: ndarray, low: float = 0.0, high: float = 1.0, name: str = "images"
-) -> None:
+def check_bounds(pixels: ndarray, low: float = 0.0, high: float = 1.0, name: str = "images") -> None:
     """Refuse pixels outside the bounds that a radius is stated in."""
     if not np.all(np.isfinite(pixels)) or pixels.min() < low or pixels.max() > high:
         numbers = pixels[np.isfinite(pixels)]

@@ -77,9 +77,7 @@ class Labels:
         if isinstance(self.groups, int | np.integer):
             return self._split(positive, int(self.groups))
         index = np.asarray(self.groups)
-        if index.shape != (task.k,) or not np.array_equal(
-            np.unique(index), np.arange(len(np.unique(index)))
-        ):
+        if index.shape != (task.k,) or not np.array_equal(np.unique(index), np.arange(len(np.unique(index)))):
             remedy = f"give {task.k} numbers 0, 1, ..., none left out"
             raise InputError("groups", "are not one super-label for each cluster", remedy)
         for label in np.unique(index):
@@ -137,9 +135,7 @@ class Labels:
         coarse = len(classes) + task.positive_clusters[clusters].astype(int)
         return np.where(known, labels, coarse)
 
-    def _known(
-        self, task: MultiCluster, clusters: Int[ndarray, " n"], rng: np.random.Generator
-    ) -> Bool[ndarray, " n"]:
+    def _known(self, task: MultiCluster, clusters: Int[ndarray, " n"], rng: np.random.Generator) -> Bool[ndarray, " n"]:
         """Which points carry their super-label."""
         order = rng.random(len(clusters))
         if self.known is not None:
@@ -198,10 +194,6 @@ class Labels:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, those that differ from the default."""
-        plain = {
-            name: np.asarray(value).tolist()
-            for name, value in vars(self).items()
-            if value is not None
-        }
+        plain = {name: np.asarray(value).tolist() for name, value in vars(self).items() if value is not None}
         default = {"share": 1.0, "wrong": 0.0, "without": []}
         return {name: value for name, value in plain.items() if default.get(name) != value}

@@ -105,9 +105,7 @@ def _nearest_task(
     return means, MultiCluster(k=k, d=x.shape[1], **options)
 
 
-def labelled_points(
-    x: ndarray, y: Any, fine: Any = None
-) -> tuple[OwnPoints, Bool[ndarray, " n"] | None]:
+def labelled_points(x: ndarray, y: Any, fine: Any = None) -> tuple[OwnPoints, Bool[ndarray, " n"] | None]:
     """Points with their classes and, if they are known, their clusters.
 
     Args:

@@ -37,20 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError
-from featavg.figures.marks import (
-    PARTS,
-    Arrow,
-    Axis,
-    Bar,
-    Circle,
-    Contour,
-    Note,
-    Panel,
-    Points,
-    Role,
-    Rule,
-    Series,
-)
+from featavg.figures.marks import PARTS, Arrow, Axis, Bar, Circle, Contour, Note, Panel, Points, Role, Rule, Series
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import html, without_tags
 from featavg.storage.files import usable_file, write
@@ -158,11 +145,7 @@ class Figure:
 
     def csv(self) -> str:
         """All numbers of the figure as one tidy table; unused columns are left out."""
-        rows = [
-            {"panel": number} | row
-            for number, panel in enumerate(self.panels, start=1)
-            for row in panel.table()
-        ]
+        rows = [{"panel": number} | row for number, panel in enumerate(self.panels, start=1) for row in panel.table()]
         columns = [name for name in COLUMNS if any(row.get(name, "") != "" for row in rows)]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

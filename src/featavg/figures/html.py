@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HERE = Path(__file__).parent / "page"
-VENDORED: dict[str, str] = json.loads(
-    (HERE / "assets" / "plotly" / "vendored.json").read_text(encoding="utf-8")
-)
+VENDORED: dict[str, str] = json.loads((HERE / "assets" / "plotly" / "vendored.json").read_text(encoding="utf-8"))
 # Every address of another machine in plotly's code that it could ask or send somebody to.
 WAYS_OUT = ("https://cloud.plotly.com/newchart", "https://cdn.plot.ly/un/", "https://plotly.com/")
 PARALLEL = 12  # from so many figures on, a second process is worth its second of start-up

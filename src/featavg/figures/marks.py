@@ -161,9 +161,7 @@ class Series(Described):
         _band(self.lo, self.hi)
 
     @classmethod
-    def survival(
-        cls, label: str, values: Numbers, role: Role = "neutral", style: Style = "solid"
-    ) -> Series:
+    def survival(cls, label: str, values: Numbers, role: Role = "neutral", style: Style = "solid") -> Series:
         """The share of values above x, as steps; infinite ones are above every x."""
         falls = sorted(float(v) for v in values if math.isfinite(v))
         left = [1 - i / max(len(values), 1) for i in range(len(falls) + 1)]
@@ -171,9 +169,7 @@ class Series(Described):
         return cls(label, x, [1.0, *(y for pair in pairwise(left) for y in pair)], role, style)
 
     @classmethod
-    def over_seeds(
-        cls, label: str, x: Numbers, runs: Matrix, role: Role = "neutral", style: Style = "solid"
-    ) -> Series:
+    def over_seeds(cls, label: str, x: Numbers, runs: Matrix, role: Role = "neutral", style: Style = "solid") -> Series:
         """One row of `runs` per seed: the median, and a band from the smallest to the largest."""
         middle, low, high = _over_seeds(runs)
         return cls(label, x, middle, role, style, low, high)

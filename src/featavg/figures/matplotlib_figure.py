@@ -76,9 +76,7 @@ def draw(figure: Drawable) -> Drawing:
     with mpl.rc_context(_STYLE):
         columns, rows = _grid(len(figure.panels))
         width, height = _size(figure, columns, rows)
-        drawing = Drawing(
-            figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
-        )
+        drawing = Drawing(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         FigureCanvasAgg(drawing)
         axes = drawing.subplots(rows, columns, squeeze=False).ravel()
         entries: dict[str, Any] = {}
@@ -98,9 +96,7 @@ def draw(figure: Drawable) -> Drawing:
     return drawing
 
 
-def render(
-    figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv")
-) -> dict[str, bytes]:
+def render(figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv")) -> dict[str, bytes]:
     """The figure in every format, or in those that are asked for, by extension."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -132,10 +128,7 @@ def render(
 
 def save(figure: Drawable, folder: Path, stem: str) -> dict[str, Path]:
     """Write the figure as `folder/stem.{pdf,svg,png,csv}`."""
-    return {
-        extension: write(folder / f"{stem}.{extension}", content)
-        for extension, content in render(figure).items()
-    }
+    return {extension: write(folder / f"{stem}.{extension}", content) for extension, content in render(figure).items()}
 
 
 def _grid(count: int) -> tuple[int, int]:
@@ -192,13 +185,5 @@ def animate(
     images = [one.quantize(palette=shared, dither=Image.Dither.NONE) for one in stills]
     shown = [milliseconds] * (len(images) - 1) + [hold * milliseconds]
     film = io.BytesIO()
-    images[0].save(
-        film,
-        format="GIF",
-        save_all=True,
-        append_images=images[1:],
-        duration=shown,
-        loop=0,
-        optimize=True,
-    )
+    images[0].save(film, format="GIF", save_all=True, append_images=images[1:], duration=shown, loop=0, optimize=True)
     return write(Path(path), film.getvalue(), "out")

@@ -252,6 +252,4 @@ def _colour(role: str, shade: Number) -> str:
     return mix(LIGHT[role], LIGHT["paper"], strength(shade))
 
 
-MATPLOTLIB.update(
-    {Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane}
-)
+MATPLOTLIB.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})

@@ -247,9 +247,7 @@ class Plane(Described):
         for field in self.contours:
             yield Label(field.label, field.role, float(field.shade), "solid")
         for cloud in self.points:
-            shape = {"s": "square", "x": "cross", "+": "cross", "*": "diamond"}.get(
-                cloud.marker, "circle"
-            )
+            shape = {"s": "square", "x": "cross", "+": "cross", "*": "diamond"}.get(cloud.marker, "circle")
             yield Label(cloud.label, cloud.role, float(cloud.shade), f"markers {shape}")
 
     def _check(self) -> None:

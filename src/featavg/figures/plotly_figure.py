@@ -15,20 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
-from featavg.figures.marks import (
-    PLOTLY,
-    Axis,
-    Bar,
-    Drawable,
-    Json,
-    Note,
-    Number,
-    Numbers,
-    Pair,
-    Points,
-    Rule,
-    Series,
-)
+from featavg.figures.marks import PLOTLY, Axis, Bar, Drawable, Json, Note, Number, Numbers, Pair, Points, Rule, Series
 from featavg.figures.palette import DIVERGING, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import number, without_tags
@@ -122,8 +109,7 @@ def _heatmap(panel: Heatmap) -> Json:
     breaks += [("y", b - 0.5) for b in panel.row_breaks]
     layout: Json = {
         "xaxis": ticks(panel.columns) | {"title": {"text": panel.column_label}},
-        "yaxis": ticks(panel.rows, upright=True)
-        | {"title": {"text": panel.row_label}, "autorange": "reversed"},
+        "yaxis": ticks(panel.rows, upright=True) | {"title": {"text": panel.row_label}, "autorange": "reversed"},
         "shapes": [across(axis, at, {"color": "@ink", "width": 1.5}) for axis, at in breaks],
     }
     return {"data": [trace], "layout": layout, "aspect": min(max(rows / columns, 0.3), 1.3) * 0.92}
@@ -164,10 +150,7 @@ def _histogram(panel: Histogram) -> Json:
         x = [float(e) for edge in panel.edges for e in (edge, edge)]
         y = [0.0, *(float(v) for value in bar.values for v in (value, value)), 0.0]
         colour = colour_of(bar.role, bar.shade)
-        step = _scatter(bar.label, x, y, "lines") | {
-            "fill": "tozeroy",
-            "fillcolor": f"{colour}/0.25",
-        }
+        step = _scatter(bar.label, x, y, "lines") | {"fill": "tozeroy", "fillcolor": f"{colour}/0.25"}
         data.append(step | {"line": {"color": colour, "width": 1.75}})
     tops = [v for bar in panel.bars for v in bar.values]
     layout = axes(panel.x, panel.y, panel.edges, tops)
@@ -311,12 +294,7 @@ def across(axis: str, at: Number, line: Json) -> Json:
     """A line across the whole panel."""
     other = "y" if axis == "x" else "x"
     ends = {f"{axis}0": float(at), f"{axis}1": float(at), f"{other}0": 0, f"{other}1": 1}
-    return {
-        "type": "line",
-        f"{axis}ref": axis,
-        f"{other}ref": f"{other} domain",
-        "line": line,
-    } | ends
+    return {"type": "line", f"{axis}ref": axis, f"{other}ref": f"{other} domain", "line": line} | ends
 
 
 def _place(axis: Axis, at: Number) -> float:

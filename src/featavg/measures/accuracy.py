@@ -56,9 +56,7 @@ def wilson_interval(
     return np.maximum((middle - wide) / scale, 0.0), np.minimum((middle + wide) / scale, 1.0)
 
 
-def robust_share(
-    radii: Float[ndarray, " n"], at: Sequence[float] | Float[ndarray, " q"]
-) -> Float[ndarray, " q"]:
+def robust_share(radii: Float[ndarray, " n"], at: Sequence[float] | Float[ndarray, " q"]) -> Float[ndarray, " q"]:
     """The share of radii above each of `at`: a point is not robust at its own radius.
 
     >>> robust_share(np.array([1.0, 2.0]), [0.5, 1.0, 2.0])
@@ -88,9 +86,7 @@ def decisions(
 
 
 @public
-def accuracy(
-    net: TwoLayer | Deep, points: Sample, readout: str | ReadOut = "probability"
-) -> Accuracy:
+def accuracy(net: TwoLayer | Deep, points: Sample, readout: str | ReadOut = "probability") -> Accuracy:
     """How often the coarse decision is the class of the point, over all seeds of a batch.
 
     Args:

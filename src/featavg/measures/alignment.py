@@ -95,9 +95,7 @@ def cosines(net: TwoLayer, task: MultiCluster) -> Float[ndarray, "*s k k"]:
     return cosine_matrix(task.features_in(net.dimension), weights)
 
 
-def cosine_matrix(
-    rows: Float[ndarray, "a N"], columns: Float[ndarray, "*s b N"]
-) -> Float[ndarray, "*s a b"]:
+def cosine_matrix(rows: Float[ndarray, "a N"], columns: Float[ndarray, "*s b N"]) -> Float[ndarray, "*s a b"]:
     """Cosines between two sets of vectors; those with a zero vector are zero."""
     return unit(rows) @ np.swapaxes(unit(columns), -1, -2)
 
@@ -116,9 +114,7 @@ class BlockCosines:
     other_class: float
 
 
-def block_cosines(
-    matrix: Float[ndarray, "*s k k"], labels: Int[ndarray, " k"], diagonal: bool = True
-) -> BlockCosines:
+def block_cosines(matrix: Float[ndarray, "*s k k"], labels: Int[ndarray, " k"], diagonal: bool = True) -> BlockCosines:
     """Mean entry of the class blocks and of the rest, the diagonal counted or not.
 
     Args:

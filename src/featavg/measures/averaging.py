@@ -125,9 +125,7 @@ def averaging_index(net: TwoLayer, task: MultiCluster) -> AveragingIndex:
 
 
 @public
-def averaging_index_of(
-    net: TwoLayer, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
-) -> AveragingIndex:
+def averaging_index_of(net: TwoLayer, features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]) -> AveragingIndex:
     """The averaging index for features that were measured rather than stated.
 
     Args:
@@ -195,9 +193,7 @@ def _check_dependence(features: Float[ndarray, "k N"], labels: Int[ndarray, " k"
             raise InputError("features", problem, "leave out those that others add up to")
 
 
-def feature_coefficients(
-    weights: Float[ndarray, "*s N"], features: Float[ndarray, "k N"]
-) -> Float[ndarray, "*s k"]:
+def feature_coefficients(weights: Float[ndarray, "*s N"], features: Float[ndarray, "k N"]) -> Float[ndarray, "*s k"]:
     """a_j of the projection of each weight vector on the span of the features, sum_j a_j mu_j.
 
     Where features are linearly dependent the coefficients are not unique, and the shortest ones (for
@@ -214,9 +210,7 @@ def feature_coefficients(
 
 
 def span_share(
-    weights: Float[ndarray, "*s N"],
-    coefficients: Float[ndarray, "*s k"],
-    features: Float[ndarray, "k N"],
+    weights: Float[ndarray, "*s N"], coefficients: Float[ndarray, "*s k"], features: Float[ndarray, "k N"]
 ) -> PerSeed:
     """|sum_j a_j mu_j|^2 / |w|^2; a weight of zero has nothing anywhere, 0."""
     inside = ((coefficients @ features) ** 2).sum(axis=-1)
@@ -233,9 +227,7 @@ def evenness(coefficients: Float[ndarray, "*s j"]) -> PerSeed:
     """
     # Relative to the largest, so that fourth powers of tiny weights do not vanish.
     largest = np.abs(coefficients).max(axis=-1, keepdims=True)
-    scaled = np.divide(
-        coefficients, largest, out=np.zeros_like(coefficients, dtype=float), where=largest > 0
-    )
+    scaled = np.divide(coefficients, largest, out=np.zeros_like(coefficients, dtype=float), where=largest > 0)
     total = (np.maximum(scaled, 0.0) ** 2).sum(axis=-1) ** 2
     fourth = (scaled**4).sum(axis=-1)
     ratio = np.divide(total, fourth, out=np.zeros_like(total), where=fourth > 0)
@@ -257,9 +249,7 @@ def random_coefficients(
 _CHANCES: dict[str, dict[int, tuple[float, float]]] = {}
 
 
-def _by_chance(
-    features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
-) -> dict[int, tuple[float, float]]:
+def _by_chance(features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]) -> dict[int, tuple[float, float]]:
     """Mean and spread of a random direction's evenness, for each class with several features."""
     numbers = repr((features.shape, DRAWS)).encode() + features.tobytes() + labels.tobytes()
     key = hashlib.sha256(numbers).hexdigest()
@@ -301,10 +291,7 @@ def _group_signs(net: TwoLayer, labels: Int[ndarray, " k"]) -> Int[ndarray, " M"
 
 @public
 def effective_weights(
-    net: TwoLayer | Deep,
-    x: Float[ndarray, "*s n N"],
-    clusters: Int[ndarray, "*s n"],
-    labels: Int[ndarray, " k"],
+    net: TwoLayer | Deep, x: Float[ndarray, "*s n N"], clusters: Int[ndarray, "*s n"], labels: Int[ndarray, " k"]
 ) -> Float[ndarray, "*t k N"]:
     """w_j, the mean gradient of the decision over the points of each cluster.
 
@@ -345,9 +332,7 @@ def _first_layer_slopes(net: TwoLayer | Deep, x: ndarray, slopes: ndarray) -> nd
 
 
 @public
-def gradient_cosines(
-    net: TwoLayer | Deep, task: MultiCluster, points: Sample
-) -> Float[ndarray, "*s k k"]:
+def gradient_cosines(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> Float[ndarray, "*s k k"]:
     """The matrix of Figure 2 for any depth: entry (i, j) is cos(mu_i, w_j), w_j the effective weight.
 
     Args:
@@ -389,9 +374,7 @@ def _of_clusters(net: TwoLayer | Deep, task: MultiCluster, points: Sample) -> nd
 
 
 def index_of(
-    weights: Float[ndarray, "*s k N"],
-    features: Float[ndarray, "k N"],
-    labels: Int[ndarray, " k"],
+    weights: Float[ndarray, "*s k N"], features: Float[ndarray, "k N"], labels: Int[ndarray, " k"]
 ) -> AveragingIndex:
     """The averaging index of weight vectors, one for each cluster, as if they were neurons."""
     head = np.broadcast_to(labels.astype(float), (*weights.shape[:-2], 1, len(labels)))

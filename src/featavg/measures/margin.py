@@ -48,9 +48,7 @@ class Margins:
         return np.maximum(np.maximum(above, below), 0.0) / np.abs(self.normalized)
 
 
-def sample_margins(
-    outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
-) -> Float[ndarray, "*s n"]:
+def sample_margins(outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]) -> Float[ndarray, "*s n"]:
     """q_i = y_i f(x_i) for one output, own output minus the best other for more.
 
     >>> sample_margins(np.array([[[3.0, 1.0, 2.0]]]), np.array([[0]]))
@@ -164,11 +162,7 @@ def sample_gradients(
 
 @public
 def kkt(
-    net: Deep,
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    kink: NotNegative = 1e-6,
-    layers: str = "both",
+    net: Deep, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], kink: NotNegative = 1e-6, layers: str = "both"
 ) -> KKT:
     """How near a network without biases and with one output is to a KKT point of the max-margin problem
 
@@ -200,9 +194,7 @@ def kkt(
     smallest = float(q.min())
     if not smallest > 0.0:
         raise InputError("net", "does not fit its data yet", "train until every margin is positive")
-    scaled = Deep(
-        tuple(w / smallest ** (1 / order) for w in net.weights[:trained]) + net.weights[trained:]
-    )
+    scaled = Deep(tuple(w / smallest ** (1 / order) for w in net.weights[:trained]) + net.weights[trained:])
     q = q / smallest
     theta = np.concatenate([w.ravel() for w in scaled.weights[:trained]])
     pairs, extra = _kinks(scaled, x, y, kink)
@@ -226,9 +218,7 @@ def kkt(
     )
 
 
-def _kinks(
-    net: Deep, x: ndarray, y: ndarray, kink: float
-) -> tuple[Int[ndarray, "e 2"], Float[ndarray, "e p"]]:
+def _kinks(net: Deep, x: ndarray, y: ndarray, kink: float) -> tuple[Int[ndarray, "e 2"], Float[ndarray, "e p"]]:
     """Pairs (sample, neuron) on a kink, and what each adds to the gradient of its sample."""
     size = sum(w.size for w in net.weights)
     if net.depth != 2:

@@ -73,9 +73,7 @@ class SharedGradient:
         names = tuple(str(j) for j in range(len(self.matrix)))
         heat = Heatmap(self.matrix, names, names, label="shared gradient", row_label="sub-class")
         low, high = f"{self.low:.2f}", f"{self.high:.2f}"
-        caption = (
-            f"Mean over pairs of one class {self.value:.2f} [{low}, {high}], null {self.null:.2f}."
-        )
+        caption = f"Mean over pairs of one class {self.value:.2f} [{low}, {high}], null {self.null:.2f}."
         return Figure("shared-gradient", "Shared gradients", caption, (heat,))
 
     def to_json(self) -> dict[str, Any]:
@@ -202,9 +200,7 @@ def gradient_noise(gradients: Float[ndarray, "n D"], fine: Int[ndarray, " n"], k
     return 1.0 - float(np.mean(shares)) if shares else float("nan")
 
 
-def same_class_pairs(
-    groups: Int[ndarray, " k"], counts: Int[ndarray, " k"]
-) -> list[tuple[int, int]]:
+def same_class_pairs(groups: Int[ndarray, " k"], counts: Int[ndarray, " k"]) -> list[tuple[int, int]]:
     """Pairs i < j of sub-classes of one class, both with enough samples."""
     enough = np.flatnonzero(counts >= LEAST)
     return [(int(i), int(j)) for i in enough for j in enough if i < j and groups[i] == groups[j]]
@@ -240,9 +236,7 @@ def _mean(matrix: Float[ndarray, "k k"], pairs: list[tuple[int, int]]) -> float:
 
 
 def _means(
-    matrix: Float[ndarray, "k k"],
-    pairs: list[tuple[int, int]],
-    parts: dict[int, list[tuple[int, int]]],
+    matrix: Float[ndarray, "k k"], pairs: list[tuple[int, int]], parts: dict[int, list[tuple[int, int]]]
 ) -> dict[int, float]:
     """A of each class, over all pairs, and with the same weight for each class."""
     means = {c: _mean(matrix, part) for c, part in parts.items()}

@@ -138,6 +138,4 @@ def angle(a: Float[ndarray, "*s N"], b: Float[ndarray, "*s N"]) -> PerSeed:
     """
     u = a / np.linalg.norm(a, axis=-1, keepdims=True)
     v = b / np.linalg.norm(b, axis=-1, keepdims=True)
-    return np.asarray(
-        2.0 * np.arctan2(np.linalg.norm(u - v, axis=-1), np.linalg.norm(u + v, axis=-1))
-    )
+    return np.asarray(2.0 * np.arctan2(np.linalg.norm(u - v, axis=-1), np.linalg.norm(u + v, axis=-1)))

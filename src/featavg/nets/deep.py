@@ -181,10 +181,7 @@ class Deep:
         return fed
 
     def backward(
-        self,
-        x: Float[ndarray, "... n N"],
-        preactivations: Sequence[ndarray],
-        slopes: Float[ndarray, "... n c"],
+        self, x: Float[ndarray, "... n N"], preactivations: Sequence[ndarray], slopes: Float[ndarray, "... n c"]
     ) -> Iterator[tuple[ndarray, ndarray]]:
         """From the last layer down: d_l = dL/dz_l, and what the layer was fed, h_{l-1}.
 
@@ -214,9 +211,7 @@ class Deep:
         z = self.preactivations(x)
         if slopes is None:
             if self.outputs != 1:
-                raise InputError(
-                    "slopes", f"are missing for {self.outputs} outputs", "say which to sum"
-                )
+                raise InputError("slopes", f"are missing for {self.outputs} outputs", "say which to sum")
             slopes = np.ones_like(z[-1])
         *_, (d, _) = self.backward(x, z, slopes)
         return d @ self.weights[0]
@@ -255,9 +250,7 @@ class Deep:
         return cls(*_in_order(arrays), **options)
 
 
-def _in_order(
-    arrays: Mapping[str, ndarray],
-) -> tuple[tuple[ndarray, ...], tuple[ndarray | None, ...] | None]:
+def _in_order(arrays: Mapping[str, ndarray]) -> tuple[tuple[ndarray, ...], tuple[ndarray | None, ...] | None]:
     """Weights and biases by layer, from their names."""
     numbers = range(1, 1 + sum(name.startswith("weights") for name in arrays))
     biases = tuple(arrays.get(f"biases{number}") for number in numbers)

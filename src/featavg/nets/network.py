@@ -15,10 +15,7 @@ from featavg.errors import InputError
 N = TypeVar("N")
 
 # The kinds of networks that a saved run may hold, and where they live; the paper layer adds its own.
-KINDS = {
-    "two-layer": ("featavg.nets.two_layer", "TwoLayer"),
-    "deep": ("featavg.nets.deep", "Deep"),
-}
+KINDS = {"two-layer": ("featavg.nets.two_layer", "TwoLayer"), "deep": ("featavg.nets.deep", "Deep")}
 
 
 @runtime_checkable

@@ -52,10 +52,7 @@ class TwoLayer:
 
     def __repr__(self) -> str:
         seeds = f", seeds={self.batch}" if self.batch else ""
-        return (
-            f"TwoLayer(neurons={self.neurons}, dimension={self.dimension}, "
-            f"outputs={self.outputs}{seeds})"
-        )
+        return f"TwoLayer(neurons={self.neurons}, dimension={self.dimension}, outputs={self.outputs}{seeds})"
 
     @property
     def neurons(self) -> int:
@@ -80,9 +77,7 @@ class TwoLayer:
     def preactivations(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n M"]:
         """<w_r, x> + b_r."""
         # With few neurons, W X^T reads X up to twice as fast as X W^T does: BLAS packs the thin side.
-        return (
-            np.swapaxes(self.weights @ np.swapaxes(x, -1, -2), -1, -2) + self.biases[..., None, :]
-        )
+        return np.swapaxes(self.weights @ np.swapaxes(x, -1, -2), -1, -2) + self.biases[..., None, :]
 
     def __call__(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n c"]:
         """The outputs; points without the batch's axes are shown to every network."""
@@ -121,9 +116,7 @@ def binary_head(m: int) -> Float[ndarray, "1 M"]:
 
 
 @public
-def binary(
-    weights: Float[ndarray, "*s M N"], biases: Float[ndarray, "*s M"] | None = None
-) -> TwoLayer:
+def binary(weights: Float[ndarray, "*s M N"], biases: Float[ndarray, "*s M"] | None = None) -> TwoLayer:
     """The network of Definition 2.2 with m = M/2 neurons per class.
 
     f(x) = 1/m sum_{r <= m} relu(<w_r, x> + b_r) - 1/m sum_{r > m} relu(<w_r, x> + b_r).
@@ -174,9 +167,7 @@ def grouped(weights: Float[ndarray, "*s M N"], k: Count) -> TwoLayer:
     """
     *batch, neurons, _ = weights.shape
     if k < 1 or neurons % k or neurons < k:
-        raise InputError(
-            "weights", f"hold {neurons} neurons", f"give the same number for each of {k} groups"
-        )
+        raise InputError("weights", f"hold {neurons} neurons", f"give the same number for each of {k} groups")
     head = np.broadcast_to(grouped_head(k, neurons // k), (*batch, k, neurons)).copy()
     return TwoLayer(weights, np.zeros((*batch, neurons)), head)
 
@@ -224,9 +215,7 @@ def feature_decoupling(task: MultiCluster, dimension: int | None = None) -> TwoL
 
 
 @public
-def biased_robust(
-    task: MultiCluster, threshold: float = 0.5, dimension: int | None = None
-) -> TwoLayer:
+def biased_robust(task: MultiCluster, threshold: float = 0.5, dimension: int | None = None) -> TwoLayer:
     """f_FD with biases that filter noise: relu(<mu_j, x> - threshold * alpha * |mu_j|^2).
 
     A point of cluster i turns on its own neuron and no other until it has travelled `threshold` of

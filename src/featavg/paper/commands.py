@@ -10,15 +10,12 @@ from featavg.cli.output import write_json
 from featavg.errors import InputError
 
 Only = Annotated[
-    list[str] | None,
-    typer.Option(help="A claim, or the beginning of its id; may be repeated.", metavar="ID"),
+    list[str] | None, typer.Option(help="A claim, or the beginning of its id; may be repeated.", metavar="ID")
 ]
 Full = Annotated[bool, typer.Option("--full", help="Run the full tier too: hours, real data.")]
 Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="How many seeds, counted from 0.")]
 Json = Annotated[Path | None, typer.Option(help="Write every number and verdict to this file.")]
-Out = Annotated[
-    Path | None, typer.Option(help="Folder of the report.  [default: featavg-results/report]")
-]
+Out = Annotated[Path | None, typer.Option(help="Folder of the report.  [default: featavg-results/report]")]
 DataDir = Annotated[Path | None, typer.Option(envvar="FEATAVG_DATA", help="Folder with data sets.")]
 Resume = Annotated[
     bool | None,
@@ -29,17 +26,10 @@ Resume = Annotated[
         show_default=False,
     ),
 ]
-Record = Annotated[
-    bool, typer.Option("--record", help="Keep full-tier results in the package (for developers).")
-]
+Record = Annotated[bool, typer.Option("--record", help="Keep full-tier results in the package (for developers).")]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        max=MOST_WORKERS,
-        help="Processes.  [default: all cores, one with --full]",
-        show_default=False,
-    ),
+    typer.Option(min=1, max=MOST_WORKERS, help="Processes.  [default: all cores, one with --full]", show_default=False),
 ]
 
 
@@ -81,9 +71,7 @@ def _reproduce(
 
 
 def _claims(
-    only: Only = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Out = None,
+    only: Only = None, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, out: Out = None
 ) -> None:
     """List the claims: id, tier, what they say, and their last verdict if one was recorded."""
     from featavg.paper.engine.registry import find_claims
@@ -114,8 +102,7 @@ def _claims(
 def _run(
     id: Annotated[str, typer.Argument(help="The id of a claim; `featavg claims` lists them.")],
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A parameter, as n=500; may be repeated.", metavar="NAME=VALUE"),
+        list[str] | None, typer.Option("--set", help="A parameter, as n=500; may be repeated.", metavar="NAME=VALUE")
     ] = None,
     seeds: Seeds = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for figures and numbers.")] = None,
@@ -155,8 +142,7 @@ def _stability(
     blocks: Annotated[int, typer.Option(min=1, max=100, help="Other blocks of five seeds.")] = 10,
     json: Json = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of finished blocks.  [default: featavg-results/stability]"),
+        Path | None, typer.Option(help="Folder of finished blocks.  [default: featavg-results/stability]")
     ] = None,
     data_dir: DataDir = None,
     record: Annotated[
@@ -168,9 +154,7 @@ def _stability(
     from featavg.cli.output import console, table
     from featavg.paper.engine.stability import agreement, others_text, stability
 
-    verdicts = stability(
-        ",".join(only) if only else None, blocks, out, data_dir, record, workers=workers
-    )
+    verdicts = stability(",".join(only) if only else None, blocks, out, data_dir, record, workers=workers)
     shown = table("claim", "verdict", "the same", "others")
     for name, (first, *_) in verdicts.items():
         same, count = agreement(verdicts[name], first)
@@ -181,15 +165,10 @@ def _stability(
 
 def _report(
     folder: Annotated[
-        Path | None,
-        typer.Argument(
-            help="What `featavg reproduce` wrote.", show_default="featavg-results/report"
-        ),
+        Path | None, typer.Argument(help="What `featavg reproduce` wrote.", show_default="featavg-results/report")
     ] = None,
     only: Only = None,
-    slides: Annotated[
-        bool, typer.Option("--slides", help="Write slides.pdf too, a figure a page.")
-    ] = False,
+    slides: Annotated[bool, typer.Option("--slides", help="Write slides.pdf too, a figure a page.")] = False,
 ) -> None:
     """Write the report and the tables of verdicts from results that are there."""
     from featavg.paper.report.reproduction import rebuild

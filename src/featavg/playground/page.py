@@ -125,10 +125,7 @@ def _network(labels: str) -> str:
         )
     )
     matrix = _figure(
-        f"matrix-{labels}",
-        "Cosines",
-        f'<span class="cell" id="cell-{labels}">features with weights</span>',
-        of=title,
+        f"matrix-{labels}", "Cosines", f'<span class="cell" id="cell-{labels}">features with weights</span>', of=title
     )
     strip = f'<div class="neurons" id="neurons-{labels}" role="group" aria-label="Neurons"></div>'
     neuron = _figure(f"neuron-{labels}", "A neuron", "in terms of features", strip, title)
@@ -182,10 +179,7 @@ def _wrapped(name: str) -> str:
     strange = _LEFT_OVER.search(body)
     if strange is not None:
         raise ValueError(f"{name} has an import or export of another form: {strange.group()}")
-    return (
-        f"// {name}\nconst {_variable(name)} = (() => {{\n{body}"
-        f"return {{ {', '.join(exported)} }};\n}})();\n"
-    )
+    return f"// {name}\nconst {_variable(name)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();\n"
 
 
 def _binding(importer: str, found: re.Match[str]) -> str:

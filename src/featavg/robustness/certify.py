@@ -101,9 +101,7 @@ class Certificates:
 
     def __repr__(self) -> str:
         counts = ", ".join(
-            f"{int(self.mask(status).sum())} {status.value}"
-            for status in Certificate
-            if self.mask(status).any()
+            f"{int(self.mask(status).sum())} {status.value}" for status in Certificate if self.mask(status).any()
         )
         low, high = self.robust_error
         return (
@@ -192,9 +190,7 @@ def _status(answer: Answer, radius: float) -> Certificate:
     return Certificate.OPEN
 
 
-def _in_unit(
-    decision: Decision, x: Float[ndarray, "n N"], labels: ndarray, radius: float
-) -> tuple[int, Decision]:
+def _in_unit(decision: Decision, x: Float[ndarray, "n N"], labels: ndarray, radius: float) -> tuple[int, Decision]:
     """The same question with numbers near one: x and the radius divided by 2^unit, and its network.
 
     Squares of 1e160 are infinite. A network of ReLUs multiplied by powers of two decides as before,

@@ -88,9 +88,7 @@ def curve(
     smallest = np.min([one.radii for one in several], axis=0)
     unresolved = int(np.sum(np.all([one.stuck for one in several], axis=0)))
     names = list(dict.fromkeys(name for one in several for name in one.attacks))
-    return curve_of(
-        smallest, several[0].unit, radii, confidence, label=" + ".join(names), unresolved=unresolved
-    )
+    return curve_of(smallest, several[0].unit, radii, confidence, label=" + ".join(names), unresolved=unresolved)
 
 
 def curve_of(
@@ -196,6 +194,4 @@ def pgd_curve(
         count[i] = len(right) - int(attacked.flipped.sum())
     low, high = wilson_interval(count, len(points), confidence)
     label_text = f"PGD-{steps}, own loss"
-    return Curve(
-        at, count / len(points), low, high, len(points), model.unit(norm), label_text, confidence
-    )
+    return Curve(at, count / len(points), low, high, len(points), model.unit(norm), label_text, confidence)

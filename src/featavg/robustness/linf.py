@@ -44,9 +44,7 @@ class LinfSolver(Solver):
             straight = [name for name in READOUTS if readout_of(name).pieces(own) is not None]
             one_of("readout", decision.readout.name, straight)
 
-    def hints(
-        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
-    ) -> list[ndarray | None]:
+    def hints(self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]) -> list[ndarray | None]:
         """A flipped point for each, to bound the search from above; None where no attack finds one."""
         radii, witness = attacked(self.decision, x[where], y[where], "linf", self.bounds, ATTACKED)
         return [w if math.isfinite(r) else None for r, w in zip(radii, witness, strict=True)]

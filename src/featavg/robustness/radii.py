@@ -115,9 +115,7 @@ def announce(net: TwoLayer | Deep, most: int, beyond: str) -> None:
     """Say beforehand what a deep network of more than `most` hidden neurons is too large for."""
     neurons = sum(net.widths[:-1]) if isinstance(net, Deep) else 0
     if neurons > most:
-        logging.getLogger(__name__).warning(
-            f"The network has {neurons} hidden neurons: beyond about {most} {beyond}"
-        )
+        logging.getLogger(__name__).warning(f"The network has {neurons} hidden neurons: beyond about {most} {beyond}")
 
 
 def sides_of(bounds: tuple[Any, Any], x: Float[ndarray, "n N"]) -> Bounds:
@@ -192,11 +190,7 @@ Point = tuple[ndarray, int, Any]
 
 
 def solve(
-    task: Task,
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    jobs: int | None,
-    progress: Progress | None,
+    task: Task, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], jobs: int | None, progress: Progress | None
 ) -> list[Answer]:
     """The answers for all points; those that are wrong as they are have the answer zero."""
     if jobs is not None and jobs < 1:
@@ -214,13 +208,7 @@ def solve(
     return answers
 
 
-def _all(
-    task: Task,
-    solver: Solver,
-    points: list[Point],
-    jobs: int | None,
-    progress: Progress | None,
-) -> list[Answer]:
+def _all(task: Task, solver: Solver, points: list[Point], jobs: int | None, progress: Progress | None) -> list[Answer]:
     """In this process, unless the first few points say that several are worth their start."""
     first = TRIAL if jobs is None else 0 if jobs > 1 else len(points)
     begun = perf_counter()
@@ -238,9 +226,7 @@ def _all(
     return answers
 
 
-def _pooled(
-    task: Task, points: list[Point], workers: int, progress: Progress | None
-) -> list[Answer]:
+def _pooled(task: Task, points: list[Point], workers: int, progress: Progress | None) -> list[Answer]:
     from joblib import Parallel, delayed, parallel_config
 
     # Interleaved, so that hard points, which come in runs of one cluster, spread over the cores.

@@ -73,11 +73,7 @@ def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
 
 
 def write(
-    out: Path,
-    setting: Setting,
-    stored: Mapping[str, Any],
-    runs: Mapping[str, Trajectory],
-    figures: tuple[Figure, ...],
+    out: Path, setting: Setting, stored: Mapping[str, Any], runs: Mapping[str, Trajectory], figures: tuple[Figure, ...]
 ) -> None:
     """Write everything into `out` when it is complete; what else is there stays."""
     from featavg.figures.matplotlib_figure import render
@@ -111,9 +107,7 @@ def _keep_strangers(out: Path, new: Path) -> None:
                 shutil.copy2(path, target)
 
 
-def read(
-    folder: Path,
-) -> tuple[Setting, dict[str, Any], list[RunNumbers], dict[str, ndarray], dict[str, Trajectory]]:
+def read(folder: Path) -> tuple[Setting, dict[str, Any], list[RunNumbers], dict[str, ndarray], dict[str, Trajectory]]:
     """The inverse of `write`; a damaged or foreign folder is named, never half believed."""
     stored = _numbers_in(folder)
     try:

@@ -150,9 +150,7 @@ def mean_network(task: MultiCluster, recipe: Recipe, n: int, seed: int) -> MeanN
     return MeanNetwork(trained.net, features, points)
 
 
-def _after_one_step(
-    objective: TwoLayerObjective, active: Float[ndarray, "n M"], rate: float
-) -> TwoLayerObjective:
+def _after_one_step(objective: TwoLayerObjective, active: Float[ndarray, "n M"], rate: float) -> TwoLayerObjective:
     """The objective at the weights after a step of descent in which parts of the points are active."""
     at_start = objective.evaluate(objective.params_of(objective.net))
     slopes = at_start.neuron_slopes * active * np.exp(at_start.log_loss)

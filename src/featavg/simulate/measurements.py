@@ -16,12 +16,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Role, Series
 from featavg.measures.accuracy import Accuracy, decisions, wilson
 from featavg.measures.alignment import block_cosines, cosine_matrix, equivalent_weights
-from featavg.measures.averaging import (
-    AveragingIndex,
-    averaging_index_of,
-    effective_weights,
-    index_of,
-)
+from featavg.measures.averaging import AveragingIndex, averaging_index_of, effective_weights, index_of
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.simulate.points import SimulationPoints
@@ -137,9 +132,7 @@ def measure(
     return [numbers for numbers, _ in pairs], np.stack([matrix for _, matrix in pairs])
 
 
-def seed_weights(
-    points: SimulationPoints, net: TwoLayer | Deep, index: int
-) -> Float[ndarray, "k N"]:
+def seed_weights(points: SimulationPoints, net: TwoLayer | Deep, index: int) -> Float[ndarray, "k N"]:
     """What the network of one seed looks for in each cluster."""
     labels = points.task.cluster_labels
     if isinstance(net, TwoLayer):
@@ -163,12 +156,7 @@ def net_of(run: Trajectory, index: int) -> TwoLayer | Deep:
 def _numbers(
     setting: Setting, points: SimulationPoints, labels: str, run: Trajectory, index: int
 ) -> tuple[RunNumbers, Float[ndarray, "k k"]]:
-    net, seed, task, recipe = (
-        net_of(run, index),
-        setting.seeds[index],
-        points.task,
-        setting.recipe(labels),
-    )
+    net, seed, task, recipe = (net_of(run, index), setting.seeds[index], points.task, setting.recipe(labels))
     view = recipe.by_cluster(net, task)
     matrix = cosine_matrix(points.features, seed_weights(points, view, index))
     blocks = block_cosines(matrix, task.cluster_labels, diagonal=False)
@@ -234,9 +222,7 @@ def cosine_figure(cosines: Mapping[str, Float[ndarray, "s k k"]], task: MultiClu
             column_breaks=breaks,
         )
         panels.append(heat)
-    caption = (
-        "Cosine of each feature (row) with each equivalent weight (column); lines part classes."
-    )
+    caption = "Cosine of each feature (row) with each equivalent weight (column); lines part classes."
     return Figure("cosines", "What the weights point at", caption, tuple(panels))
 
 

@@ -159,9 +159,7 @@ def radius_report(
         x, y, task = _points(simulation, net, points, seed)
         mask, rule = simulation.setting.recipe(labels).decision(task, readout)
         told = part(progress, i / len(kinds), (i + 1) / len(kinds))
-        measured[labels] = radii(
-            net, x, y, readout=rule, positive=mask, budget=budget, progress=told
-        )
+        measured[labels] = radii(net, x, y, readout=rule, positive=mask, budget=budget, progress=told)
     count = len(next(iter(measured.values())))
     report = RadiusReport(measured, readout, count, seed, simulation)
     if out is not None:

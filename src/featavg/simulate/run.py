@@ -20,20 +20,8 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.simulate import folder as on_disk
-from featavg.simulate.measurements import (
-    RunNumbers,
-    cosine_figure,
-    loss_figure,
-    measure,
-    net_of,
-    table_rows,
-)
-from featavg.simulate.points import (
-    SimulationPoints,
-    gather_points,
-    require_memory,
-    share_points,
-)
+from featavg.simulate.measurements import RunNumbers, cosine_figure, loss_figure, measure, net_of, table_rows
+from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points
 from featavg.simulate.setting import Setting, compose
 from featavg.storage.files import usable_folder
 from featavg.storage.folders import locked
@@ -181,10 +169,7 @@ def _simulated(
 ) -> Simulation:
     points = gather_points(setting)
     states = Path(checkpoint) if checkpoint is not None else folder and folder / on_disk.CHECKPOINT
-    runs = {
-        labels: _train(setting, points, labels, progress, states, seconds)
-        for labels in setting.each_labels
-    }
+    runs = {labels: _train(setting, points, labels, progress, states, seconds) for labels in setting.each_labels}
     measured = {labels: measure(setting, points, labels, run) for labels, run in runs.items()}
     numbers = [row for rows, _ in measured.values() for row in rows]
     cosines = {labels: matrices for labels, (_, matrices) in measured.items()}

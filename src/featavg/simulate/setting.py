@@ -63,9 +63,7 @@ class Setting(TaskFields, RecipeFields):
 
     labels: str = _what("both", "Labels; both share one sample", choices=(*LABELS, "both"))
     label_share: float = _what(1.0, "Share of points with a fine label", least=0, most=1)
-    label_groups: int | None = _what(
-        None, "Fine labels of each class", least=1, unset="one for each cluster"
-    )
+    label_groups: int | None = _what(None, "Fine labels of each class", least=1, unset="one for each cluster")
     label_wrong: float = _what(0.0, "Share of fine labels that are wrong", least=0, most=1)
     label_per_cluster: int | None = _what(
         None, "Points with a fine label of each cluster", least=0, unset="by the share"
@@ -79,9 +77,7 @@ class Setting(TaskFields, RecipeFields):
     target_loss: float | None = _training(None, "Stop at this loss", least=0)
     coordinates: str = _training("auto", "Coordinates", choices=COORDINATES)
     n_test: int = _result(1000, "Test points", least=1)
-    save_every: int | None = _result(
-        None, "Steps between saved weights", least=1, unset="first and last only"
-    )
+    save_every: int | None = _result(None, "Steps between saved weights", least=1, unset="first and last only")
 
     _given: ClassVar[frozenset[str]] = frozenset()
 
@@ -177,9 +173,7 @@ class Setting(TaskFields, RecipeFields):
         shared = {one.name: getattr(self, one.name) for one in fields(RecipeFields)}
         shared["stepper"] = self._stepper
         if self.controller is not None:
-            shared["controller"] = CONTROLLERS.build(
-                self.controller, rate=self.lr, steps=self.steps
-            )
+            shared["controller"] = CONTROLLERS.build(self.controller, rate=self.lr, steps=self.steps)
         if self.labels == "both" and labels == "fine":
             shared["loss"] = None  # the loss is the coarse network's; the fine one has its own
         target = math.log(self.target_loss) if self.target_loss else -math.inf
@@ -204,11 +198,7 @@ class Setting(TaskFields, RecipeFields):
         parts = []
         for section in SECTIONS:
             names = [n for n, one in FIELDS.items() if one.metadata["section"] == section]
-            lines = [
-                f"{name} = {json.dumps(values[name], ensure_ascii=False)}"
-                for name in names
-                if name in values
-            ]
+            lines = [f"{name} = {json.dumps(values[name], ensure_ascii=False)}" for name in names if name in values]
             parts += ["\n".join([f"# {section}", *lines])] if lines else []
         return "\n\n".join(parts) + "\n"
 
@@ -225,12 +215,7 @@ class Setting(TaskFields, RecipeFields):
 
 # Fields that came later: left out of JSON at their default, so that runs keep their ids.
 LATER = ("label_share", "label_groups", "label_wrong", "label_per_cluster", "pooling")
-FIELDS = {
-    one.name: one
-    for section in SECTIONS
-    for one in fields(Setting)
-    if one.metadata["section"] == section
-}
+FIELDS = {one.name: one for section in SECTIONS for one in fields(Setting) if one.metadata["section"] == section}
 # Fields that a file of points decides.
 _SAID_BY_DATA = (*(one.name for one in fields(TaskFields) if one.name != "positive"), "n", "n_test")
 
@@ -345,8 +330,7 @@ PRESETS: dict[str, Preset] = {
     "paper": Preset("the synthetic experiments of the paper", _paper),
     "talk": Preset("the same from larger weights: sigma_w^2 = 1/d, sigma_b^2 = 1/d^2", _talk),
     "theorem": Preset(
-        "the theorems' regime, d = k^10, n = k^7, m = k, as gradient flow to time k^8 "
-        "(k = 2, 3 or 4; 3 by default)",
+        "the theorems' regime, d = k^10, n = k^7, m = k, as gradient flow to time k^8 (k = 2, 3 or 4; 3 by default)",
         _theorem,
     ),
 }

@@ -25,9 +25,7 @@ _KEY, _SECONDS = "key", "seconds_to_compute"
 _saved: ContextVar[list[float] | None] = ContextVar("saved", default=None)
 
 
-def kept_values(
-    path: Path | None, key: str, compute: Callable[[], Mapping[str, Any]]
-) -> dict[str, Any]:
+def kept_values(path: Path | None, key: str, compute: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Plain values, from the JSON file `path` if it has them for this `key`; None keeps nothing.
 
     >>> import tempfile
@@ -50,9 +48,7 @@ def kept_values(
     return {name: value for name, value in described.items() if name not in (_KEY, _SECONDS)}
 
 
-def kept_arrays(
-    folder: Path | None, key: str, compute: Callable[[], Mapping[str, ndarray]]
-) -> dict[str, ndarray]:
+def kept_arrays(folder: Path | None, key: str, compute: Callable[[], Mapping[str, ndarray]]) -> dict[str, ndarray]:
     """Arrays, from `folder` if it has them for this `key`; None keeps nothing."""
     if folder is not None and folder_exists(folder):
         try:

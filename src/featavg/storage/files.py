@@ -189,9 +189,7 @@ def check_file_name(argument: str, path: str | os.PathLike[str]) -> None:
     try:
         data = os.fsencode(path)
     except UnicodeEncodeError:
-        raise InputError(
-            argument, "has a letter that no file name can have", "give plain letters"
-        ) from None
+        raise InputError(argument, "has a letter that no file name can have", "give plain letters") from None
     if b"\0" in data:
         raise InputError(argument, "has a zero byte", "give the name of a file or folder")
     if len(data) > _PATH or max(map(len, data.split(b"/"))) > _NAME:

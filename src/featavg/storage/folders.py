@@ -56,9 +56,7 @@ def new_folder(path: Path, argument: str | None = None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def into_folder(
-    path: Path, marker: str, argument: str | None = None, owned: Collection[str] = ()
-) -> Iterator[Path]:
+def into_folder(path: Path, marker: str, argument: str | None = None, owned: Collection[str] = ()) -> Iterator[Path]:
     """A temporary folder whose entries replace those of the same name in `path`, if all goes well.
 
     Everything else in `path` stays: a user's notes, other results. `marker` is the file by which a

@@ -19,15 +19,7 @@ from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.parts import (
-    Controller,
-    Evaluation,
-    Objective,
-    Params,
-    Proposal,
-    Start,
-    Stepper,
-)
+from featavg.training.parts import Controller, Evaluation, Objective, Params, Proposal, Start, Stepper
 from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
 from featavg.training.trajectory import Outcome, Trajectory
 
@@ -61,9 +53,7 @@ class SaveAt:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def wants(
-        self, steps: Int[ndarray, "*s"], log_before: PerSeed, log_now: PerSeed
-    ) -> Bool[ndarray, "*s"]:
+    def wants(self, steps: Int[ndarray, "*s"], log_before: PerSeed, log_now: PerSeed) -> Bool[ndarray, "*s"]:
         """Which seeds' states are to be kept, by their steps and times (at the last save, and now)."""
         wanted = np.isin(steps, self.steps) if self.steps else np.zeros(np.shape(steps), dtype=bool)
         if self.every:
@@ -168,9 +158,7 @@ def run(
     return trajectory_of(state, objective.trainable, objective.net_with(params), settings or {})
 
 
-def _begin(
-    params: Params, evaluation: Evaluation, stepper: Stepper, controller: Controller
-) -> RunState:
+def _begin(params: Params, evaluation: Evaluation, stepper: Stepper, controller: Controller) -> RunState:
     shape = np.shape(evaluation.log_loss)
     running = np.full(shape, Outcome.RUNNING.name, dtype="U20")
     if not np.all(np.isfinite(evaluation.log_loss)):
@@ -262,9 +250,7 @@ def _advance(
     return evaluation
 
 
-def _landing_rate(
-    state: RunState, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: PerSeed
-) -> PerSeed:
+def _landing_rate(state: RunState, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: PerSeed) -> PerSeed:
     """The log rate with which a step that went past the end of the time span would land on it.
 
     The loss falls by a factor exp(-drop) along the step, so time runs faster and faster: a share f of

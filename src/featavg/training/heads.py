@@ -69,9 +69,7 @@ class HeadRecipe:
         return asdict(self)
 
 
-def class_features(
-    x: Float[ndarray, "n N"], classes: Int[ndarray, " n"], k: int
-) -> Float[ndarray, "k N"]:
+def class_features(x: Float[ndarray, "n N"], classes: Int[ndarray, " n"], k: int) -> Float[ndarray, "k N"]:
     """mu_j: the mean of the activations of class j."""
     sums = np.zeros((k, x.shape[1]))
     counts = np.bincount(classes, minlength=k)

@@ -217,9 +217,7 @@ class Loss(ABC):
     pools: ClassVar[bool] = False
 
     @abstractmethod
-    def __call__(
-        self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]
-    ) -> LossValue:
+    def __call__(self, outputs: Float[ndarray, "*s n c"], targets: Int[ndarray, "*s n"]) -> LossValue:
         """Value and normalised derivative."""
 
     def check_targets(self, targets: Int[ndarray, "*s n"], outputs: int) -> None:
@@ -263,9 +261,7 @@ def log_mean_and_pulls(
 
 
 def from_margins(
-    targets: Int[ndarray, "*s n"],
-    log_losses: Float[ndarray, "*s n"],
-    log_slopes: Float[ndarray, "*s n"],
+    targets: Int[ndarray, "*s n"], log_losses: Float[ndarray, "*s n"], log_slopes: Float[ndarray, "*s n"]
 ) -> LossValue:
     """Assemble a loss of the margin y_i f(x_i), y_i the `targets` ±1.
 

@@ -34,14 +34,10 @@ class RecipeFields:
 
     m: int = _nets(5, "Neurons per class, coarse labels", least=1, remedy=_ONE)
     h: int = _nets(1, "Neurons per cluster, fine labels", least=1, remedy=_ONE)
-    pooling: str = _nets(
-        "mean", "How neurons make the score of a class (options: top:q=3)", choices=POOLINGS
-    )
+    pooling: str = _nets("mean", "How neurons make the score of a class (options: top:q=3)", choices=POOLINGS)
     depth: int = _nets(2, "Layers of weights", least=2)
     residual: bool = _nets(False, "Hidden layers add what they are fed")
-    activation: Activation | str = _nets(
-        "relu", "Activation (options: leaky-relu:leak=0.1)", choices=ACTIVATIONS
-    )
+    activation: Activation | str = _nets("relu", "Activation (options: leaky-relu:leak=0.1)", choices=ACTIVATIONS)
     biases: bool | None = _nets(None, "Hidden biases", unset="with coarse labels only")
     head: str = _nets("theory", "Last layer", choices=HEADS)
     inner_scale: float = _nets(1.0, "Scale of layers behind the first", least=0)
@@ -50,12 +46,8 @@ class RecipeFields:
     layers: str = _nets("first", "Layers that are trained", choices=LAYERS)
 
     loss: Loss | str | None = _training(None, "Loss", choices=LOSSES, unset="by the labels")
-    stepper: Stepper | str = _training(
-        "gd", "Stepper (options: momentum:beta=0.5)", choices=STEPPERS
-    )
-    controller: Controller | str | None = _training(
-        None, "Controller", choices=CONTROLLERS, unset="by the stepper"
-    )
+    stepper: Stepper | str = _training("gd", "Stepper (options: momentum:beta=0.5)", choices=STEPPERS)
+    controller: Controller | str | None = _training(None, "Controller", choices=CONTROLLERS, unset="by the stepper")
     lr: float = _training(1e-3, "Learning rate", above=0)
     steps: int = _training(100, "The most steps to take", least=0)
     time: float = _training(math.inf, "Stop at this gradient-flow time", above=0)
@@ -147,11 +139,7 @@ class Recipe(RecipeFields):
         import numpy as np
 
         if self.labels == "coarse":
-            return (
-                (None, readout)
-                if self.one_output
-                else (np.arange(2 * self.m) < self.m, self.pooling)
-            )
+            return (None, readout) if self.one_output else (np.arange(2 * self.m) < self.m, self.pooling)
         if isinstance(self.labels, str):
             return task.positive_clusters, readout
         return self.labels.output_classes(task), readout

@@ -101,9 +101,7 @@ _LISTS = ("log_loss", "log_rate", "moved", "saved_steps", "saved_times", "saved_
 _ARRAYS = ("rate", "cap", "log_time", "steps", "last_saved", "last_saved_time")
 
 
-def pack(
-    state: RunState, recorders: Sequence[Recorder]
-) -> tuple[dict[str, ndarray], dict[str, Any]]:
+def pack(state: RunState, recorders: Sequence[Recorder]) -> tuple[dict[str, ndarray], dict[str, Any]]:
     """Everything that a checkpoint needs."""
     arrays = {f"params/{i}": p for i, p in enumerate(state.params)}
     arrays |= {f"memory/{i}": p for i, p in enumerate(state.memory)}
@@ -116,12 +114,7 @@ def pack(
     return arrays, {"step": int(np.max(state.steps)), "outcomes": state.outcomes.tolist()}
 
 
-def restore(
-    state: RunState,
-    recorders: Sequence[Recorder],
-    arrays: dict[str, ndarray],
-    meta: dict[str, Any],
-) -> None:
+def restore(state: RunState, recorders: Sequence[Recorder], arrays: dict[str, ndarray], meta: dict[str, Any]) -> None:
     """Go on from what `pack` returned."""
     state.params = tuple(arrays[f"params/{i}"] for i in range(len(state.params)))
     state.memory = tuple(arrays[f"memory/{i}"] for i in range(len(state.memory)))
@@ -137,9 +130,7 @@ def restore(
         recorder.restore({n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)})
 
 
-def trajectory_of(
-    state: RunState, names: Sequence[str], start: Network, settings: dict[str, Any]
-) -> Trajectory:
+def trajectory_of(state: RunState, names: Sequence[str], start: Network, settings: dict[str, Any]) -> Trajectory:
     """What the run leaves behind."""
     saved_for = np.asarray(state.saved_for)
     moved = np.asarray(state.moved).reshape(len(state.moved), *state.steps.shape)
@@ -149,8 +140,7 @@ def trajectory_of(
         steps=own_rows(np.stack(state.saved_steps), saved_for),
         log_times=own_rows(np.stack(state.saved_times), saved_for),
         parameters={
-            name: own_rows(np.stack([kept[i] for kept in state.saved]), saved_for)
-            for i, name in enumerate(names)
+            name: own_rows(np.stack([kept[i] for kept in state.saved]), saved_for) for i, name in enumerate(names)
         },
         start=start,
         log_loss=own_rows(np.stack(state.log_loss), np.concatenate([everybody, moved])),

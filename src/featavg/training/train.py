@@ -88,11 +88,7 @@ def train(
     elif y is not None or fine is not None:
         raise InputError("y" if fine is None else "fine", "is given beside a task", "leave it out")
     if isinstance(task, MultiCluster) and not recorders and checkpoint is None:
-        groups = (
-            []
-            if isinstance(seed, int | np.integer)
-            else _groups(task, recipe, n, seed, coordinates)
-        )
+        groups = [] if isinstance(seed, int | np.integer) else _groups(task, recipe, n, seed, coordinates)
         if len(groups) > 1:
             parts = []
             for i, group in enumerate(groups):
@@ -113,9 +109,7 @@ def train(
         stepper=recipe.chosen_stepper,
         controller=recipe.chosen_controller,
         stop=Stop(
-            recipe.steps,
-            recipe.target_log_loss,
-            math.log(recipe.time) if math.isfinite(recipe.time) else math.inf,
+            recipe.steps, recipe.target_log_loss, math.log(recipe.time) if math.isfinite(recipe.time) else math.inf
         ),
         save_at=save_at,
         recorders=recorders,
@@ -125,9 +119,7 @@ def train(
     )
 
 
-def _own(
-    x: ndarray, y: Any, fine: Any, recipe: Recipe, seed: int | Sequence[int]
-) -> tuple[TrainingSet, Recipe]:
+def _own(x: ndarray, y: Any, fine: Any, recipe: Recipe, seed: int | Sequence[int]) -> tuple[TrainingSet, Recipe]:
     """A training set of the user's points, and the recipe with what is known of their labels."""
     points, known = labelled_points(x, y, fine)
     if known is None and recipe.labels != "coarse":

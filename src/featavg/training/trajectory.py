@@ -148,12 +148,7 @@ def padded(columns: Sequence[ndarray], rest: float | None = None) -> list[ndarra
     length = max(len(column) for column in columns)
     return [
         np.concatenate(
-            [
-                column,
-                np.broadcast_to(
-                    column[-1] if rest is None else rest, (length - len(column), *column.shape[1:])
-                ),
-            ]
+            [column, np.broadcast_to(column[-1] if rest is None else rest, (length - len(column), *column.shape[1:]))]
         )
         for column in columns
     ]
@@ -175,20 +170,14 @@ def joined(runs: Sequence[Trajectory]) -> Trajectory:
         first,
         steps=along([run.steps for run in runs]),
         log_times=along([run.log_times for run in runs]),
-        parameters={
-            name: along([run.parameters[name] for run in runs]) for name in first.parameters
-        },
+        parameters={name: along([run.parameters[name] for run in runs]) for name in first.parameters},
         start=first.start.with_arrays(
-            {
-                name: along([run.start.arrays()[name] for run in runs], axis=0)
-                for name in first.start.arrays()
-            }
+            {name: along([run.start.arrays()[name] for run in runs], axis=0) for name in first.start.arrays()}
         ),
         log_loss=along([run.log_loss for run in runs]),
         log_rate=along([run.log_rate for run in runs], rest=-np.inf),
         outcomes=tuple(outcome for run in runs for outcome in run.outcomes),
-        settings=first.settings
-        | {"seeds": [seed for run in runs for seed in run.settings["seeds"]]},
+        settings=first.settings | {"seeds": [seed for run in runs for seed in run.settings["seeds"]]},
     )
 
 
@@ -234,8 +223,4 @@ def _per_seed(steps: ndarray, log_times: ndarray) -> ndarray:
 
 
 def _under(prefix: str, arrays: Mapping[str, ndarray]) -> dict[str, ndarray]:
-    return {
-        name[len(prefix) :]: np.asarray(array)
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+    return {name[len(prefix) :]: np.asarray(array) for name, array in arrays.items() if name.startswith(prefix)}

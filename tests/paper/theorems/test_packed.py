@@ -7,20 +7,9 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.paper.theorems import packed
-from featavg.paper.theorems.packed import (
-    PackedObjective,
-    PackedSet,
-    PackedTriangle,
-    draw_packed,
-    packed_bytes,
-)
+from featavg.paper.theorems.packed import PackedObjective, PackedSet, PackedTriangle, draw_packed, packed_bytes
 from featavg.paper.theorems.recorders import projected_coefficients
-from featavg.paper.theorems.scale import (
-    difference,
-    packed_coefficients,
-    scale_run,
-    theorem_scale,
-)
+from featavg.paper.theorems.scale import difference, packed_coefficients, scale_run, theorem_scale
 from featavg.training.losses import Logistic
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe

@@ -50,10 +50,7 @@ def test_activations_that_are_not_the_least_prove_less(monkeypatch):
 
 def test_the_short_form_of_a_box_is_the_least_over_all_steps():
     rng = np.random.default_rng(1)
-    box, basis = (
-        StepBox(-rng.random(5), rng.random(5), 1.0),
-        np.linalg.qr(rng.normal(size=(5, 2)))[0],
-    )
+    box, basis = (StepBox(-rng.random(5), rng.random(5), 1.0), np.linalg.qr(rng.normal(size=(5, 2)))[0])
     terms = BoxTerms.of(box, basis, 0.7, rng.random(5))
     for u in rng.normal(size=(4, 2)):
         s = terms.step(u)

@@ -109,11 +109,7 @@ def test_the_subspace_keeps_the_network():
 
 
 def _program(up=1.0, down=0.0, shift=-1.0, at_x=3.0):
-    return Program(
-        Family(np.array([[up]]), np.array([[down]]), np.array([shift])),
-        np.ones((1, 1)),
-        np.array([at_x]),
-    )
+    return Program(Family(np.array([[up]]), np.array([[down]]), np.array([shift])), np.ones((1, 1)), np.array([at_x]))
 
 
 def test_the_linf_bound_clips_multipliers_that_prove_nothing():
@@ -172,9 +168,7 @@ def _radii(certified, attack):
 
 
 def test_a_point_is_not_robust_at_its_own_radius():
-    lower, upper = _radii([1.0, 2.0], [1.0, 3.0]).robust_accuracy(
-        np.array([0.5, 1.0, 2.0, 2.5, 3.0])
-    )
+    lower, upper = _radii([1.0, 2.0], [1.0, 3.0]).robust_accuracy(np.array([0.5, 1.0, 2.0, 2.5, 3.0]))
     np.testing.assert_array_equal(lower, [1.0, 0.5, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(upper, [1.0, 0.5, 0.5, 0.5, 0.0])
 
@@ -225,9 +219,7 @@ def test_only_steps_that_flip_are_witnesses():
     short = np.array([-0.5, 0.5]) @ space.basis
     right = np.array([-1.0, 1.0]) @ space.basis
     long = np.array([-3.0, 3.0]) @ space.basis
-    steps = [
-        Candidate(float(np.linalg.norm(u)), u, u[None]) for u in (long, 2 * long, short, right)
-    ]
+    steps = [Candidate(float(np.linalg.norm(u)), u, u[None]) for u in (long, 2 * long, short, right)]
     shown = partial(nudged_flip, Decision(net, Sum(), mask), space, x, 1)
     attack, witness = checked_witness(x, Search(candidates=steps), shown)
     assert math.sqrt(2.0) <= attack <= math.sqrt(2.0) * (1 + 1e-6)

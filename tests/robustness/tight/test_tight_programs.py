@@ -59,9 +59,7 @@ def test_rows_without_direction():
     assert qp.nearest(np.zeros((1, 2)), np.array([-1.0]), zero, np.array([2.0])).bound == 0.0
     everywhere = qp.nearest(np.zeros((1, 2)), np.zeros(1), zero, zero)
     assert everywhere.u is not None
-    mixed = qp.nearest(
-        np.array([[0.0, 0.0], [-1.0, 0.0]]), np.array([0.0, -2.0]), *np.zeros((2, 2))
-    )
+    mixed = qp.nearest(np.array([[0.0, 0.0], [-1.0, 0.0]]), np.array([0.0, -2.0]), *np.zeros((2, 2)))
     assert mixed.bound == pytest.approx(2.0)
     assert mixed.multipliers[0] == 0.0
     assert mixed.multipliers[1] > 0.0
@@ -125,9 +123,7 @@ def test_chords_are_above_relu_and_meet_it_at_both_ends():
 
 
 def test_a_split_covers_the_box():
-    box = Box(
-        np.array([-1.0, -1.0]), np.array([2.0, 2.0]), *np.array([[-np.inf] * 2, [np.inf] * 2]), None
-    )
+    box = Box(np.array([-1.0, -1.0]), np.array([2.0, 2.0]), *np.array([[-np.inf] * 2, [np.inf] * 2]), None)
     below, above = box.split(1, 0.5)
     assert (below.hi[1], below.high[1], below.lo[1], below.low[1]) == (0.5, 0.5, -1.0, -np.inf)
     assert (above.lo[1], above.low[1], above.hi[1], above.high[1]) == (0.5, 0.5, 2.0, np.inf)

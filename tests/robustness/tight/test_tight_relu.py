@@ -89,12 +89,7 @@ def test_the_separable_bound_at_a_local_solution():
     # The solution is (2, 2): kappa = (1, -1) and weight 1 give u* = (-1, 1).
     bound, terms, place = tree._separable(
         tree.relaxations[0],
-        Box(
-            np.array([0.0, 0.0]),
-            np.array([4.0, 4.0]),
-            *np.array([[-np.inf] * 2, [np.inf] * 2]),
-            None,
-        ),
+        Box(np.array([0.0, 0.0]), np.array([4.0, 4.0]), *np.array([[-np.inf] * 2, [np.inf] * 2]), None),
         Price(np.array([1.0, -1.0]), np.ones(1)),
         2.0,
     )
@@ -102,9 +97,7 @@ def test_the_separable_bound_at_a_local_solution():
     assert math.sqrt(2.0) * (1 - 1e-12) <= bound <= math.sqrt(2.0)
     rough = TreeSearch(replace(space, error=1e-3), tree.relaxations, 1e-9)
     rough.begin(z, 3.2)
-    less, *_ = rough._separable(
-        tree.relaxations[0], WIDE2, Price(np.array([1.0, -1.0]), np.ones(1)), 2.0
-    )
+    less, *_ = rough._separable(tree.relaxations[0], WIDE2, Price(np.array([1.0, -1.0]), np.ones(1)), 2.0)
     size = 2.0 + terms.size + 2.0 * 2.0 * (3.2 + 2.0)
     assert less**2 <= 2.0 - 3.9e-3 * (size - terms.size)
 

@@ -130,9 +130,7 @@ def _two_layer(seed):
     """A two-layer network whose flips need several neurons of the far side."""
     rng = np.random.default_rng(seed)
     outputs = 1 + 2 * (seed % 2)
-    net = TwoLayer(
-        rng.standard_normal((6, 3)), 0.5 * rng.standard_normal(6), rng.standard_normal((outputs, 6))
-    )
+    net = TwoLayer(rng.standard_normal((6, 3)), 0.5 * rng.standard_normal(6), rng.standard_normal((outputs, 6)))
     positive = None if outputs == 1 else np.array([True, False, False])
     readout = ("sum", "max")[seed // 2 % 2] if outputs > 1 else "sum"
     x = rng.standard_normal(3)
@@ -145,9 +143,7 @@ def _two_layer(seed):
 @pytest.mark.parametrize("priced", [True, False])
 def test_a_tree_needs_no_candidate_from_elsewhere(priced, monkeypatch):
     """Chords alone, and with prices of local solutions: both meet the radius of all regions."""
-    monkeypatch.setattr(
-        TreeSearch, "_start", lambda self, one, hints: self.pools.update({id(one): []})
-    )
+    monkeypatch.setattr(TreeSearch, "_start", lambda self, one, hints: self.pools.update({id(one): []}))
     if not priced:
         monkeypatch.setattr(TreeSearch, "_local", lambda *_: None)
     met = 0

@@ -11,10 +11,7 @@ from featavg.data.image_sets.registry import Archive, ImageSet
 if TYPE_CHECKING:
     from featavg.data.images import ImageTask
 
-NAMES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-)
+NAMES = (*("airplane", "automobile", "bird", "cat", "deer"), *("dog", "frog", "horse", "ship", "truck"))
 _MD5 = {
     "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
@@ -63,9 +60,7 @@ SET = ImageSet(
     sha256=_SHA256,
     archives=(
         Archive(
-            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-            "c32a1d4ab5d03f1284b67883e8d87530",
-            tuple(_MD5),
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", tuple(_MD5)
         ),
     ),
     presets={

@@ -50,10 +50,7 @@ def load(name: str, folder: Path | None = None, seed: int = 0) -> ImageTask:
 
 @public
 def load_images(
-    source: str | Path,
-    groups: str | None = None,
-    data_dir: str | Path | None = None,
-    seed: Seed = 0,
+    source: str | Path, groups: str | None = None, data_dir: str | Path | None = None, seed: Seed = 0
 ) -> ImageTask:
     """Images with fine labels and their partition into coarse ones.
 
@@ -77,9 +74,7 @@ def load_images(
     return own_images(path, groups, seed=seed)
 
 
-def own_images(
-    path: Path, groups: str | None = None, share: float = 0.8, seed: int = 0
-) -> ImageTask:
+def own_images(path: Path, groups: str | None = None, share: float = 0.8, seed: int = 0) -> ImageTask:
     """Read images with two kinds of labels and split off test images where none are given.
 
     - npz: `images` (n x h x w, n x h x w x c or n x c x h x w; bytes, or floats in [0, 1]), `fine`
@@ -119,9 +114,7 @@ def _npz(path: Path, groups: str | None, share: float, seed: int) -> ImageTask:
         raise InputError(str(path), "has no 'coarse'", "add it, or give a partition")
     train = Images(pixels, fine)
     if "images_test" in arrays and "fine_test" in arrays:
-        test = Images(
-            _channel_first(arrays["images_test"]), _classes(arrays["fine_test"], "fine_test", k)
-        )
+        test = Images(_channel_first(arrays["images_test"]), _classes(arrays["fine_test"], "fine_test", k))
     else:
         train, test = split(train, share, seed)
     names = tuple(str(g) for g in range(int(coarse_of.max()) + 1))

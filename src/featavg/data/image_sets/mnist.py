@@ -14,22 +14,10 @@ if TYPE_CHECKING:
 _ADDRESS = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 # Of each file, unpacked and as it is downloaded.
 _MD5 = {
-    "train-images-idx3-ubyte": (
-        "6bbc9ace898e44ae57da46a324031adb",
-        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    ),
-    "train-labels-idx1-ubyte": (
-        "a25bea736e30d166cdddb491f175f624",
-        "d53e105ee54ea40749a09fcbcd1e9432",
-    ),
-    "t10k-images-idx3-ubyte": (
-        "2646ac647ad5339dbf082846283269ea",
-        "9fb629c4189551a2d022fa330f9573f3",
-    ),
-    "t10k-labels-idx1-ubyte": (
-        "27ae3e4e09519cfbb04c329615203637",
-        "ec29112dd5afa0611ce80d1b7f02629c",
-    ),
+    "train-images-idx3-ubyte": ("6bbc9ace898e44ae57da46a324031adb", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+    "train-labels-idx1-ubyte": ("a25bea736e30d166cdddb491f175f624", "d53e105ee54ea40749a09fcbcd1e9432"),
+    "t10k-images-idx3-ubyte": ("2646ac647ad5339dbf082846283269ea", "9fb629c4189551a2d022fa330f9573f3"),
+    "t10k-labels-idx1-ubyte": ("27ae3e4e09519cfbb04c329615203637", "ec29112dd5afa0611ce80d1b7f02629c"),
 }
 _SHA256 = {
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -60,20 +48,12 @@ SET = ImageSet(
     folder="mnist",
     md5={name: whole for name, (whole, _) in _MD5.items()},
     sha256=_SHA256,
-    archives=tuple(
-        Archive(f"{_ADDRESS}{name}.gz", packed, (name,)) for name, (_, packed) in _MD5.items()
-    ),
+    archives=tuple(Archive(f"{_ADDRESS}{name}.gz", packed, (name,)) for name, (_, packed) in _MD5.items()),
     presets={
         "mnist": {
             "network": "resnet18",
             "width": 8,
-            "recipe": {
-                "epochs": 3,
-                "batch": 128,
-                "rate": 0.1,
-                "crop": 0,
-                "precision": "bfloat16",
-            },
+            "recipe": {"epochs": 3, "batch": 128, "rate": 0.1, "crop": 0, "precision": "bfloat16"},
             "minutes": 2.0,
             "about": "a narrow ResNet-18: minutes",
         },

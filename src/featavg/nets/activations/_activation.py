@@ -95,14 +95,10 @@ class LeakyReLU(Activation):
         """1 in z and 0 in |w|: it is one of the activations of `featavg.paper.connections.power_relu` too."""
         return 1.0
 
-    def value(
-        self, z: Float[ndarray, "..."], r: Float[ndarray, "..."] | None = None
-    ) -> Float[ndarray, "..."]:
+    def value(self, z: Float[ndarray, "..."], r: Float[ndarray, "..."] | None = None) -> Float[ndarray, "..."]:
         """The larger of z and leak * z; the norm r of the weights does not enter."""
         return np.maximum(z, self.leak * z)
 
-    def slope(
-        self, z: Float[ndarray, "..."], r: Float[ndarray, "..."] | None = None
-    ) -> Float[ndarray, "..."]:
+    def slope(self, z: Float[ndarray, "..."], r: Float[ndarray, "..."] | None = None) -> Float[ndarray, "..."]:
         """One for z >= 0, the leak below."""
         return np.where(z >= 0.0, 1.0, self.leak)

@@ -218,9 +218,7 @@ class Levels:
                     seen = np.zeros(self.widths[k], dtype=bool)
                     seen[np.unique(part.indices[part.data != 0.0])] = True
                     above[k] = above.get(k, False) | seen
-            carried[level] = {
-                k: np.flatnonzero(mask) for k, mask in above.items() if k < level and mask.any()
-            }
+            carried[level] = {k: np.flatnonzero(mask) for k, mask in above.items() if k < level and mask.any()}
         return carried
 
     def _check(self, neurons: int, numbers: int) -> None:
@@ -230,9 +228,7 @@ class Levels:
             raise InputError("source", problem, f"give a smaller network; {SMALLER}")
 
 
-def _in_terms_of(
-    told: Mapping[int, csr_array], tensor: Affine, widths: Sequence[int]
-) -> tuple[csr_array, ndarray]:
+def _in_terms_of(told: Mapping[int, csr_array], tensor: Affine, widths: Sequence[int]) -> tuple[csr_array, ndarray]:
     """The tensor as rows on what the last layer gives, and its offset."""
     width = next(iter(told.values())).shape[1]
     rows = csr_array((len(tensor.offset), width))

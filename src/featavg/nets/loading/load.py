@@ -18,12 +18,7 @@ from featavg.nets.deep import Deep
 
 @public
 def load_network(
-    source: Any,
-    module: Any = None,
-    *,
-    shape: Sequence[int] | None = None,
-    mean: Any = 0.0,
-    std: Any = 1.0,
+    source: Any, module: Any = None, *, shape: Sequence[int] | None = None, mean: Any = 0.0, std: Any = 1.0
 ) -> Deep:
     """A piecewise linear network of others as the `Deep` that `radii`, `certify` and `audit` take.
 
@@ -81,9 +76,7 @@ def _loaded(source: Any, module: Any, shape: tuple[int, ...] | None) -> Deep:
     return _tensors(read_tensors(path), module, shape, str(path))
 
 
-def _tensors(
-    tensors: Mapping[str, Any], module: Any, shape: tuple[int, ...] | None, source: str
-) -> Deep:
+def _tensors(tensors: Mapping[str, Any], module: Any, shape: tuple[int, ...] | None, source: str) -> Deep:
     """The weights of a Sequential, or linear layers with ReLUs between them."""
     from torch import Tensor
 
@@ -117,9 +110,7 @@ def behind_normalisation(net: Deep, mean: Any, std: Any, shape: tuple[int, ...])
     return Deep((first, *net.weights[1:]), tuple(biases), net.activation, net.residual)
 
 
-def normalisation(
-    mean: Any, std: Any, shape: tuple[int, ...]
-) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
+def normalisation(mean: Any, std: Any, shape: tuple[int, ...]) -> tuple[Float[ndarray, " d"], Float[ndarray, " d"]]:
     """What is subtracted from each coordinate and what it is divided by."""
     flat = []
     for name, value in (("mean", mean), ("std", std)):

@@ -44,9 +44,7 @@ def onnx_network(path: Path) -> Deep:
     if len(inputs) != 1 or len(graph.output) != 1:
         problem = f"has {len(inputs)} inputs and {len(graph.output)} outputs"
         raise InputError(str(path), problem, "export one of each")
-    slopes = {
-        _slope(node) for node in graph.node if node.op_type in ("Relu", "LeakyRelu", "MaxPool")
-    }
+    slopes = {_slope(node) for node in graph.node if node.op_type in ("Relu", "LeakyRelu", "MaxPool")}
     levels = Levels(_shape(inputs[0], str(path)), slopes.pop() if len(slopes) == 1 else 0.0)
     opsets = {d.domain: d.version for d in model.opset_import}
     known[inputs[0].name] = levels.input
@@ -107,9 +105,7 @@ def _attributes(node: Any) -> dict[str, Any]:
     return {a.name: get_attribute_value(a) for a in node.attribute}
 
 
-def _given_by(
-    node: Any, known: dict[str, Any], levels: Levels, opsets: dict[str, int]
-) -> dict[str, Any]:
+def _given_by(node: Any, known: dict[str, Any], levels: Levels, opsets: dict[str, int]) -> dict[str, Any]:
     """What one node gives, by name: tensors, and NumPy arrays that depend on no input."""
     kind, operator = node.op_type, READ.get(node.op_type)
     if node.domain not in ("", "ai.onnx") or not (kind in MOVES or operator):
@@ -137,9 +133,7 @@ def _moved(node: Any, inputs: dict[str, Any], opsets: dict[str, int]) -> dict[st
         start += len(one.offset) if isinstance(one, Affine) else 0
     outputs = [name for name in node.output if name]
     named: Any = [[helper.make_empty_tensor_value_info(n) for n in some] for some in (fed, outputs)]
-    found = ReferenceEvaluator(helper.make_graph([node], "one", *named), opsets=opsets).run(
-        None, fed
-    )
+    found = ReferenceEvaluator(helper.make_graph([node], "one", *named), opsets=opsets).run(None, fed)
     if not tensors or node.op_type == "Shape":
         return dict(zip(outputs, found, strict=True))
     whole = joined(tensors)

@@ -20,9 +20,7 @@ from featavg.nets.torch.image_nets import Normalise
 PARALLEL = "module."  # DataParallel puts it before every name
 
 
-def sequential_network(
-    module: nn.Module, shape: Sequence[int] | None = None, most: int = MOST_NEURONS
-) -> Deep:
+def sequential_network(module: nn.Module, shape: Sequence[int] | None = None, most: int = MOST_NEURONS) -> Deep:
     """The Sequential, in evaluation mode, as a network of inputs of this shape, flattened."""
     parts = _parts(module)
     first = next((p for p in parts if hasattr(p, "weight")), None)
@@ -69,9 +67,7 @@ def _parts(module: nn.Module) -> list[nn.Module]:
 
     A subclass, or a hook, may do more than its layers.
     """
-    if any(
-        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in module.modules()
-    ):
+    if any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in module.modules()):
         raise InputError("module", "has a hook or a forward of its own", "give plain layers")
     if type(module) is not nn.Sequential:
         kind = type(module).__name__
@@ -129,9 +125,7 @@ def _pooled(part: Any, value: Affine, levels: Levels) -> Affine:
 
 def _adaptive(part: Any, value: Affine, levels: Levels) -> Affine:
     size = value.shape[2:]
-    wanted = tuple(
-        s if w is None else w for s, w in zip(size, _pair(part.output_size), strict=True)
-    )
+    wanted = tuple(s if w is None else w for s, w in zip(size, _pair(part.output_size), strict=True))
     if any(s % w for s, w in zip(size, wanted, strict=True)):
         problem = f"has an AdaptiveAvgPool2d of {wanted} on images of {size}"
         raise InputError("module", problem, "use sizes that divide")

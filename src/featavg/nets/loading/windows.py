@@ -60,9 +60,7 @@ class Windows:
             raise InputError("source", problem, "check the shape of its input")
         count = weights[..., 0, 0].size * places.size
         if count > MOST_ENTRIES:
-            problem = (
-                f"has a convolution of {out * places[..., 0, 0].size} neurons, {count:.0e} weights"
-            )
+            problem = f"has a convolution of {out * places[..., 0, 0].size} neurons, {count:.0e} weights"
             raise InputError("source", f"{problem} unrolled", f"give a smaller network; {SMALLER}")
         pixels = math.prod(value.shape[2:])
         first = np.arange(out) // (out // groups) * inside  # the first channel that an output reads

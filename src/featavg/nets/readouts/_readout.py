@@ -203,17 +203,13 @@ def score(
 
 
 def coarse_score(
-    outputs: Float[ndarray, "*s n c"],
-    positive: Sequence[int] | Sequence[bool] | ndarray | None,
-    readout: str | ReadOut,
+    outputs: Float[ndarray, "*s n c"], positive: Sequence[int] | Sequence[bool] | ndarray | None, readout: str | ReadOut
 ) -> Float[ndarray, "*s n"]:
     """`score` for the library itself: those of a network that diverged are NaN."""
     rule = readout_of(readout)
     if outputs.shape[-1] == 1:
         return outputs[..., 0]
     if positive is None:
-        raise InputError(
-            "positive", "is missing", f"say which of the {outputs.shape[-1]} outputs are positive"
-        )
+        raise InputError("positive", "is missing", f"say which of the {outputs.shape[-1]} outputs are positive")
     mask = positive_mask(positive, outputs.shape[-1], "outputs")
     return np.asarray(rule.class_score(outputs[..., mask]) - rule.class_score(outputs[..., ~mask]))

@@ -62,9 +62,7 @@ class Soft(ReadOut):
 def _require_equal(own: Bool[ndarray, " c"]) -> None:
     if 2 * own.sum() != len(own):
         raise InputError(
-            "positive",
-            f"has {own.sum()} of {len(own)} outputs",
-            "soft needs as many outputs in either class",
+            "positive", f"has {own.sum()} of {len(own)} outputs", "soft needs as many outputs in either class"
         )
 
 
@@ -108,9 +106,7 @@ class Probability(ReadOut):
         return Max(), math.log(count)
 
 
-def _powers(
-    outputs: Float[ndarray, "*s c"],
-) -> tuple[Float[ndarray, "*s 1"], Float[ndarray, "*s c"]]:
+def _powers(outputs: Float[ndarray, "*s c"]) -> tuple[Float[ndarray, "*s 1"], Float[ndarray, "*s c"]]:
     """The largest output, and exp of how far the others are below it: nothing overflows.
 
     Not scipy's logsumexp and softmax: on the few numbers of an attack or a branch they cost thirty

@@ -94,9 +94,7 @@ class _TopAbove(Top):
         mine, rivals = int(own.sum()), int((~own).sum())
         left = _placed(_windows(mine, self.q), own)
         sizes = [comb(rivals, p - 1) * (rivals - p + 1) for p in range(1, self.q + 1)]
-        levels = max(
-            [p for p, size in enumerate(sizes, 1) if size * mine <= LISTED_ABOVE], default=1
-        )
+        levels = max([p for p, size in enumerate(sizes, 1) if size * mine <= LISTED_ABOVE], default=1)
         bounds = np.array(list(_levels(rivals, self.q, levels)))
         return [left - right for right in _placed(bounds, ~own)]
 

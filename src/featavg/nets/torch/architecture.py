@@ -55,9 +55,7 @@ class Architecture:
             if self.name == "resnet18":
                 return resnet18(self.outputs, self.width, self.channels, self.mean, self.deviation)
             build = two_layer_net if self.name == "two-layer" else ConvNet
-            return build(
-                self.outputs, self.width, self.channels, self.size, self.mean, self.deviation
-            )
+            return build(self.outputs, self.width, self.channels, self.size, self.mean, self.deviation)
 
     @classmethod
     def from_json(cls, described: dict[str, Any]) -> Architecture:
@@ -74,9 +72,7 @@ def architecture(name: str, task: ImageTask, labels: str, width: int) -> Archite
     """The network for a task, normalised by the statistics of its training images."""
     mean, deviation = statistics(task)
     channels, height, _ = task.shape
-    return Architecture(
-        name, task.outputs(labels), width, channels, tuple(mean), tuple(deviation), height
-    )
+    return Architecture(name, task.outputs(labels), width, channels, tuple(mean), tuple(deviation), height)
 
 
 def statistics(task: ImageTask) -> tuple[Sequence[float], Sequence[float]]:

@@ -83,12 +83,7 @@ class CompetitiveHead(nn.Module):
     """
 
     def __init__(
-        self,
-        features: int,
-        classes: int,
-        neurons: int,
-        pooling: str = "max",
-        scale: float | None = None,
+        self, features: int, classes: int, neurons: int, pooling: str = "max", scale: float | None = None
     ) -> None:
         super().__init__()
         whole("features", features, least=1)
@@ -119,10 +114,7 @@ class CompetitiveHead(nn.Module):
 
         For two classes, with the label +1 for the class 1.
         """
-        weights, bias = (
-            np.asarray(p.detach().cpu().double().numpy())
-            for p in (self.linear.weight, self.linear.bias)
-        )
+        weights, bias = (np.asarray(p.detach().cpu().double().numpy()) for p in (self.linear.weight, self.linear.bias))
         if self.compete.groups != 2:
             problem = f"are {self.compete.groups}"
             raise InputError("classes", problem, "exact radii of a pooled head are for two")

@@ -61,8 +61,7 @@ class Block(nn.Module):
             self.shortcut = PadShortcut(outside - inside, stride)
         else:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(inside, outside, 1, stride // self.thin, bias=False),
-                nn.BatchNorm2d(outside),
+                nn.Conv2d(inside, outside, 1, stride // self.thin, bias=False), nn.BatchNorm2d(outside)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -179,13 +178,7 @@ class ConvNet(nn.Module):
     """
 
     def __init__(
-        self,
-        outputs: int,
-        width: int,
-        channels: int,
-        size: int,
-        mean: Sequence[float],
-        deviation: Sequence[float],
+        self, outputs: int, width: int, channels: int, size: int, mean: Sequence[float], deviation: Sequence[float]
     ) -> None:
         super().__init__()
         self.normalise = Normalise(mean, deviation)
@@ -209,12 +202,7 @@ class ConvNet(nn.Module):
 
 
 def two_layer_net(
-    outputs: int,
-    width: int,
-    channels: int,
-    size: int,
-    mean: Sequence[float],
-    deviation: Sequence[float],
+    outputs: int, width: int, channels: int, size: int, mean: Sequence[float], deviation: Sequence[float]
 ) -> nn.Sequential:
     """One hidden layer of `width` ReLUs on normalised pixels, arguments as for `ConvNet`.
 
@@ -251,9 +239,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             "save the state dict alone, or as safetensors",
         ) from error
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise InputError(
-            str(path), f"is damaged ({type(error).__name__})", "get it again"
-        ) from error
+        raise InputError(str(path), f"is damaged ({type(error).__name__})", "get it again") from error
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
     if isinstance(content, dict) and isinstance(content.get("state_dict"), list):
@@ -295,9 +281,7 @@ def load_into(net: nn.Module, tensors: dict[str, Tensor], path: Path | str) -> N
     try:
         net.load_state_dict(buffers | tensors)
     except RuntimeError as error:
-        raise InputError(
-            str(path), "holds the weights of another network", "check the depth and width"
-        ) from error
+        raise InputError(str(path), "holds the weights of another network", "check the depth and width") from error
 
 
 def public_cifar_resnet(path: Path) -> ResNet:

@@ -87,9 +87,7 @@ def unchanged(module: nn.Module) -> Iterator[None]:
     A forward may count its calls in a buffer, or leave its features in an attribute.
     """
     modes = [(part, part.training) for part in module.modules()]
-    values = [
-        (buffer, buffer.detach().clone()) for buffer in module.buffers() if not buffer.is_meta
-    ]
+    values = [(buffer, buffer.detach().clone()) for buffer in module.buffers() if not buffer.is_meta]
     bound = [
         (table, dict(table))
         for part in module.modules()

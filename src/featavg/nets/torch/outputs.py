@@ -125,16 +125,7 @@ ADDING = frozenset(("add", "add_", "__add__", "__iadd__"))
 # These move numbers or make probabilities of them: what comes before is still the last layer.
 PASSING = frozenset(
     (
-        *(
-            "softmax",
-            "log_softmax",
-            "sigmoid",
-            "squeeze",
-            "squeeze_",
-            "unsqueeze",
-            "view",
-            "reshape",
-        ),
+        *("softmax", "log_softmax", "sigmoid", "squeeze", "squeeze_", "unsqueeze", "view", "reshape"),
         *("flatten", "contiguous", "float", "double", "to", "type_as", "__get__"),
         *("to_sparse", "to_dense"),
     )
@@ -176,11 +167,7 @@ class _Watch(TorchFunctionMode):
         self.n, self.calls = n, list[Call]()
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         output = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")

@@ -72,9 +72,7 @@ class OnSubspace:
         outside[np.tril_indices(neurons, -1)] = draw.standard_normal(neurons * (neurons - 1) // 2)
         freedom = self.d - self.r - np.arange(neurons, dtype=float)
         outside[np.diag_indices(neurons)] = np.sqrt(draw.chisquare(freedom))
-        return TrainingSet(
-            task, (seed,), self.embed(points, neurons), points.clusters, weights, "compressed"
-        )
+        return TrainingSet(task, (seed,), self.embed(points, neurons), points.clusters, weights, "compressed")
 
     def embed(self, points: Sample, neurons: int) -> Float[ndarray, "n N"]:
         """Points of the subspace in the coordinates of a training set."""
@@ -120,9 +118,7 @@ def split(
         for point, label in zip(x, y, strict=True):
             seen = TwoLayer(net.weights @ directions, net.biases + net.weights @ point, net.head)
             origin = np.zeros((1, directions.shape[1]))
-            found.append(
-                radii(seen, origin, np.array([label]), readout=readout, positive=positive, jobs=1)
-            )
+            found.append(radii(seen, origin, np.array([label]), readout=readout, positive=positive, jobs=1))
         return found
 
     exact = radii(net, x, y, readout=readout, positive=positive, jobs=1)
@@ -224,9 +220,7 @@ def dimpled_manifold(
     averaged, decoupled = float(small["exact"]), float(ends.sel(labels="fine")["exact"][0])
     shares = float(small["off_share"]), float(large["off_share"])
     on, off = float(large["on"]), float(large["off"])
-    shown = [
-        network(labels, size, run.seeds[0]) for labels in LABELS for size in (sizes[0], sizes[-1])
-    ]
+    shown = [network(labels, size, run.seeds[0]) for labels in LABELS for size in (sizes[0], sizes[-1])]
     return Evidence(
         Check("averaged, σ<sub>w</sub> = 1/√d: share of |u|² off the manifold", shares[1], ">=", 0.5),
         Check("averaged, σ<sub>w</sub> = 1/√d: distance off the manifold over distance on it",

@@ -124,9 +124,7 @@ def separable(hidden: Float[ndarray, "n h"], y: Int[ndarray, " n"]) -> bool:
     """
     table = -y[:, None] * np.column_stack([hidden, np.ones(len(y))])
     width = table.shape[1]
-    answer = linprog(
-        np.zeros(width), table, -np.ones(len(y)), bounds=[(None, None)] * width, method="highs"
-    )
+    answer = linprog(np.zeros(width), table, -np.ones(len(y)), bounds=[(None, None)] * width, method="highs")
     return bool(answer.status == 0)
 
 
@@ -237,14 +235,15 @@ def _picture(gap: float, eps: float) -> Plane:
             Points("class −", positions[down], gap * labels[down], "averaged", "s", 7),
         ),
         contours=(
-            Contour("nearest vertex: right and robust", x.tolist(), [-1.2, 1.2], [zigzag] * 2,
-                    "neutral", fill=True),
-            Contour("linear: right, never robust", [-0.6, len(labels) - 0.4], [-1.2, 1.2],
-                    [[-1.2, -1.2], [1.2, 1.2]], "reference"),
+            Contour("nearest vertex: right and robust", x.tolist(), [-1.2, 1.2], [zigzag] * 2, "neutral", fill=True),
+            Contour(
+                "linear: right, never robust",
+                [-0.6, len(labels) - 0.4],
+                [-1.2, 1.2],
+                [[-1.2, -1.2], [1.2, 1.2]],
+                "reference",
+            ),
         ),
-        circles=tuple(
-            Circle((v, gap * s), eps, "ε" if v == 0 else "")
-            for v, s in zip(positions, labels, strict=True)
-        ),
+        circles=tuple(Circle((v, gap * s), eps, "ε" if v == 0 else "") for v, s in zip(positions, labels, strict=True)),
         title="Right and robust are two things",
-    )  # fmt: skip
+    )

@@ -84,10 +84,7 @@ def best_margin(
 
 
 def _program(
-    x: Float[ndarray, "n 2"],
-    y: Int[ndarray, " n"],
-    activation: LeakyReLU,
-    directions: Float[ndarray, "q 2"],
+    x: Float[ndarray, "n 2"], y: Int[ndarray, " n"], activation: LeakyReLU, directions: Float[ndarray, "q 2"]
 ) -> tuple[float, Shallow, Float[ndarray, " n"]]:
     """Primal value, the network that attains it, and the multipliers of the points."""
     q = len(directions)
@@ -112,10 +109,7 @@ def _program(
 
 
 def _dual(
-    x: Float[ndarray, "n 2"],
-    y: Int[ndarray, " n"],
-    activation: LeakyReLU,
-    shares: Float[ndarray, " n"],
+    x: Float[ndarray, "n 2"], y: Int[ndarray, " n"], activation: LeakyReLU, shares: Float[ndarray, " n"]
 ) -> tuple[float, Float[ndarray, "q 2"]]:
     """1/2 max_u |sum_i shares_i y_i phi(<u, x_i>)|, exactly, and the directions that attain it."""
     turns = np.angle(x[:, 0] + 1j * x[:, 1])[:, None] + np.array([-np.pi / 2, np.pi / 2])
@@ -150,14 +144,10 @@ def hinted_points(angle: float, hint: float) -> tuple[Float[ndarray, "n 2"], Int
     return np.array([*points, (hint, 0.0)]), np.array([1, 1, -1, 1])
 
 
-def _fit(
-    x: Float[ndarray, "n 2"], y: Int[ndarray, " n"], activation: LeakyReLU, seed: int
-) -> Shallow:
+def _fit(x: Float[ndarray, "n 2"], y: Int[ndarray, " n"], activation: LeakyReLU, seed: int) -> Shallow:
     """Gradient flow on the exponential loss from 40 weights of size 1e-6."""
     start = stream(seed, "hinted").standard_normal((40, 2))
-    net: Shallow = train_shallow(
-        ShallowObjective(x, y, activation), start, scale=1e-6, time=1e12
-    ).net
+    net: Shallow = train_shallow(ShallowObjective(x, y, activation), start, scale=1e-6, time=1e12).net
     return net
 
 
@@ -168,18 +158,17 @@ def _off_axis(net: Shallow) -> float:
 
 
 @claim(
-    "connections-simplicity-margin", "A small start finds a line where a better margin exists",
+    "connections-simplicity-margin",
+    "A small start finds a line where a better margin exists",
     theme="Connections",
-    source="Talks, 'Connection to simplicity bias'; Lyu, Li, Wang and Arora 2021, section on "
-    "non-symmetric data",
+    source="Talks, 'Connection to simplicity bias'; Lyu, Li, Wang and Arora 2021, section on non-symmetric data",
     measured="the angle of the neurons to the axis and the normalised margin after gradient flow "
     "to time 10<sup>12</sup>, against the best margin of a line and of any network (a linear "
     "program with its dual bound); leaky ReLU with leak 0.1, four points in the plane",
-    minutes=0.02, statements=("itcs-local-margin", "csml-local-margin"),
-)  # fmt: skip
-def hinted_margin(
-    run: Context, angle: float = 80.0, hint: float = 10.0, leak: float = 0.1
-) -> Evidence:
+    minutes=0.02,
+    statements=("itcs-local-margin", "csml-local-margin"),
+)
+def hinted_margin(run: Context, angle: float = 80.0, hint: float = 10.0, leak: float = 0.1) -> Evidence:
     """Gradient descent on a two-layer network with small initialisation can converge to a linear
     classifier, whose margin is a local maximum only: a network with a larger normalised margin
     exists.
@@ -235,9 +224,7 @@ def _bars(hinted: list[float], free: list[float], line: BestMargin, best: BestMa
     return Bars(groups, (bar,), Axis("normalised margin"), title="Margins")
 
 
-def _plane(
-    x: Float[ndarray, "n 2"], y: Int[ndarray, " n"], net: Shallow, title: str, role: Role
-) -> Plane:
+def _plane(x: Float[ndarray, "n 2"], y: Int[ndarray, " n"], net: Shallow, title: str, role: Role) -> Plane:
     ticks = np.linspace(-1.5, 1.5, 61)
     gx, gy = np.meshgrid(ticks, ticks)
     z = net(np.stack([gx.ravel(), gy.ravel()], axis=1)).reshape(gx.shape)

@@ -32,10 +32,7 @@ def along_training(run: Context, k: int, d: int, n: int) -> xr.Dataset:
         fine = train(task, labels="fine", n=n, h=1, seed=seed, save_at=SaveAt(every=1))
         fresh = task.sample(POINTS, seed).coordinates(data.x.shape[1])
         linear = fresh @ (data.y @ data.x)
-        nets, finer = (
-            [trajectory.at(save) for save in range(len(trajectory.steps))]
-            for trajectory in (coarse, fine)
-        )
+        nets, finer = ([trajectory.at(save) for save in range(len(trajectory.steps))] for trajectory in (coarse, fine))
         correlation = [float(np.corrcoef(net(fresh)[:, 0], linear)[0, 1]) for net in nets]
         ranks = ([effective_rank(net.weights) for net in each] for each in (nets, finer))
         rows.append((correlation, np.exp(coarse.log_loss), *ranks))

@@ -83,9 +83,7 @@ def attacked_radii(
     return attacked.radii
 
 
-def certified_near_average(
-    x: Points, y: Labels, features: Features, labels: Signs, error: float
-) -> Distances:
+def certified_near_average(x: Points, y: Labels, features: Features, labels: Signs, error: float) -> Distances:
     """No closer point is flipped by any f with |c f - F| <= error |x|, F the averaged limit.
 
     With s_+ and s_- the sums of features of the own and the other class, y F(x + u) is at least the
@@ -96,8 +94,7 @@ def certified_near_average(
     other = np.where((y > 0)[:, None], sums[-1], sums[1])
     size = error * np.linalg.norm(x, axis=1)
     ends = [
-        (np.einsum("nd,nd->n", rows, x) - size) / (np.linalg.norm(rows, axis=1) + error)
-        for rows in (own, own - other)
+        (np.einsum("nd,nd->n", rows, x) - size) / (np.linalg.norm(rows, axis=1) + error) for rows in (own, own - other)
     ]
     return np.asarray(np.maximum(np.minimum(*ends), 0.0))
 
@@ -218,9 +215,7 @@ def _best_scale(values: Float[ndarray, "2 m"]) -> tuple[float, float]:
     return best, worst(best)
 
 
-def _ascend(
-    f: Shallow, g: Shallow, scale: float, points: Float[ndarray, "m N"], steps: int
-) -> Float[ndarray, "q N"]:
+def _ascend(f: Shallow, g: Shallow, scale: float, points: Float[ndarray, "m N"], steps: int) -> Float[ndarray, "q N"]:
     """Projected ascent on |c f - g|, a shrinking step along the normalised gradient.
 
     All points climb for a while, the best third to the end.
@@ -324,9 +319,7 @@ def averages(run: PowerRun) -> Shallow:
 def distances(run: PowerRun) -> dict[str, SphereDistance]:
     """Distances on the sphere to F and to F^(p), also as the limit conjectured for p and the other one."""
     limit = decoupled_limit(run.features, run.task.cluster_labels.astype(float), run.p)
-    average, decoupled = (
-        sphere_distance(run.net, each, run.seed) for each in (averages(run), limit)
-    )
+    average, decoupled = (sphere_distance(run.net, each, run.seed) for each in (averages(run), limit))
     right, wrong = (average, decoupled) if run.p == 1 else (decoupled, average)
     return {"average": average, "decoupled": decoupled, "right": right, "wrong": wrong}
 

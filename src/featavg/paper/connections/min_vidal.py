@@ -13,15 +13,7 @@ import xarray as xr
 
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
 from featavg.figures.marks import Role
-from featavg.paper.connections.limits import (
-    PowerRun,
-    attacked,
-    averages,
-    certified,
-    cosine,
-    distances,
-    power_relu_run,
-)
+from featavg.paper.connections.limits import PowerRun, attacked, averages, certified, cosine, distances, power_relu_run
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.tables import tabulate
 from featavg.progress import part
@@ -58,13 +50,7 @@ def _cosines(run: PowerRun) -> dict[str, float]:
     minutes=0.12, statements=("csml-conjecture-1",), shares="power relus",
 )  # fmt: skip
 def limits(
-    run: Context,
-    k: int = 10,
-    n: int = 300,
-    width: int = 80,
-    d: int = 1000,
-    scale: float = 1e-7,
-    time: float = 16_000.0,
+    run: Context, k: int = 10, n: int = 300, width: int = 80, d: int = 1000, scale: float = 1e-7, time: float = 16_000.0
 ) -> Evidence:
     """With activation relu(⟨w,x⟩)<sup>p</sup>/|w|<sup>p−1</sup>, both layers trained from a small
     balanced start on K clusters on the sphere, the network tends to F (two averaged neurons) for
@@ -76,9 +62,7 @@ def limits(
 
     # The checks are about small noise; one seed shows how the distance grows with it.
     table = tabulate(
-        lambda p, noise, seed: (
-            _to_limits(trained(p, noise, seed)) | _cosines(trained(p, noise, seed))
-        ),
+        lambda p, noise, seed: _to_limits(trained(p, noise, seed)) | _cosines(trained(p, noise, seed)),
         run.seeds,
         run.progress,
         every_seed=lambda p, noise: run.full or noise == NOISES[0],
@@ -114,8 +98,9 @@ def limits(
         f"averaged limit F than to the decoupled one, and with p = 3 it is {ratios[3]:.0f} times nearer "
         f"to the decoupled one, on the worst of {len(run.seeds)} seeds ({proven[1]:.0f} and "
         f"{proven[3]:.0f} times by certified bounds).",
-        numbers=table, figures=(_distance_figure(table), _cosine_figure(shown)),
-    )  # fmt: skip
+        numbers=table,
+        figures=(_distance_figure(table), _cosine_figure(shown)),
+    )
 
 
 def _distance_figure(table: xr.Dataset) -> Figure:
@@ -219,15 +204,11 @@ def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Ev
     )
     by_p = tabulate(by_power, run.seeds[:1], second, p=POWERS)
     middle = by_k["radius"].median("seed")
-    slopes = {
-        p: float(np.polyfit(np.log(COUNTS), np.log(middle.sel(p=p)), 1)[0]) for p in (1.0, 3.0)
-    }
+    slopes = {p: float(np.polyfit(np.log(COUNTS), np.log(middle.sel(p=p)), 1)[0]) for p in (1.0, 3.0)}
     one, three = (by_k["radius"].sel(p=p, k=10).values for p in (1.0, 3.0))
     low, proven = (by_k["certified"].sel(p=p, k=10).values.min() for p in (1.0, 3.0))
     farthest = max((v * math.sqrt(10) for v in one), key=lambda v: abs(v - 1))
-    cosines = ", ".join(
-        f"{float(row.mean()):.2f} at p = {float(row['p']):g}" for row in by_p["feature_cosine"]
-    )
+    cosines = ", ".join(f"{float(row.mean()):.2f} at p = {float(row['p']):g}" for row in by_p["feature_cosine"])
     return Evidence(
         Check("p = 1, K = 10: median radius times √K, farthest seed from 1", farthest, "within", (0.85, 1.15)),
         Check("p = 3, K = 10: median radius, smallest seed", three.min(), ">=", 0.6,
@@ -312,10 +293,7 @@ def published(run: Context, n: int = 20_000, width: int = 100) -> Evidence:
         "published range of noise.",
         (Bars(tuple(plans), bars, Axis("distance on the sphere", log=True)),),
     )
-    found = ", ".join(
-        f"{ratio.mean():.0f} times further at {plan}"
-        for plan, ratio in zip(plans, ratios, strict=True)
-    )
+    found = ", ".join(f"{ratio.mean():.0f} times further at {plan}" for plan, ratio in zip(plans, ratios, strict=True))
     return Evidence(
         *(
             Check(f"{plan}: wrong over right limit", ratio, ">=", 5.0)

@@ -132,14 +132,10 @@ def power_relu_descent(
     some, labels = points[:TESTS], fresh.y[:TESTS]
     radii = attacked_radii(net, some, labels, features, task.cluster_labels)
     quartiles = np.array(cosines, dtype=float)
-    return Descent(
-        p, start, normalised, np.array(marks), quartiles, np.array(losses), accuracy, radii
-    )
+    return Descent(p, start, normalised, np.array(marks), quartiles, np.array(losses), accuracy, radii)
 
 
-def _start(
-    start: str, features: Float[ndarray, "k d"], width: int, scale: float, seed: int
-) -> tuple[Weights, Head]:
+def _start(start: str, features: Float[ndarray, "k d"], width: int, scale: float, seed: int) -> tuple[Weights, Head]:
     """Weights of length `scale` and a balanced head, v_j = +-|w_j|, signs in turn."""
     draw = stream(seed, "power-relu-descent")
     d = features.shape[1]
@@ -157,9 +153,7 @@ def _start(
     return (scale * directions).astype(np.float32), (scale * signs).astype(np.float32)
 
 
-def _gradient(
-    x: Points, y: Labels, weights: Weights, head: Head, p: float
-) -> tuple[Weights, Head, float]:
+def _gradient(x: Points, y: Labels, weights: Weights, head: Head, p: float) -> tuple[Weights, Head, float]:
     """The gradients of mean (f - y)^2 by weights and head, and the loss."""
     norms = np.linalg.norm(weights, axis=1)
     ratio = np.maximum(x @ weights.T / norms, 0.0)  # relu(cos |x|), of order one however small w is
@@ -175,9 +169,7 @@ def _gradient(
     return by_weights, by_head, float(np.mean((outputs - y) ** 2))
 
 
-def _plain(
-    x: Points, y: Labels, weights: Weights, head: Head, p: float
-) -> tuple[Weights, Head, float]:
+def _plain(x: Points, y: Labels, weights: Weights, head: Head, p: float) -> tuple[Weights, Head, float]:
     """The same for f(x) = sum_j v_j relu(<w_j, x>)^p."""
     active = np.maximum(x @ weights.T, 0.0)
     below = active ** (p - 1)
@@ -213,9 +205,7 @@ def descent(run: Context, n: int = 5000, d: int = 1000, width: int = 100) -> Evi
         sizes = {"n": n, "d": d, "width": width} | PLANS[name]
         runs[name].append(power_relu_descent(3.0, seed=seed, progress=share, **sizes))
     random, nudged, large, plain, small = runs.values()
-    later = [
-        _aligned_at(one) / _aligned_at(other) for one, other in zip(nudged, random, strict=True)
-    ]
+    later = [_aligned_at(one) / _aligned_at(other) for one, other in zip(nudged, random, strict=True)]
     return Evidence(
         Check("random start: median radius", _radii(random), ">=", 0.6, note="√2/2 is the limit"),
         Check("random start: median cosine of a neuron with a feature",
@@ -253,9 +243,7 @@ def _aligned_at(run: Descent) -> float:
 
 def _sentence(runs: list[Descent]) -> str:
     first, names = runs[0], ("iterations", "loss", "accuracy")
-    iterations, loss, accuracy = (
-        np.mean([np.ravel(getattr(one, name))[-1] for one in runs]) for name in names
-    )
+    iterations, loss, accuracy = (np.mean([np.ravel(getattr(one, name))[-1] for one in runs]) for name in names)
     plain = "" if first.normalised else ", not normalised"
     return (
         f"p = {first.p:g}{plain}, {first.start} start: after {iterations:.0f} iterations the loss is "

@@ -90,14 +90,10 @@ def power_relu_images(
     accuracy = np.reshape([one["accuracy"] for one in cells], shape)
     axes = "p", "seed", "image"
     radii = {n: (axes, np.array([one[n] for one in cells]).reshape(*shape, -1)) for n in NORMS}
-    return xr.Dataset(
-        {"accuracy": (("p", "seed"), accuracy), **radii}, {"p": list(powers), "seed": list(seeds)}
-    )
+    return xr.Dataset({"accuracy": (("p", "seed"), accuracy), **radii}, {"p": list(powers), "seed": list(seeds)})
 
 
-def _cell(
-    task: ImageTask, p: float, seed: int, recipe: Recipe, progress: Progress
-) -> dict[str, ndarray]:
+def _cell(task: ImageTask, p: float, seed: int, recipe: Recipe, progress: Progress) -> dict[str, ndarray]:
     """One network: trained, tested, attacked."""
     net = _trained(task, p, seed, recipe, part(progress, 0.0, 0.5))
     model = torch_model(net, groups=range(task.outputs("fine")), readout="max", batch=512)
@@ -108,20 +104,12 @@ def _cell(
     for i, norm in enumerate(NORMS):
         share = part(progress, 0.5 + 0.25 * i, 0.75 + 0.25 * i)
         found[norm] = attack_suite(
-            model,
-            pixels[rows],
-            y[rows],
-            norm,
-            "multi-start-ddn",
-            budget=recipe.budget,
-            progress=share,
+            model, pixels[rows], y[rows], norm, "multi-start-ddn", budget=recipe.budget, progress=share
         ).radii
     return found
 
 
-def _trained(
-    task: ImageTask, p: float, seed: int, recipe: Recipe, progress: Progress
-) -> torch.nn.Module:
+def _trained(task: ImageTask, p: float, seed: int, recipe: Recipe, progress: Progress) -> torch.nn.Module:
     import torch
     from torch.nn import functional
 
@@ -255,10 +243,7 @@ def figure(table: xr.Dataset) -> Figure:
                 Series.over_seeds(f"p = {p:g}", grid, rows[:, i].T, role),
                 Series(f"published, p = {p:g}", list(known), points, "published", "markers"),
             ]
-        axes = (
-            Axis("radius", f"{unit}, pixels in [0,1]"),
-            Axis("robust accuracy", "%", range=(0.0, 101.0)),
-        )
+        axes = (Axis("radius", f"{unit}, pixels in [0,1]"), Axis("robust accuracy", "%", range=(0.0, 101.0)))
         panels.append(Lines(*axes, tuple(series)))
     return Figure(
         "powers",

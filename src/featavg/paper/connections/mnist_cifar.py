@@ -16,14 +16,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
 from featavg.paper.connections.numpy_sgd import Minibatch, train_minibatch
-from featavg.paper.connections.simplicity import (
-    SOURCE,
-    STATEMENTS,
-    area_bars,
-    area_checks,
-    area_panel,
-    shuffled_auc,
-)
+from featavg.paper.connections.simplicity import SOURCE, STATEMENTS, area_bars, area_checks, area_panel, shuffled_auc
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import torch_needed
 from featavg.progress import Progress, part, silent
@@ -40,11 +33,7 @@ Scores = Callable[[Float[ndarray, "n d"]], Float[ndarray, " n"]]
 
 
 def paired_pictures(
-    network: str,
-    data_dir: Path | None,
-    steps: int,
-    seeds: Sequence[int],
-    progress: Progress = silent,
+    network: str, data_dir: Path | None, steps: int, seeds: Sequence[int], progress: Progress = silent
 ) -> xr.Dataset:
     """AUCs of a "convolutional" (ResNet-18 of width 8) or "dense" network with either half shuffled."""
     if steps < 1:
@@ -72,9 +61,7 @@ def halves() -> tuple[list[int], list[int]]:
     return np.flatnonzero(upper).tolist(), np.flatnonzero(~upper).tolist()
 
 
-def paired(
-    digits: Images, vehicles: Images, seed: int
-) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
+def paired(digits: Images, vehicles: Images, seed: int) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
     """A zero above an automobile (class -1), a one above a truck (class +1), paired at random."""
     rows, labels = [], []
     draw = stream(seed, "mnist-cifar")
@@ -92,9 +79,7 @@ def paired(
     return np.concatenate(rows), np.concatenate(labels)
 
 
-def _dense(
-    x: Float[ndarray, "n d"], y: Int[ndarray, " n"], steps: int, seed: int, progress: Progress
-) -> Scores:
+def _dense(x: Float[ndarray, "n d"], y: Int[ndarray, " n"], steps: int, seed: int, progress: Progress) -> Scores:
     """Two hidden layers of 100 on centred pixels; every pixel of the digit counts once."""
     kept = np.delete(np.arange(x.shape[1]), _repeated())
     mean = x[:, kept].mean(axis=0)
@@ -167,9 +152,7 @@ def pictures(run: Context, steps: int = STEPS, dense_steps: int = 600) -> Eviden
     plans = {"convolutional": (steps, 0.0, 0.7), "dense": (dense_steps, 0.7, 1.0)}
     try:
         tables = {
-            network: paired_pictures(
-                network, run.data_dir, count, run.seeds, part(run.progress, start, end)
-            )
+            network: paired_pictures(network, run.data_dir, count, run.seeds, part(run.progress, start, end))
             for network, (count, start, end) in plans.items()
         }
     except InputError as error:

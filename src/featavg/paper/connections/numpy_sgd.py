@@ -39,11 +39,7 @@ class Minibatch:
 
 
 def train_minibatch(
-    x: Float[ndarray, "n d"],
-    y: Int[ndarray, " n"],
-    recipe: Minibatch,
-    seed: int,
-    progress: Progress | None = None,
+    x: Float[ndarray, "n d"], y: Int[ndarray, " n"], recipe: Minibatch, seed: int, progress: Progress | None = None
 ) -> Deep:
     """Train a network with one output on labels -1 and +1.
 
@@ -101,10 +97,7 @@ def _step(
         steps = slope.T @ hidden[layer], slope.sum(axis=0)
         if layer:
             slope = (slope @ weights[layer]) * (hidden[layer] > 0)
-        for at, step, array in (
-            (layer, steps[0], weights[layer]),
-            (count + layer, steps[1], biases[layer]),
-        ):
+        for at, step, array in ((layer, steps[0], weights[layer]), (count + layer, steps[1], biases[layer])):
             moments[at] = recipe.momentum * moments[at] + step
             np.subtract(array, recipe.lr * moments[at], out=array)
     return loss

@@ -42,9 +42,7 @@ PRINTED = {"k": 20, "positive": 12, "d": 2000}
 PRINTED_NOISE, PRINTED_WIDTH = 0.1, 200
 
 
-def radii_on_shared_noise(
-    task: MultiCluster, seeds: Sequence[int], progress: Progress
-) -> xr.Dataset:
+def radii_on_shared_noise(task: MultiCluster, seeds: Sequence[int], progress: Progress) -> xr.Dataset:
     """Radii of every classifier on mu_j + xi, never rounded up, in units of sqrt(d/2).
 
     `bayes_fresh` are certified radii of the Bayes rule on fresh points.
@@ -70,9 +68,7 @@ def radii_on_shared_noise(
     return xr.Dataset(variables, {"classifier": list(ROLES)})
 
 
-def _radii(
-    net: TwoLayer, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], task: MultiCluster
-) -> Float[ndarray, " n"]:
+def _radii(net: TwoLayer, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], task: MultiCluster) -> Float[ndarray, " n"]:
     points = x[:, : net.dimension]
     if net.outputs == 1:
         return radii(net, points, y, jobs=1).certified
@@ -91,9 +87,7 @@ def shared_noise_points(
     return x, np.tile(task.cluster_labels, draws)
 
 
-def bayes_radii(
-    task: MultiCluster, x: Float[ndarray, "n N"], y: Int[ndarray, " n"]
-) -> Float[ndarray, " n"]:
+def bayes_radii(task: MultiCluster, x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> Float[ndarray, " n"]:
     r"""A certified radius of f*(x) = sum_+ exp(<x, mu>/sigma^2) - sum_- exp(<x, mu>/sigma^2).
 
     With own the best own-class cluster, f* flips only where log sum_rivals exp reaches <., mu_own>,
@@ -163,8 +157,7 @@ def optimal_radius(run: Context, k: int = 10, d: int = 3072, sigma: float = 1.0)
     cubic = power_relu_run(3.0, PRINTED_NOISE, seed, **PRINTED, width=PRINTED_WIDTH, progress=last)
     prelu = attacked(cubic) / math.sqrt(0.5)
     medians, theirs = (
-        dict(zip(ROLES, np.median(table["radius"], axis=1).tolist(), strict=True))
-        for table in (ours, printed)
+        dict(zip(ROLES, np.median(table["radius"], axis=1).tolist(), strict=True)) for table in (ours, printed)
     )
     listed = ", ".join(f"{name} {value:.3f}" for name, value in medians.items())
     first, second = _propositions(task, ours)

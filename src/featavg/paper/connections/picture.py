@@ -41,18 +41,14 @@ class View:
         moved = x[:, : len(self.origin)] - self.origin
         return np.stack([moved @ self.across, moved @ self.up], axis=1)
 
-    def points(
-        self, a: Float[ndarray, " p"], b: Float[ndarray, " q"], dimension: int
-    ) -> Float[ndarray, "pq N"]:
+    def points(self, a: Float[ndarray, " p"], b: Float[ndarray, " q"], dimension: int) -> Float[ndarray, "pq N"]:
         """All points of a grid, b varying slowest, written in `dimension` coordinates."""
         ga, gb = np.meshgrid(a, b)
         inside = self.origin + ga.reshape(-1, 1) * self.across + gb.reshape(-1, 1) * self.up
         return np.pad(inside, ((0, 0), (0, dimension - inside.shape[1])))
 
 
-def through(
-    origin: Float[ndarray, " k"], first: Float[ndarray, " k"], second: Float[ndarray, " k"]
-) -> View:
+def through(origin: Float[ndarray, " k"], first: Float[ndarray, " k"], second: Float[ndarray, " k"]) -> View:
     """The plane through three points; `first` lies on the horizontal axis."""
     across = first - origin
     across = across / np.linalg.norm(across)
@@ -84,9 +80,7 @@ class Shown:
             return None
         return np.asarray((exact.witness[0] - padded[0])[: len(x)])
 
-    def values(
-        self, view: View, a: Float[ndarray, " p"], b: Float[ndarray, " q"]
-    ) -> Float[ndarray, "q p"]:
+    def values(self, view: View, a: Float[ndarray, " p"], b: Float[ndarray, " q"]) -> Float[ndarray, "q p"]:
         """The decision on a grid, scaled to at most 1, which moves no boundary."""
         x = view.points(a, b, self.net.dimension)
         z = self.decide(x)
@@ -98,9 +92,7 @@ class Shown:
         return np.round(z / max(np.abs(z).max(), 1e-300), 4).reshape(len(b), len(a))
 
 
-def _clusters_in(
-    task: MultiCluster, view: View, chosen: Int[ndarray, " c"], unit: float
-) -> tuple[Points, ...]:
+def _clusters_in(task: MultiCluster, view: View, chosen: Int[ndarray, " c"], unit: float) -> tuple[Points, ...]:
     """Fresh points of the chosen clusters, projected into the plane."""
     points = task.sample(60 * task.k, 0)
     x, kept = points.coordinates(task.k), np.isin(points.clusters, chosen)
@@ -129,10 +121,9 @@ def panel(
     unit = float(np.sqrt(task.d))
     at = np.linspace(span[0], span[1], resolution)
     contours = tuple(
-        Contour("boundary", at, at, one.values(view, at * unit, at * unit), one.role,
-                fill=len(shown) == 1)
+        Contour("boundary", at, at, one.values(view, at * unit, at * unit), one.role, fill=len(shown) == 1)
         for one in shown
-    )  # fmt: skip
+    )
     arrows, circles, notes = (), (), ()  # type: tuple[Arrow, ...], tuple[Circle, ...], tuple[Note, ...]
     if point is not None:
         moved = shown[0].nearest(point, 1)
@@ -165,20 +156,13 @@ def ideal_nets(task: MultiCluster) -> tuple[Shown, Shown, Shown]:
     )
 
 
-def trained(
-    k: int, d: int, n: int, seed: int, steps: int = 100, every: int = 100
-) -> tuple[Trajectory, ...]:
+def trained(k: int, d: int, n: int, seed: int, steps: int = 100, every: int = 100) -> tuple[Trajectory, ...]:
     """The paper's two networks: coarse labels, fine labels."""
     task, save = MultiCluster(k=k, d=d), SaveAt(every=every)
-    return tuple(
-        train(task, labels=labels, n=n, seed=seed, steps=steps, save_at=save)
-        for labels in ("coarse", "fine")
-    )
+    return tuple(train(task, labels=labels, n=n, seed=seed, steps=steps, save_at=save) for labels in ("coarse", "fine"))
 
 
-def trained_nets(
-    task: MultiCluster, runs: tuple[Trajectory, ...], save: int = -1
-) -> tuple[Shown, Shown]:
+def trained_nets(task: MultiCluster, runs: tuple[Trajectory, ...], save: int = -1) -> tuple[Shown, Shown]:
     """The two networks at a save."""
     return (
         Shown("trained averaged", runs[0].at(save), "averaged"),
@@ -189,9 +173,7 @@ def trained_nets(
 def feature_plane(task: MultiCluster) -> View:
     """The plane through two features of the positive class and one of the negative."""
     if task.positive_count < 2:
-        raise InputError(
-            "k", f"is {task.k}", "the picture needs two features of the positive class"
-        )
+        raise InputError("k", f"is {task.k}", "the picture needs two features of the positive class")
     first, second = task.class_clusters(1)[:2]
     return through(*(task.features[j] for j in (first, second, task.class_clusters(-1)[0])))
 
@@ -258,9 +240,7 @@ def picture(run: Context, k: int = 10, d: int = 3072, n: int = 1000) -> Evidence
     first = nets[0]
     # What is written down is the same on every seed.
     each = {
-        shown.name: [
-            _radius_at(point, found[i]) / math.sqrt(d) for found in (nets if i > 2 else nets[:1])
-        ]
+        shown.name: [_radius_at(point, found[i]) / math.sqrt(d) for found in (nets if i > 2 else nets[:1])]
         for i, shown in enumerate(first)
     }
     radius = {name: float(np.mean(values)) for name, values in each.items()}
@@ -291,9 +271,7 @@ def _radius_at(point: Float[ndarray, " k"], shown: Shown) -> float:
 def _features(task: MultiCluster, shown: tuple[Shown, ...], view: View) -> Figure:
     clusters = np.array([*task.class_clusters(1)[:2], task.class_clusters(-1)[0]])
     axes = ("towards μ<sub>2</sub> (class +), in √d", "towards a feature of class −, in √d")
-    panels = tuple(
-        panel(task, (one,), view, (-1.2, 2.6), axes, one.name, clusters) for one in shown
-    )
+    panels = tuple(panel(task, (one,), view, (-1.2, 2.6), axes, one.name, clusters) for one in shown)
     return Figure(
         "features",
         "A line and a zigzag",
@@ -322,9 +300,7 @@ def _attacks(task: MultiCluster, shown: tuple[Shown, ...], point: Float[ndarray,
     )
 
 
-def film(
-    k: int = 10, d: int = 3072, n: int = 1000, seed: int = 0, steps: int = 100, every: int = 4
-) -> list[Figure]:
+def film(k: int = 10, d: int = 3072, n: int = 1000, seed: int = 0, steps: int = 100, every: int = 4) -> list[Figure]:
     """The two trained networks at every save: frames for `featavg.figures.matplotlib_figure.animate`.
 
     Both are seen in the plane of the trained decoupled network: through a feature, the rival that
@@ -339,17 +315,7 @@ def film(
     frames = []
     for save, step in enumerate(runs[0].steps):
         panels = (
-            panel(
-                task,
-                (one,),
-                view,
-                (-1.1, 1.7),
-                axes,
-                f"{one.name}, step {step}",
-                clusters,
-                point,
-                81,
-            )
+            panel(task, (one,), view, (-1.1, 1.7), axes, f"{one.name}, step {step}", clusters, point, 81)
             for one in trained_nets(task, runs, save)
         )
         frames.append(Figure("film", "Training", f"After {step} steps.", tuple(panels)))

@@ -56,16 +56,12 @@ class PowerReLU:
         """q with z dphi/dz = q phi; then r dphi/dr = (1 - q) phi."""
         return self.p
 
-    def value(
-        self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
-    ) -> Float[ndarray, "*s n h"]:
+    def value(self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]) -> Float[ndarray, "*s n h"]:
         """r (z/r)^p: the ratio never overflows, however small the initial weights are."""
         positive = np.maximum(z, 0.0)
         return np.asarray(positive if self.p == 1 else r * _power(positive / r, self.p))
 
-    def slope(
-        self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]
-    ) -> Float[ndarray, "*s n h"]:
+    def slope(self, z: Float[ndarray, "*s n h"], r: Float[ndarray, "*s 1 h"]) -> Float[ndarray, "*s n h"]:
         """p (z/r)^(p-1) where z > 0."""
         if self.p == 1:
             return (z >= 0.0).astype(float)
@@ -129,9 +125,7 @@ class Shallow:
         """df/dx at each point."""
         return self.value_and_gradient(x)[1]
 
-    def value_and_gradient(
-        self, x: Float[ndarray, "n N"]
-    ) -> tuple[Float[ndarray, " n"], Float[ndarray, "n N"]]:
+    def value_and_gradient(self, x: Float[ndarray, "n N"]) -> tuple[Float[ndarray, " n"], Float[ndarray, "n N"]]:
         """f(x) and df/dx from one set of pre-activations."""
         z, norms = x @ self.weights.T, self.norms
         slopes = self.activation.slope(z, norms) * self.head
@@ -187,9 +181,7 @@ def averaged_limit(features: Float[ndarray, "k N"], labels: Float[ndarray, " k"]
     return Shallow(units, np.array([1.0, -1.0]) * counts, PowerReLU(1.0))
 
 
-def decoupled_limit(
-    features: Float[ndarray, "k N"], labels: Float[ndarray, " k"], p: float
-) -> Shallow:
+def decoupled_limit(features: Float[ndarray, "k N"], labels: Float[ndarray, " k"], p: float) -> Shallow:
     """F^(p)(x) = sum_{J+} relu(<mu_k, x>)^p - sum_{J-} relu(<mu_k, x>)^p for unit features.
 
     >>> decoupled_limit(np.eye(2), np.array([1.0, -1.0]), 3.0)(np.array([[0.0, 0.5]]))

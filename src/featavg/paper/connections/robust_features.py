@@ -114,9 +114,7 @@ def robust_usefulness(feature: UsefulFeature, eps: float = 0.0) -> float:
         second = float(p @ (feature.means**2 + feature.spread**2))
         attacked = feature.means - y * moved
     else:
-        clean, attacked = (
-            _above(feature.threshold + shift, feature) for shift in (np.zeros(task.k), y * moved)
-        )
+        clean, attacked = (_above(feature.threshold + shift, feature) for shift in (np.zeros(task.k), y * moved))
         mean = second = float(p @ clean)
     deviation = np.sqrt(second - mean**2)
     return float((p * y) @ (attacked - mean) / deviation)
@@ -187,10 +185,7 @@ def _ideal(task: MultiCluster) -> dict[str, UsefulFeature]:
     single, average = np.eye(task.k)[0], task.cluster_labels.astype(float)
     half = task.alpha * float(task.gram_matrix[0, 0]) / 2
     kinds = ((single, None), (average, None), (single, half), (average, 0.0))
-    return {
-        name: UsefulFeature(task, row, threshold)
-        for name, (row, threshold) in zip(NAMES, kinds, strict=True)
-    }
+    return {name: UsefulFeature(task, row, threshold) for name, (row, threshold) in zip(NAMES, kinds, strict=True)}
 
 
 def _learnt(task: MultiCluster, seed: int) -> dict[str, UsefulFeature]:
@@ -241,9 +236,7 @@ def robust_features(run: Context, k: int = 10, d: int = 3072, n: int = 20_000) -
             gamma, error = measured_usefulness(feature, shares * root, n, seed)
             closed = [robust_usefulness(feature, share * root) for share in shares]
             # A detector that no sample point contradicts has no sampling error at all.
-            surprise = max(
-                surprise, float((np.abs(gamma - closed) / np.maximum(error, 1 / n)).max())
-            )
+            surprise = max(surprise, float((np.abs(gamma - closed) / np.maximum(error, 1 / n)).max()))
             samples[name].append(gamma)
         for name, feature in _learnt(task, seed).items():
             whole = robust_usefulness(feature)
@@ -285,9 +278,7 @@ def robust_features(run: Context, k: int = 10, d: int = 3072, n: int = 20_000) -
     )  # fmt: skip
 
 
-def figure(
-    ideal: dict[str, UsefulFeature], shares: Float[ndarray, " q"], samples: dict[str, list[ndarray]]
-) -> Figure:
+def figure(ideal: dict[str, UsefulFeature], shares: Float[ndarray, " q"], samples: dict[str, list[ndarray]]) -> Figure:
     """gamma against the length of the perturbation: closed form, and on fresh points."""
     fine, task = np.linspace(0.0, 0.7, 141), ideal[NAMES[0]].task
     titles = {"linear": "Linear: ⟨w,x⟩", "detector": "Detector: is ⟨w,x⟩ large?"}

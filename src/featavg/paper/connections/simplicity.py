@@ -90,9 +90,7 @@ class Slabs:
         q, r = np.linalg.qr(stream(seed, "slab-rotation").standard_normal((d, d)))
         return np.asarray(q * np.sign(np.diag(r)))
 
-    def sample(
-        self, n: int, seed: int, purpose: str = "train"
-    ) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
+    def sample(self, n: int, seed: int, purpose: str = "train") -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]]:
         """n points before rotation, and their labels, -1 or +1."""
         if n < 2:
             raise InputError("n", f"is {n}", "draw at least two points")
@@ -101,9 +99,7 @@ class Slabs:
         columns = [self._coordinate(k, y, draw) for k in self.blocks]
         return np.stack(columns, axis=1), y
 
-    def _coordinate(
-        self, k: int, y: Int[ndarray, " n"], draw: np.random.Generator
-    ) -> Float[ndarray, " n"]:
+    def _coordinate(self, k: int, y: Int[ndarray, " n"], draw: np.random.Generator) -> Float[ndarray, " n"]:
         if k == LINEAR:
             z = y * draw.uniform(self.margin, 1.0, len(y))
             lost = draw.random(len(y)) < self.noise
@@ -220,9 +216,7 @@ def area_checks(
             note=f"published: {known:.3f}; seeds {row.min():.3f} to {row.max():.3f}",
             **role,
         )
-        for name, known, width, row in zip(
-            names, published, widths, table["auc"].values.T, strict=True
-        )
+        for name, known, width, row in zip(names, published, widths, table["auc"].values.T, strict=True)
     ]
 
 
@@ -297,12 +291,7 @@ def slabs(run: Context, widths: tuple[int, ...] = (100, 100), momentum: float = 
     line before slabs that are always right, at the price of accuracy.
     """
     seeds = run.seeds if run.full else run.seeds[:3]
-    plans: dict[str, dict[str, Any]] = {
-        "ms-5-7": HARD,
-        "lms-7": {},
-        "noisy-lms-7": {},
-        "slabs-5": HARD,
-    }
+    plans: dict[str, dict[str, Any]] = {"ms-5-7": HARD, "lms-7": {}, "noisy-lms-7": {}, "slabs-5": HARD}
     tables = {}
     for i, (name, plan) in enumerate(plans.items()):
         run.progress(i / len(plans), name)

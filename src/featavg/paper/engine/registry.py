@@ -102,9 +102,7 @@ def claims_in(module: str) -> list[Claim]:
     return [thing for thing in (*things, *listed) if isinstance(thing, Claim)]
 
 
-def find_claims(
-    only: str | Iterable[str] | None, claims: Iterable[Claim] | None = None
-) -> list[Claim]:
+def find_claims(only: str | Iterable[str] | None, claims: Iterable[Claim] | None = None) -> list[Claim]:
     """The claims with these ids; where no claim has one, those that begin with it; all for None.
 
     `theorem-1` finds `theorem-1-averaging`, not `theorem-10`. An id names its claim alone, so that the
@@ -120,9 +118,7 @@ def find_claims(
     ids = [claim.id for claim in known]
     chosen: set[str] = set()
     for name in wanted:
-        meant = (
-            {name} if name in ids else {one for one in ids if name and one.startswith(f"{name}-")}
-        )
+        meant = {name} if name in ids else {one for one in ids if name and one.startswith(f"{name}-")}
         if not meant:
             raise InputError("only", f"names no claim ({name!r})", _suggestion(name, ids))
         chosen |= meant

@@ -13,15 +13,7 @@ from typing import Any
 import featavg
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
-from featavg.paper.engine.claim import (
-    Check,
-    Claim,
-    Context,
-    Evidence,
-    Headline,
-    NotRun,
-    Verdict,
-)
+from featavg.paper.engine.claim import Check, Claim, Context, Evidence, Headline, NotRun, Verdict
 from featavg.progress import duration
 from featavg.storage.cache import counting_saved
 from featavg.storage.files import strict_json
@@ -169,9 +161,7 @@ def _commit() -> str:
     return commit()
 
 
-def _outcome(
-    claim: Claim, settings: Context, verdict: Verdict, evidence: Evidence | None, reason: str
-) -> ClaimResult:
+def _outcome(claim: Claim, settings: Context, verdict: Verdict, evidence: Evidence | None, reason: str) -> ClaimResult:
     return ClaimResult(
         id=claim.id,
         title=claim.title,
@@ -204,8 +194,4 @@ def _evidence(given: Mapping[str, Any]) -> Evidence:
 
 
 def _described(check: Check) -> dict[str, Any]:
-    return asdict(check) | {
-        "essential": check.essential,
-        "passed": check.passed,
-        "status": check.status.value,
-    }
+    return asdict(check) | {"essential": check.essential, "passed": check.passed, "status": check.status.value}

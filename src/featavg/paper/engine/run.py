@@ -84,9 +84,7 @@ def run_claim(
     (claim,) = find_claims([id])
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     folder = None if data_dir is None else Path(data_dir)
-    return judge(
-        claim, Context(chosen, claim.tier == "full", folder, progress), **claim.values_of(values)
-    )
+    return judge(claim, Context(chosen, claim.tier == "full", folder, progress), **claim.values_of(values))
 
 
 def _workers(workers: int | None, waiting: Sequence[Claim], settings: Context) -> int:
@@ -99,9 +97,7 @@ def _workers(workers: int | None, waiting: Sequence[Claim], settings: Context) -
     return max(1, min(workers or cores(), len(waiting)))
 
 
-def _judged(
-    waiting: Sequence[Claim], settings: Context, watch: terminal.Watch, workers: int
-) -> Iterator[ClaimResult]:
+def _judged(waiting: Sequence[Claim], settings: Context, watch: terminal.Watch, workers: int) -> Iterator[ClaimResult]:
     """The result of every claim, in any order."""
     if workers == 1:
         for claim in waiting:

@@ -124,9 +124,7 @@ def in_words(claim_id: str, shown: str) -> str:
         return ""
     same, count = agreement(verdicts, shown)
     rest = others_text(verdicts, shown)
-    return f"the same verdict on {same} of {count} other blocks of seeds" + (
-        f" ({rest})" if rest else ""
-    )
+    return f"the same verdict on {same} of {count} other blocks of seeds" + (f" ({rest})" if rest else "")
 
 
 @cache

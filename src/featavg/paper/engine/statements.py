@@ -71,11 +71,7 @@ def all_statements() -> tuple[Statement, ...]:
         statements.append(Statement(row["id"], document, *words))
     if named:
         unknown = ", ".join(sorted(named))
-        raise InputError(
-            "statements",
-            f"of some claim name no statement ({unknown})",
-            "add it to statements.toml",
-        )
+        raise InputError("statements", f"of some claim name no statement ({unknown})", "add it to statements.toml")
     return tuple(statements)
 
 

@@ -49,10 +49,7 @@ def tabulate(
     combinations = list(itertools.product(*axes.values()))
     cells: dict[str, list[Any]] = {}
     for i, values in enumerate(combinations):
-        progress(
-            i / len(combinations),
-            ", ".join(_note(*each) for each in zip(axes, values, strict=True)),
-        )
+        progress(i / len(combinations), ", ".join(_note(*each) for each in zip(axes, values, strict=True)))
         used = seeds if every_seed is None or every_seed(*values) else seeds[:1]
         rows = [measure(*values, seed) for seed in used]
         _refuse_nan(rows, values, missing)
@@ -69,16 +66,10 @@ def tabulate(
     return xr.Dataset(variables, coordinates | {"seed": list(seeds)})
 
 
-def _refuse_nan(
-    rows: Sequence[Mapping[str, Any]], values: Sequence[Any], missing: tuple[str, ...]
-) -> None:
+def _refuse_nan(rows: Sequence[Mapping[str, Any]], values: Sequence[Any], missing: tuple[str, ...]) -> None:
     for row in rows:
         for name, number in row.items():
-            if (
-                name not in missing
-                and np.asarray(number).dtype.kind == "f"
-                and np.isnan(number).any()
-            ):
+            if name not in missing and np.asarray(number).dtype.kind == "f" and np.isnan(number).any():
                 raise ValueError(f"{name} is NaN at {', '.join(map(str, values))}")
 
 
@@ -93,9 +84,7 @@ def exponents(values: xr.DataArray) -> list[float]:
     return [power_law_exponent(values[axis].values, column) for column in columns]
 
 
-def power_law_exponent(
-    x: Sequence[float] | Real[ndarray, " q"], y: Sequence[float] | Real[ndarray, " q"]
-) -> float:
+def power_law_exponent(x: Sequence[float] | Real[ndarray, " q"], y: Sequence[float] | Real[ndarray, " q"]) -> float:
     """The p of y ~ x^p, by least squares of log y against log x.
 
     Args:

@@ -31,11 +31,7 @@ class Watch(AbstractContextManager["Watch"]):
     """Progress over claims, each as long as its own estimate says."""
 
     def __init__(
-        self,
-        claims: Sequence[Claim],
-        stream: Stream | None = None,
-        quiet: bool | None = None,
-        workers: int = 1,
+        self, claims: Sequence[Claim], stream: Stream | None = None, quiet: bool | None = None, workers: int = 1
     ) -> None:
         self.minutes = {claim.id: float(claim.minutes) for claim in claims}
         self.finished: list[str] = []
@@ -43,10 +39,7 @@ class Watch(AbstractContextManager["Watch"]):
         self.bar = ProgressBar(seconds, patience=0.0, quiet=quiet, stream=stream)
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bar.close()
 

@@ -39,14 +39,15 @@ def heatmap(matrices: Matrices, name: str, title: str, caption: str, panel: str)
 
 
 @claim(
-    "figure-2a-averaged", "Figure 2 (a): the average, seen", theme="Figure 2: the weights",
+    "figure-2a-averaged",
+    "Figure 2 (a): the average, seen",
+    theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (a); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
-    minutes=0.05, times=4,
-    statements=(
-        "notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1",
-    ),
-)  # fmt: skip
+    minutes=0.05,
+    times=4,
+    statements=("notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1"),
+)
 def averaged_matrix(run: Context, n: int = 1000) -> Evidence:
     """Trained with class labels, each weight vector has the same cosine with every feature of its
     class and none with the others.
@@ -82,14 +83,14 @@ def averaged_matrix(run: Context, n: int = 1000) -> Evidence:
 
 
 @claim(
-    "figure-2b-decoupled", "Figure 2 (b): decoupled, seen", theme="Figure 2: the weights",
+    "figure-2b-decoupled",
+    "Figure 2 (b): decoupled, seen",
+    theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (b); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
     minutes=0.03,
-    statements=(
-        "notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1",
-    ),
-)  # fmt: skip
+    statements=("notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1"),
+)
 def decoupled_matrix(run: Context, n: int = 1000) -> Evidence:
     """Trained with cluster labels, each weight vector points at its own feature only."""
     matrices, index = trained("fine", run.seeds, n)

@@ -126,14 +126,15 @@ def _words(difference: float, name: str) -> str:
 
 
 @claim(
-    "figure-3-left", "Figure 3, left: robust accuracy of both networks", theme="Exact robustness",
+    "figure-3-left",
+    "Figure 3, left: robust accuracy of both networks",
+    theme="Exact robustness",
     source="arXiv 2410.10322, Figure 3, left",
     measured="exact curves (certificate to attack for probability), PGD-40 and the published points",
-    minutes=0.3, shares="radii of the paper",
-    statements=(
-        "notes-figure-3-left", "summary-experiment-3", "summary-confidence", "abstract-supervision",
-    ),
-)  # fmt: skip
+    minutes=0.3,
+    shares="radii of the paper",
+    statements=("notes-figure-3-left", "summary-experiment-3", "summary-confidence", "abstract-supervision"),
+)
 def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     """At the paper's setting the network trained on 10 classes keeps its accuracy to more than twice
     the radius of the one trained on 2, as published.
@@ -146,9 +147,7 @@ def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     probability = measured_radii(fine, "probability", seeds, BRACKETED, 0.02)
     run.progress(0.9, "PGD-40")
     cases = {"averaged": coarse, "decoupled": fine}
-    shown = {
-        name: pgd_accuracy(case, "probability", seeds, ATTACKED, AT) for name, case in cases.items()
-    }
+    shown = {name: pgd_accuracy(case, "probability", seeds, ATTACKED, AT) for name, case in cases.items()}
     printed = {
         name: crossing(np.array(list(values), dtype=float), np.array(list(values.values())) / 100)
         for name, values in PUBLISHED.items()
@@ -157,7 +156,8 @@ def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     off = {name: exact[name] - printed[name] for name in PUBLISHED}
     low, high = probability.median
     figure = Figure(
-        "robust-accuracy", "Averaged features break at half the radius",
+        "robust-accuracy",
+        "Averaged features break at half the radius",
         "Robust accuracy against the l2 radius at the paper's setting, exact; for the decoupled "
         "network read out by probability the band reaches from the certificate to the attack. "
         "Dotted: PGD-40 on the same networks; markers: read off the published figure, 2 and 10 classes.",
@@ -172,7 +172,7 @@ def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
             _markers("published, 10", PUBLISHED["decoupled"]),
         ),
         headline=True,
-    )  # fmt: skip
+    )
     medians = {"averaged": averaged.median, "largest": largest.median, "added": added.median,
                "probability": probability.median}  # fmt: skip
     return Evidence(
@@ -194,14 +194,15 @@ def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
 
 
 @claim(
-    "readout-matters", "PGD-40 overstates the sum read-out", theme="Exact robustness",
+    "readout-matters",
+    "PGD-40 overstates the sum read-out",
+    theme="Exact robustness",
     source="Found while building featavg (design notes, section 5)",
     measured="median radii, exact and as PGD-40 on the coarse decision shows them, against theory",
-    minutes=0.05, shares="radii of the paper",
-    statements=(
-        "notes-definition-grouped", "notes-figure-3-left",
-    ),
-)  # fmt: skip
+    minutes=0.05,
+    shares="radii of the paper",
+    statements=("notes-definition-grouped", "notes-figure-3-left"),
+)
 def read_out(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     """The read-outs look alike under PGD and are not: adding up the outputs of each class costs a
     third of the radius, unseen.
@@ -216,11 +217,7 @@ def read_out(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
             _band(f"{name}, exact", exact, role, shade),
             Series(f"{name}, PGD-40", AT, shown, role, "dotted", shade=shade),
         ]
-        medians[name] = {
-            "pgd": crossing(np.array(AT), shown),
-            "exact": middle(exact),
-            "theory": theory,
-        }
+        medians[name] = {"pgd": crossing(np.array(AT), shown), "exact": middle(exact), "theory": theory}
     over = {name: row["pgd"] / row["exact"] for name, row in medians.items()}
     added = "decoupled, sum"
     others = [name for name in ROWS if name != added]
@@ -249,9 +246,7 @@ def gain_figure(gain: xr.Dataset, theory: dict[str, ndarray]) -> Figure:
     for kind in theory:
         label, runs = f"{kind.replace('-', ' by ')} over averaged", gain[kind].values
         ends, shade = (runs.min(axis=1), runs.max(axis=1)), 1.0 if kind == "decoupled-max" else 0.5
-        lines.append(
-            Series(label, k, np.median(runs, axis=1), "decoupled", "line+markers", *ends, shade)
-        )
+        lines.append(Series(label, k, np.median(runs, axis=1), "decoupled", "line+markers", *ends, shade))
     for kind, values in theory.items():
         lines.append(Series(f"theory, {kind.split('-')[1]}", k, values, "reference", "dashed"))
     horizontal = Axis("clusters k", log=True, ticks=k, tick_labels=tuple(map(str, k)))

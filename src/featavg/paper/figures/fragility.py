@@ -38,9 +38,7 @@ NETWORKS: dict[str, tuple[str, Role]] = {
     minutes=0.05, seeds=1, runs=0, statements=("itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
 )  # fmt: skip
 def any_bias(
-    run: Context,
-    thresholds: tuple[float, ...] = (-4.0, -1.0, 0.0, 0.3, 0.6, 0.9, 1.5),
-    points: int = 40,
+    run: Context, thresholds: tuple[float, ...] = (-4.0, -1.0, 0.0, 0.3, 0.6, 0.9, 1.5), points: int = 40
 ) -> Evidence:
     """With the weights of a feature-averaging solution, for any choice of biases, the robust
     accuracy at δ = ω(√(d/k)) is nearly zero.
@@ -96,9 +94,7 @@ def slopes(run: Context, clusters: tuple[int, ...], points: int) -> xr.Dataset:
     def measure(k: int, network: str, seed: int) -> dict[str, float]:
         case = flow_case("coarse", CLUSTERS_D, k)
         robust = network == "biased"
-        net = (
-            biased_robust(case.task) if robust else networks(case, run.seeds)[run.seeds.index(seed)]
-        )
+        net = biased_robust(case.task) if robust else networks(case, run.seeds)[run.seeds.index(seed)]
         test = fresh(case.task, points, seed)
         x = test.coordinates(net.dimension)
         on, margins = net.preactivations(x) >= 0, test.y * net(x)[:, 0]
@@ -141,18 +137,16 @@ def slope_figure(table: xr.Dataset) -> Figure:
 
 
 @claim(
-    "averaged-gradient-norm", "At equal margin the average is steeper", theme="Exact robustness",
+    "averaged-gradient-norm",
+    "At equal margin the average is steeper",
+    theme="Exact robustness",
     source="Talks at iTCS and CSML 2024, intuition for the non-robustness theorem",
-    measured="|∇f| over the margin at fresh points, trained averaged networks over the robust solution, "
-    "against k",
-    minutes=0.05, shares="radii at any d",
-    statements=(
-        "itcs-intuition-gradient", "csml-intuition-gradient", "summary-failure-signatures",
-    ),
-)  # fmt: skip
-def gradient_norm(
-    run: Context, clusters: tuple[int, ...] = CLUSTERS, points: int = 200
-) -> Evidence:
+    measured="|∇f| over the margin at fresh points, trained averaged networks over the robust solution, against k",
+    minutes=0.05,
+    shares="radii at any d",
+    statements=("itcs-intuition-gradient", "csml-intuition-gradient", "summary-failure-signatures"),
+)
+def gradient_norm(run: Context, clusters: tuple[int, ...] = CLUSTERS, points: int = 200) -> Evidence:
     """In an averaged solution most neurons of a class are active on a point, so its gradient is much
     larger than a robust solution's of the same margin.
     """
@@ -188,8 +182,9 @@ def one_neuron(run: Context, clusters: tuple[int, ...] = CLUSTERS, points: int =
     active = float(table["active"].sel(network="averaged").min())
     return Evidence(
         Check("share of points that activate their own neuron and no other", alone, ">=", 0.99),
-        figure=slope_figure(table), numbers=table,
+        figure=slope_figure(table),
+        numbers=table,
         finding=f"In the robust solution {alone:.1%} of the fresh points switch on the neuron of their cluster "
         f"and no other, for k from {clusters[0]} to {clusters[-1]}; in the averaged network every point "
         f"switches on {active:.0%} of the neurons of its class.",
-    )  # fmt: skip
+    )

@@ -95,9 +95,8 @@ def averaging_in_linf(
         return {"median": median, "exact": exact}
 
     table = tabulate(
-        measure, run.seeds, run.progress,
-        orientation=tuple(ORIENTATIONS), network=tuple(NETWORKS), d=dimensions,
-    )  # fmt: skip
+        measure, run.seeds, run.progress, orientation=tuple(ORIENTATIONS), network=tuple(NETWORKS), d=dimensions
+    )
     median = table["median"]
     ratio = median.sel(network="decoupled") / median.sel(network="averaged")
     typical = ratio.isel(d=-1).median("seed")

@@ -81,9 +81,7 @@ def fresh(task: MultiCluster, points: int, seed: int) -> Sample:
 
 
 @cache
-def measured_radii(
-    case: Case, readout: str, seeds: tuple[int, ...], points: int, gap: float = 0.01
-) -> Radii:
+def measured_radii(case: Case, readout: str, seeds: tuple[int, ...], points: int, gap: float = 0.01) -> Radii:
     """Radii of `points` fresh points for each seed, all seeds in a row."""
     return Radii.joined(
         [
@@ -115,11 +113,7 @@ def seed_medians(result: Radii, seeds: tuple[int, ...]) -> Float[ndarray, " s"]:
 
 
 def growth(
-    kinds: Sequence[str],
-    seeds: tuple[int, ...],
-    axis: str,
-    values: Sequence[int],
-    progress: Progress = silent,
+    kinds: Sequence[str], seeds: tuple[int, ...], axis: str, values: Sequence[int], progress: Progress = silent
 ) -> xr.Dataset:
     """Median radius of each kind and seed against "d" at k = 10, or against "k" at d = 100,000."""
     import xarray as xr

@@ -39,9 +39,7 @@ SCALES = np.linspace(0.0, 1.6, 33)  # radii in units of sqrt(d/k), or of sqrt(d)
 IN_D, IN_K = 0.05, 0.1
 
 
-def medians(
-    run: Context, kinds: tuple[str, ...], d: tuple[int, ...], k: tuple[int, ...]
-) -> dict[str, xr.Dataset]:
+def medians(run: Context, kinds: tuple[str, ...], d: tuple[int, ...], k: tuple[int, ...]) -> dict[str, xr.Dataset]:
     """Median radii of some kinds of networks against d and against k."""
     return {
         "d": growth(kinds, run.seeds, "d", d, part(run.progress, 0.0, 0.5)),
@@ -114,14 +112,11 @@ def averaged_is_fragile(
     last, unit = dimensions[-1], math.sqrt(dimensions[-1] / K)
     lower, upper = ends[last].robust_accuracy(unit * np.array([0.75, 1.25]))
     below, above = lower[0], upper[1]
-    curves = tuple(
-        _share_curve(each, math.sqrt(d / K), f"d = {d:,}", "averaged") for d, each in ends.items()
-    )
+    curves = tuple(_share_curve(each, math.sqrt(d / K), f"d = {d:,}", "averaged") for d, each in ends.items())
     share = Figure(
         "share",
         "Robust until √(d/k), not beyond",
-        "Exact robust accuracy against the radius in units of √(d/k): the larger the "
-        "dimension, the sharper the fall.",
+        "Exact robust accuracy against the radius in units of √(d/k): the larger the dimension, the sharper the fall.",
         (Lines(Axis("radius / √(d/k)"), Axis("robust accuracy"), curves),),
     )
     return Evidence(
@@ -140,15 +135,15 @@ def averaged_is_fragile(
 
 
 @claim(
-    "theorem-3-f-fa", "So is the average written down", theme="Exact robustness",
+    "theorem-3-f-fa",
+    "So is the average written down",
+    theme="Exact robustness",
     source="Lecture notes on arXiv 2410.10322, Definition 1.1 and its remark, Theorem 3; talks, average "
     "features are non-robust",
-    measured="the same for f<sub>FA</sub>, which is not trained", minutes=0.05,
-    statements=(
-        "notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust",
-        "csml-theorem-nonrobust",
-    ),
-)  # fmt: skip
+    measured="the same for f<sub>FA</sub>, which is not trained",
+    minutes=0.05,
+    statements=("notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
+)
 def ideal_average_is_fragile(
     run: Context, dimensions: tuple[int, ...] = DIMENSIONS, clusters: tuple[int, ...] = CLUSTERS
 ) -> Evidence:
@@ -161,10 +156,11 @@ def ideal_average_is_fragile(
     return Evidence(
         Check(f"robust accuracy at 1.25 √(d/k), d = {d:,}", above, "<=", 0.01, role="main"),
         *_exponents(tables, "f_FA", "", -0.5),
-        figure=figure(tables), numbers=tables | {"constant": constant},
+        figure=figure(tables),
+        numbers=tables | {"constant": constant},
         finding=f"f<sub>FA</sub> has a median radius of {constant:.3f} √(d/k) at d = {d:,}, growing "
         f"like d<sup>{in_d:.3f}</sup> k<sup>{in_k:.3f}</sup>: training has no part in it.",
-    )  # fmt: skip
+    )
 
 
 @claim(
@@ -220,9 +216,7 @@ def decoupled_is_robust(
         by_seed = one.certified.reshape(len(run.seeds), -1)
         worst[d] = np.mean(by_seed > math.sqrt(d) / 10, axis=1)
         reach[d] = float(np.quantile(one.certified, 0.01) / math.sqrt(d))
-    curves = tuple(
-        _share_curve(one, math.sqrt(d), f"d = {d:,}", "decoupled") for d, one in brackets.items()
-    )
+    curves = tuple(_share_curve(one, math.sqrt(d), f"d = {d:,}", "decoupled") for d, one in brackets.items())
     horizontal, rule = Axis("radius / √d", range=(0.0, 1.0)), Rule(0.1, axis="x", label="√d/10")
     drawn = Figure(
         "certified",

@@ -36,14 +36,7 @@ NETWORKS: dict[str, tuple[str, Role]] = {
 }
 # k, d, |J+| of the tasks on which the vector meets f_FA itself.
 LARGE = 10**7
-REMARK = (
-    (10, 3072, 5),
-    (10, 10**5, 5),
-    (10, LARGE, 5),
-    (4, LARGE, 2),
-    (40, LARGE, 20),
-    (10, LARGE, 2),
-)
+REMARK = ((10, 3072, 5), (10, 10**5, 5), (10, LARGE, 5), (4, LARGE, 2), (40, LARGE, 20), (10, LARGE, 2))
 
 
 def fooled(
@@ -134,9 +127,8 @@ def deep_networks(task: MultiCluster, seeds: tuple[int, ...]) -> tuple[TwoLayer,
     """Both layers and the biases trained by gradient flow until the loss is e^-50."""
     start = 1e-5 * 3072 / task.d
     recipe = Recipe(
-        layers="both", sigma_w=start, sigma_b=start, stepper=GradientFlow(), steps=20_000,
-        target_log_loss=DEEP_LOG_LOSS,
-    )  # fmt: skip
+        layers="both", sigma_w=start, sigma_b=start, stepper=GradientFlow(), steps=20_000, target_log_loss=DEEP_LOG_LOSS
+    )
     return tuple(train(task, recipe, n=SAMPLES, seed=seed).net for seed in seeds)
 
 
@@ -156,16 +148,17 @@ def figure(shares: xr.DataArray, d: int) -> Figure:
 
 
 @claim(
-    "universal-vector", "One vector fools almost all points", theme="Exact robustness",
+    "universal-vector",
+    "One vector fools almost all points",
+    theme="Exact robustness",
     source="Talk at iTCS 2024, Theorem 4.2 (Frei et al.; for KKT points: see margin-kkt-radius); lecture "
     "notes on arXiv 2410.10322, remark to Definition 1.1",
     measured="the share of fresh points fooled against |z|, and the shortest |z| for 99%: networks at "
     "the paper's time, and with both layers and biases trained to a loss of e⁻⁵⁰",
-    minutes=0.1, shares="radii at any d",
-    statements=(
-        "itcs-theorem-4.2", "notes-remark-1.1", "summary-break-2", "summary-failure-signatures",
-    ),
-)  # fmt: skip
+    minutes=0.1,
+    shares="radii at any d",
+    statements=("itcs-theorem-4.2", "notes-remark-1.1", "summary-break-2", "summary-failure-signatures"),
+)
 def against_trained(run: Context, d: int = 10_000, points: int = 200) -> Evidence:
     """For trained networks too there is one z along Σ y<sub>j</sub>μ<sub>j</sub> with |z| =
     O(√(d/k)) such that x − y z is decided otherwise than x for almost all points.

@@ -171,17 +171,13 @@ def compared(
         return kept_values(folder.with_name(f"{folder.name}-{part}-{norm}.json"), key, compute)
 
     def all_attacks() -> dict[str, Any]:
-        return plain(
-            compare_attacks(model, pixels, y, norm, budget, ATTACK, network.name, foolbox=foolbox)
-        )
+        return plain(compare_attacks(model, pixels, y, norm, budget, ATTACK, network.name, foolbox=foolbox))
 
     def with_more() -> dict[str, Any]:
         radii = attack_suite(model, pixels, y, norm, ATTACK, budget=2 * budget).radii
         return {"ours": plain_radii(radii)}
 
-    foolbox = kept(
-        "foolbox", fingerprint(*about), lambda: foolbox_radii(model, pixels, y, norm, budget)
-    )
+    foolbox = kept("foolbox", fingerprint(*about), lambda: foolbox_radii(model, pixels, y, norm, budget))
     comparison = read_comparison(kept("attacks", with_ours, all_attacks))
     if not network.small:
         return comparison, None
@@ -189,9 +185,7 @@ def compared(
     return comparison, replace(comparison, ours=ours, apgd_radii=(), apgd_accuracy=())
 
 
-def evidence(
-    comparisons: Sequence[Comparison], twice: Sequence[Comparison], drawn: Sequence[Comparison]
-) -> Evidence:
+def evidence(comparisons: Sequence[Comparison], twice: Sequence[Comparison], drawn: Sequence[Comparison]) -> Evidence:
     """The checks, over all networks at once; `twice` has our radii with twice as many gradients."""
     budget, table = comparisons[0].budget, strengths(comparisons)
     (where, longer), (above, excess) = _worst(table, "longer"), _worst(table, "excess_points")
@@ -208,10 +202,7 @@ def evidence(
         Check("mean of our radius / the best of foolbox's, worst network",
               table["mean_ratio"].max(skipna=False), "<=", 1.0, role="note"),
     ]  # fmt: skip
-    finding, numbers = (
-        _finding(table, budget),
-        {"strength": table, "drawn": list(map(plain, drawn))},
-    )
+    finding, numbers = (_finding(table, budget), {"strength": table, "drawn": list(map(plain, drawn))})
     if twice:
         more = numbers["with_twice_the_gradients"] = strengths(twice)
         name = f"with {2 * budget} gradients, small networks: images over 1% longer, worst network"
@@ -301,9 +292,7 @@ def _panel(comparison: Comparison) -> Lines:
     role: Role = "published"
     series = [Series("ours", grid, share(comparison.ours), "decoupled")]
     for i, (name, each) in enumerate(comparison.others.items()):
-        series.append(
-            Series(f"foolbox {name}", grid, share(each), role, "dotted" if i else "dashed")
-        )
+        series.append(Series(f"foolbox {name}", grid, share(each), role, "dotted" if i else "dashed"))
     if comparison.apgd_radii:
         values = [100 * each for each in comparison.apgd_accuracy]
         series.append(Series("APGD", comparison.apgd_radii, values, role, "markers", shade=0.5))

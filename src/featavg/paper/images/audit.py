@@ -33,13 +33,7 @@ from featavg.training.train import train
 # Fixed before the first run of the claim: what the audit promises on the simulator, and the least null.
 AVERAGED, DECOUPLED, LEAST_NULL = 0.99, 0.1, 0.9
 K, D = 10, 3072
-CASES = (
-    (0.0, "probability"),
-    (0.0, "max"),
-    (0.0, "sum"),
-    (0.3, "probability"),
-    (0.7, "probability"),
-)
+CASES = ((0.0, "probability"), (0.0, "max"), (0.0, "sum"), (0.3, "probability"), (0.7, "probability"))
 # Images per feature space: heads have few weights, and an audit has no more images either.
 IMAGES = 1200
 GAIN_ERROR = 0.15
@@ -110,8 +104,7 @@ def simulator(run: Context, k: int = K, d: int = D, n: int = 500) -> Evidence:
 def simulated(task: MultiCluster, seeds: Sequence[int], readout: str, n: int) -> Sharing:
     """A of the simulator's networks on fresh points, gradients in closed form."""
     coarse, fine = (
-        [network_sharing(task, labels, seed, readout, n) for seed in seeds]
-        for labels in ("coarse", "fine")
+        [network_sharing(task, labels, seed, readout, n) for seed in seeds] for labels in ("coarse", "fine")
     )
     panel = f"k={task.k}, cosine {task.cosine:g}"
     values = [tuple(each.value for each in some) for some in (coarse, fine)]
@@ -119,9 +112,7 @@ def simulated(task: MultiCluster, seeds: Sequence[int], readout: str, n: int) ->
     return Sharing(panel, readout, values[0], values[1], nulls, f"{panel}, {readout}")
 
 
-def network_sharing(
-    task: MultiCluster, labels: str, seed: int, readout: str, n: int
-) -> SharedGradient:
+def network_sharing(task: MultiCluster, labels: str, seed: int, readout: str, n: int) -> SharedGradient:
     """Trains a network of the simulator and measures its shared gradient at the input."""
     net = train(task, labels=labels, n=n, steps=100, seed=seed).net
     points = task.sample(n, seed=seed + 1)
@@ -257,15 +248,13 @@ def predicted_gain(run: Context) -> Evidence:
         numbers={"rows": rows, "median_error": error, "wrong_side": wrong_side},
         finding=f"Over {len(answered)} feature spaces{more} the predicted gain of finer labels "
         f"is off by {100 * error:.0f}% (median), and on the wrong side of 1 in {wrong_side}. "
-        + "; ".join(f"{row.source}: {row.predicted} against {row.measured}" for row in answered) + ".",
-    )  # fmt: skip
+        + "; ".join(f"{row.source}: {row.predicted} against {row.measured}" for row in answered)
+        + ".",
+    )
 
 
 def gains(
-    spaces: Sequence[FeatureSet],
-    folder: Path | None = None,
-    progress: Progress = silent,
-    seed: int = 0,
+    spaces: Sequence[FeatureSet], folder: Path | None = None, progress: Progress = silent, seed: int = 0
 ) -> list[Gain]:
     """Predicts and measures the gain on each set of features; finished sets are kept in `folder`."""
     rows = []

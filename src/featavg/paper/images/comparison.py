@@ -22,10 +22,7 @@ from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
 
 # foolbox's minimal-norm attacks. Not its L2FMN: there the projection does nothing.
-OPPONENTS = {
-    "l2": ("DDNAttack", "L2DeepFoolAttack"),
-    "linf": ("LInfFMNAttack", "LinfDeepFoolAttack"),
-}
+OPPONENTS = {"l2": ("DDNAttack", "L2DeepFoolAttack"), "linf": ("LInfFMNAttack", "LinfDeepFoolAttack")}
 # Radii at which APGD is run, as shares of our median.
 SHARES = (0.6, 1.0, 1.4)
 
@@ -71,8 +68,7 @@ def strength(comparison: Comparison) -> dict[str, float]:
     steps = np.unique(np.concatenate([ours, best]))
     excess = [np.mean(ours > r) - np.mean(best > r) for r in steps[np.isfinite(steps)]]
     apgd_excess = [
-        np.mean(ours > r) - share
-        for r, share in zip(comparison.apgd_radii, comparison.apgd_accuracy, strict=True)
+        np.mean(ours > r) - share for r, share in zip(comparison.apgd_radii, comparison.apgd_accuracy, strict=True)
     ]
     return {
         "mean_ratio": float(np.mean(ours[both] / best[both])),
@@ -107,9 +103,7 @@ def compare_attacks(
     whole("budget", budget, least=1)
     tasks = 1 + len(OPPONENTS[norm]) + len(SHARES)
     stages = [part(progress, i / tasks, (i + 1) / tasks) for i in range(tasks)]
-    result = attack_suite(
-        model, x, y, norm, ours or MultiStartDDN(), budget=budget, seed=seed, progress=stages[0]
-    )
+    result = attack_suite(model, x, y, norm, ours or MultiStartDDN(), budget=budget, seed=seed, progress=stages[0])
     if foolbox is None:
         theirs = part(progress, 1 / tasks, 1 - len(SHARES) / tasks)
         foolbox = foolbox_radii(model, x, y, norm, budget, seed, theirs)

@@ -169,9 +169,7 @@ def adaptive(net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings
     y = task.targets(task.test, "coarse")[rows]
     model = coarse_model(net, task, labels, readout).shaped(pixels)
     parts = [slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK)]
-    radii = np.concatenate(
-        [minimal_radii(model, pixels[p], y[p], norm, settings.budget) for p in parts]
-    )
+    radii = np.concatenate([minimal_radii(model, pixels[p], y[p], norm, settings.budget) for p in parts])
     # More digits than an attack can promise would only swell the files.
     radii = np.array([float(f"{radius:.5g}") for radius in radii])
     label = f"{ATTACK} on the decision"
@@ -182,9 +180,7 @@ def adaptive(net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings
     } | curve_of(radii, model.unit(norm), settings.radii[norm], label=label).to_json()
 
 
-def own_loss_pgd(
-    net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings
-) -> dict[str, Any]:
+def own_loss_pgd(net: nn.Module, task: ImageTask, job: Part, settings: CurveSettings) -> dict[str, Any]:
     """PGD on the loss that each network was trained with, radius by radius.
 
     The paper says "PGD" and no more; that it attacked each network's own loss is our reading.
@@ -226,8 +222,4 @@ def pgd_ends(net: nn.Module, task: ImageTask, settings: CurveSettings) -> dict[s
     )
     other = model.outputs(attacked.point).argmax(axis=1) != own
     right = model.margins(attacked.point, label) > 0
-    return {
-        "radius": radius,
-        "fooled": float(np.mean(other)),
-        "kept": float(np.mean(other & right)),
-    }
+    return {"radius": radius, "fooled": float(np.mean(other)), "kept": float(np.mean(other & right))}

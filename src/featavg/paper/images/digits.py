@@ -54,10 +54,7 @@ def digits(run: Context, steps: int = 500, rate: float = 2.0, points: int = 30) 
         run.progress(0.3 * i, f"training with {labels} labels")
         nets[labels], tables[labels] = trained_heads(features, labels, run.seeds, recipe)
     # Finer labels that say nothing, dealt out anew for each seed.
-    dealt = [
-        trained_heads(features.with_random_classes(seed), "fine", (seed,), recipe)[0]
-        for seed in run.seeds
-    ]
+    dealt = [trained_heads(features.with_random_classes(seed), "fine", (seed,), recipe)[0] for seed in run.seeds]
     nets["random"] = [net for each in dealt for net in each]
     low: dict[str, np.ndarray] = {}
     high: dict[str, np.ndarray] = {}
@@ -67,8 +64,7 @@ def digits(run: Context, steps: int = 500, rate: float = 2.0, points: int = 30) 
     gain = {name: float(np.median(low[name]) / np.median(high["coarse"])) for name in low}
     # Certified end of the one over the attacked end of the other, for each seed.
     beyond = {
-        readout: np.median(low[f"fine, {readout}"], axis=1)
-        / np.median(high[f"random, {readout}"], axis=1)
+        readout: np.median(low[f"fine, {readout}"], axis=1) / np.median(high[f"random, {readout}"], axis=1)
         for readout in ("probability", "max")
     }
     index = {labels: float(table["index"].mean(skipna=False)) for labels, table in tables.items()}
@@ -103,14 +99,9 @@ def digits(run: Context, steps: int = 500, rate: float = 2.0, points: int = 30) 
     )  # fmt: skip
 
 
-def _radii(
-    nets: list[TwoLayer], features: FeatureSet, readout: str, points: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _radii(nets: list[TwoLayer], features: FeatureSet, readout: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """Certified and attacked ends of the radii of the first test points, a row for each seed."""
-    x, y = (
-        features.test[:points],
-        np.where(features.groups[features.test_classes[:points]] == 1, 1, -1),
-    )
+    x, y = (features.test[:points], np.where(features.groups[features.test_classes[:points]] == 1, 1, -1))
     found = []
     for net in nets:
         positive = features.groups == 1 if net.outputs > 1 else None

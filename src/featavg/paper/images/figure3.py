@@ -35,26 +35,20 @@ PUBLISHED_CURVES: dict[str, dict[str, tuple[float, ...]]] = {
 COMPARED_BETWEEN = {"mnist": (0.4, 1.6), "cifar10": (0.08, 0.8)}
 CLOSE_TO_PUBLISHED = 8.0  # points of percent
 LEAST_ADVANTAGE = 2.0  # points of percent, fixed before the first run
-LINF = {
-    "mnist": (0.0, 0.02, 0.05, 0.1, 0.15, 0.2),
-    "cifar10": (0.0, 0.002, 0.004, 0.008, 0.012, 0.016, 0.02),
-}
+LINF = {"mnist": (0.0, 0.02, 0.05, 0.1, 0.15, 0.2), "cifar10": (0.0, 0.002, 0.004, 0.008, 0.012, 0.016, 0.02)}
 # Not every published radius: PGD, radius by radius, costs more than everything else together.
 PGD_RADII = {
     "mnist": (0.0, 0.4, 0.8, 1.0, 1.2, 1.4, 1.6, 2.0),
     "cifar10": (0.0, 0.08, 0.16, 0.24, 0.32, 0.4, 0.56, 0.8),
 }
-ASSUMPTION = (
-    "the paper says PGD and no more: that it attacked each network's own loss is our assumption"
-)
+ASSUMPTION = "the paper says PGD and no more: that it attacked each network's own loss is our assumption"
 STATEMENT = (
     "On {}, {}, a ResNet-18 trained with fine labels decides the coarse question more robustly than one "
     "trained with coarse labels."
 )
 MEASURED = (
     "robust accuracy of the coarse decision of narrow ResNet-18s on 1000 test images, by a minimal-norm "
-    "attack on the decision (adaptive, l2 and l_inf) and by PGD on each network's own loss: "
-    + ASSUMPTION
+    "attack on the decision (adaptive, l2 and l_inf) and by PGD on each network's own loss: " + ASSUMPTION
 )
 ACCURACY = Axis("robust accuracy", "%", range=(0.0, 100.0))
 WORDS = {"coarse": "class labels", "fine": "fine labels"}
@@ -99,9 +93,7 @@ def mnist(run: Context, preset: str = "mnist", images: int = 1000, budget: int =
         "summary-key-results", "summary-experiment-2", "summary-confidence",
     ),
 )  # fmt: skip
-def cifar10(
-    run: Context, preset: str = "cifar10", images: int = 1000, budget: int = 30
-) -> Evidence:
+def cifar10(run: Context, preset: str = "cifar10", images: int = 1000, budget: int = 30) -> Evidence:
     """Runs pairs of networks on CIFAR-10."""
     return evidence("cifar10", _pairs("cifar10", run, preset, images, budget))
 
@@ -118,20 +110,13 @@ def _pairs(data: str, run: Context, preset: str, images: int, budget: int) -> li
     )
     folder, count = run_folder(run), len(run.seeds)
     return [
-        train_pair(
-            preset, task, seed, folder, settings, part(run.progress, i / count, (i + 1) / count)
-        )
+        train_pair(preset, task, seed, folder, settings, part(run.progress, i / count, (i + 1) / count))
         for i, seed in enumerate(run.seeds)
     ]
 
 
 def train_pair(
-    preset: str,
-    task: ImageTask,
-    seed: int,
-    folder: Path,
-    settings: CurveSettings,
-    progress: Progress,
+    preset: str, task: ImageTask, seed: int, folder: Path, settings: CurveSettings, progress: Progress
 ) -> LabelPair:
     """Trains both networks of a preset and attacks them; what is finished is kept in `folder`."""
     from featavg.training.torch.recipe import network_name
@@ -144,9 +129,7 @@ def train_pair(
     return LabelPair(seed, curves, {name: net.about for name, net in networks.items()}, ends)
 
 
-def trained_pair(
-    preset: str, task: ImageTask, seed: int, folder: Path, progress: Progress
-) -> dict[str, Any]:
+def trained_pair(preset: str, task: ImageTask, seed: int, folder: Path, progress: Progress) -> dict[str, Any]:
     """The networks of a preset with coarse and with fine labels, kept in `folder`."""
     from featavg.training.torch.image_network import train_images
     from featavg.training.torch.recipe import image_preset, network_name
@@ -282,11 +265,7 @@ def _mean_median(pairs: Sequence[LabelPair], name: str, norm: str = "l2") -> flo
 
 
 def _finding(
-    data: str,
-    gain: Mapping[str, float],
-    clean: Mapping[str, Any],
-    pairs: Sequence[LabelPair],
-    by_seed: Sequence[float],
+    data: str, gain: Mapping[str, float], clean: Mapping[str, Any], pairs: Sequence[LabelPair], by_seed: Sequence[float]
 ) -> str:
     own_loss = gain[OWN_LOSS]
     read = {readout: gain[f"fine, {readout}"] for readout in ("probability", "max", "sum")}
@@ -301,9 +280,7 @@ def _finding(
         f"{coarse:.3f} and {fine:.3f}. "
     )
     if own_loss - read["probability"] >= LEAST_ADVANTAGE:
-        fooled, same_side = (
-            100 * float(np.mean([pair.ends[name] for pair in pairs])) for name in ("fooled", "kept")
-        )
+        fooled, same_side = (100 * float(np.mean([pair.ends[name] for pair in pairs])) for name in ("fooled", "kept"))
         text += (
             f"So {own_loss - read['probability']:.1f} of the points depend on the attack. The reason: at "
             f"radius {pairs[0].ends['radius']:g} own-loss PGD has moved {fooled:.0f}% of the images "
@@ -349,17 +326,11 @@ def figures(data: str, curves: Sequence[Curve]) -> list[Figure]:
     ours = tuple(
         Series(WORDS[each["labels"]], each["radii"], 100 * np.asarray(each["accuracy"]), ROLES[each["labels"]])
         for each in picked(curves, OWN_LOSS).values()
-    )  # fmt: skip
+    )
     paper: Mapping[str, Style] = {"coarse": "line+markers", "fine": "dashed"}
     paper_radii = PUBLISHED_CURVES[data]["radii"]
     theirs = tuple(
-        Series(
-            f"paper, {WORDS[labels]}",
-            paper_radii,
-            PUBLISHED_CURVES[data][labels],
-            "published",
-            style,
-        )
+        Series(f"paper, {WORDS[labels]}", paper_radii, PUBLISHED_CURVES[data][labels], "published", style)
         for labels, style in paper.items()
     )
     drawn = [

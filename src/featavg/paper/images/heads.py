@@ -19,13 +19,7 @@ from featavg.progress import Progress, part, silent
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii
 from featavg.robustness.radii import radii
-from featavg.training.heads import (
-    HeadRecipe,
-    class_features,
-    dead_neurons,
-    lost_classes,
-    train_head,
-)
+from featavg.training.heads import HeadRecipe, class_features, dead_neurons, lost_classes, train_head
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,9 +56,7 @@ def trained_heads(
     nets, rows = [], []
     for i, seed in enumerate(seeds):
         progress(i / len(seeds), f"{labels} head, seed {seed}")
-        net = train_head(
-            features.train, features.train_classes, groups, labels, recipe or HeadRecipe(), seed
-        )
+        net = train_head(features.train, features.train_classes, groups, labels, recipe or HeadRecipe(), seed)
         out = net(features.test)
         best = out.argmax(axis=1)
         coarse = labels == "coarse"
@@ -81,19 +73,13 @@ def trained_heads(
         })  # fmt: skip
         nets.append(net)
     table = {
-        name: (("seed", "class", "weight")[: 1 + np.ndim(rows[0][name])], [r[name] for r in rows])
-        for name in rows[0]
+        name: (("seed", "class", "weight")[: 1 + np.ndim(rows[0][name])], [r[name] for r in rows]) for name in rows[0]
     }
     return nets, xr.Dataset(table, coords={"seed": list(seeds)})
 
 
 def head_radii(
-    net: TwoLayer,
-    features: FeatureSet,
-    readout: str = "max",
-    points: int = 200,
-    seed: int = 0,
-    nodes: int = 400,
+    net: TwoLayer, features: FeatureSet, readout: str = "max", points: int = 200, seed: int = 0, nodes: int = 400
 ) -> Radii:
     """Exact l2 radii of test points drawn at random; divide by `features.length` to compare networks.
 
@@ -104,15 +90,7 @@ def head_radii(
     rows = stream(seed, "radii").choice(count, min(points, count), replace=False)
     y = np.where(features.groups[features.test_classes[rows]] == 1, 1, -1)
     positive = features.groups == 1 if net.outputs > 1 else None
-    return radii(
-        net,
-        features.test[rows],
-        y,
-        readout=readout,
-        positive=positive,
-        budget=Budget(nodes=nodes),
-        jobs=1,
-    )
+    return radii(net, features.test[rows], y, readout=readout, positive=positive, budget=Budget(nodes=nodes), jobs=1)
 
 
 def public_features(run: Context, source: str = "", images: int = HEAD_IMAGES) -> FeatureSet:
@@ -212,12 +190,7 @@ def _cosines(features: FeatureSet, run: Context, network: str) -> Evidence:
 
 def _matrices(tables: dict[str, xr.Dataset], network: str) -> Figure:
     weights = tuple(f"w<sub>{j + 1}</sub>" for j in range(len(NAMES)))
-    look: dict[str, Any] = {
-        "label": "cosine",
-        "limit": 1.0,
-        "row_breaks": (5,),
-        "column_breaks": (5,),
-    }
+    look: dict[str, Any] = {"label": "cosine", "limit": 1.0, "row_breaks": (5,), "column_breaks": (5,)}
     panels = tuple(
         Heatmap(table["cosine"].mean("seed").values, NAMES, weights, title=title, **look)
         for title, table in tables.items()
@@ -239,17 +212,13 @@ def _matrices(tables: dict[str, xr.Dataset], network: str) -> Figure:
     measured="median exact l2 radius of 100 test images, three seeds, three read-outs",
     statements=("notes-figure-2cd",),
 )  # fmt: skip
-def feature_radii(
-    run: Context, features: str = "", images: int = HEAD_IMAGES, points: int = 100
-) -> Evidence:
+def feature_radii(run: Context, features: str = "", images: int = HEAD_IMAGES, points: int = 100) -> Evidence:
     """The decoupled head has larger exact l2 radii in feature space than the averaged one."""
     import xarray as xr
 
     vectors = public_features(run, features, images)
     heads = {
-        labels: trained_heads(
-            vectors, labels, run.seeds, None, part(run.progress, start, start + 0.3)
-        )
+        labels: trained_heads(vectors, labels, run.seeds, None, part(run.progress, start, start + 0.3))
         for labels, start in (("coarse", 0.2), ("fine", 0.5))
     }
     decisions = {"class labels": ("coarse", "max")}
@@ -266,18 +235,13 @@ def feature_radii(
             "robust_accuracy": (("decision", "seed", "end", "radius"), shares),
             "largest_gap": (("decision", "seed"), [[r.gaps.max(initial=0.0) for r in row] for row in found]),
         },
-        coords={"decision": list(decisions), "seed": list(run.seeds), "end": ["certified", "attack"],
-                "radius": GRID},
-    )  # fmt: skip
+        coords={"decision": list(decisions), "seed": list(run.seeds), "end": ["certified", "attack"], "radius": GRID},
+    )
     low, high = (table["median"].sel(end=end) for end in ("certified", "attack"))
     # Certified end of the one over the attacked end of the other.
-    gains = low.mean("seed", skipna=False) / high.sel(decision="class labels").mean(
-        "seed", skipna=False
-    )
+    gains = low.mean("seed", skipna=False) / high.sel(decision="class labels").mean("seed", skipna=False)
     by_seed = low / high.sel(decision="class labels")
-    gain = {
-        name: float(gains.sel(decision=f"fine, {name}")) for name in ("probability", "max", "sum")
-    }
+    gain = {name: float(gains.sel(decision=f"fine, {name}")) for name in ("probability", "max", "sum")}
     each = {name: by_seed.sel(decision=f"fine, {name}") for name in gain}
     lows, highs = (values.mean("seed").values for values in (low, high))
     bars = Bar("median radius", lows, "decoupled", lows, highs)

@@ -90,10 +90,7 @@ def hidden(run: Context) -> Evidence:
 
 
 def hidden_subclasses(
-    task: ImageTask,
-    seeds: Sequence[int],
-    folder: Path | None = None,
-    progress: Progress = silent,
+    task: ImageTask, seeds: Sequence[int], folder: Path | None = None, progress: Progress = silent
 ) -> xr.Dataset:
     """All four methods with each seed on MNIST; a finished seed is kept in `folder`."""
     rows: list[Mapping[str, Any]] = []
@@ -158,9 +155,7 @@ def _one_seed(task: ImageTask, seed: int) -> list[dict[str, Any]]:
         _examined(_trained(george, "fine", seed, robust), task, "coarse", george),
         _examined(_trained(task, "fine", seed), task, "fine", None),
     )
-    return [
-        {"method": name, "seed": seed} | each for name, each in zip(METHODS, found, strict=True)
-    ]
+    return [{"method": name, "seed": seed} | each for name, each in zip(METHODS, found, strict=True)]
 
 
 def _silhouettes(x: ndarray, coarse: ndarray, seed: int, most: int = 1000) -> dict[int, float]:
@@ -181,9 +176,7 @@ def _relabelled(task: ImageTask, labels: ndarray) -> ImageTask:
     groups[labels] = task.targets(task.train, "coarse")
     names = tuple(f"cluster {j}" for j in range(len(groups)))
     test = Images(task.test.pixels, np.zeros(len(task.test), dtype=int))
-    return replace(
-        task, train=Images(task.train.pixels, labels), test=test, groups=groups, fine_names=names
-    )
+    return replace(task, train=Images(task.train.pixels, labels), test=test, groups=groups, fine_names=names)
 
 
 def _trained(task: ImageTask, labels: str, seed: int, objective: Any = None) -> nn.Module:
@@ -198,15 +191,11 @@ def _trained(task: ImageTask, labels: str, seed: int, objective: Any = None) -> 
         return train_module(net, task, labels, recipe).net
     # A network with one output per class; each cluster reads the output of its class.
     inner = architecture("convnet", task, "coarse", WIDTH).build(seed)
-    train_module(
-        RepeatedOutputs(inner, objective.groups), task, labels, recipe, objective=objective
-    )
+    train_module(RepeatedOutputs(inner, objective.groups), task, labels, recipe, objective=objective)
     return inner.eval()
 
 
-def _examined(
-    net: nn.Module, task: ImageTask, labels: str, clusters: ImageTask | None
-) -> dict[str, Any]:
+def _examined(net: nn.Module, task: ImageTask, labels: str, clusters: ImageTask | None) -> dict[str, Any]:
     """The `FIELDS` of a network; `clusters` holds the discovered labels of the training images."""
     from sklearn.metrics import adjusted_rand_score
 
@@ -257,8 +246,5 @@ def figure(table: xr.Dataset) -> Figure:
         "A hidden digit, discovered",
         "U-MNIST: accuracy over all test images, of the worst digit and of the rare digit 8, and the "
         "median l2 radius (pixels in [0, 1]) of the worst digit and of 8; mean and range over seeds.",
-        (
-            Bars(ticks, shares, Axis("accuracy", "%")),
-            Bars(ticks, radii, Axis("median radius", "l2")),
-        ),
+        (Bars(ticks, shares, Axis("accuracy", "%")), Bars(ticks, radii, Axis("median radius", "l2"))),
     )

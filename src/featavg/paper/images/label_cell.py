@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from featavg.training.torch.recipe import ImageRecipe
 
 # By name: architecture, and its width (hidden neurons, or channels of the first convolution).
-NETWORKS = {
-    "two-layer": ("two-layer", 64),
-    "narrow CNN": ("convnet", 4),
-    "wide CNN": ("convnet", 16),
-}
+NETWORKS = {"two-layer": ("two-layer", 64), "narrow CNN": ("convnet", 4), "wide CNN": ("convnet", 16)}
 CNNS, RESNET = ("narrow CNN", "wide CNN"), "narrow ResNet-18"
 # Trained by cross-entropy only: a residual sum of two 1-Lipschitz maps is 2-Lipschitz.
 RESIDUAL = {RESNET: ("resnet18", 16)}
@@ -145,10 +141,7 @@ class LabelCell:
 
 
 def measured_cell(
-    cell: LabelCell,
-    task: ImageTask,
-    folder: Path | None = None,
-    progress: Progress | None = None,
+    cell: LabelCell, task: ImageTask, folder: Path | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Trains, attacks and examines one cell, or takes it from `folder` if it is there.
 
@@ -224,10 +217,7 @@ def _number(value: float | str | None) -> float:
 
 
 def trained_cell(
-    cell: LabelCell,
-    task: ImageTask,
-    folder: Path | None = None,
-    progress: Progress | None = None,
+    cell: LabelCell, task: ImageTask, folder: Path | None = None, progress: Progress | None = None
 ) -> tuple[nn.Module, float]:
     """The trained network of a cell (in `folder` if a preset trains it), and the seconds it took."""
     from featavg.nets.torch.architecture import architecture
@@ -239,9 +229,7 @@ def trained_cell(
     if cell.preset is not None:
         name = network_name(cell.preset, cell.labels, cell.seed)
         path = None if folder is None else folder / name
-        made = train_images(
-            task, cell.labels, path, None, None, cell.recipe, progress, preset=cell.preset
-        )
+        made = train_images(task, cell.labels, path, None, None, cell.recipe, progress, preset=cell.preset)
         return made.net, float(made.about["seconds"])
     name, width = KINDS[cell.network]
     task = cell.protocol.some_of(task)
@@ -261,9 +249,7 @@ def _objective(training: str, protocol: CellProtocol) -> Objective:
     return Adversarial(protocol.ball) if training == "adversarial" else CrossEntropy()
 
 
-def _measured(
-    cell: LabelCell, task: ImageTask, folder: Path | None, progress: Progress | None
-) -> dict[str, Any]:
+def _measured(cell: LabelCell, task: ImageTask, folder: Path | None, progress: Progress | None) -> dict[str, Any]:
     protocol = cell.protocol
     net, trained = trained_cell(cell, task, folder, progress)
     task = protocol.some_of(task)
@@ -282,9 +268,7 @@ def _measured(
         "attack_seconds": seconds,
         **_examined(net, task, cell.labels),
     }
-    plain = {
-        n: None if isinstance(v, float) and not np.isfinite(v) else v for n, v in numbers.items()
-    }
+    plain = {n: None if isinstance(v, float) and not np.isfinite(v) else v for n, v in numbers.items()}
     return plain | {"radii": [float(f"{r:.5g}") if np.isfinite(r) else None for r in radii]}
 
 

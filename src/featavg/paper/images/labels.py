@@ -66,8 +66,7 @@ Numbers = Mapping[str, Mapping[str, float]]
 
 def _described() -> str:
     small = "; ".join(
-        f"{data}: {p.train} training images, {p.epochs} epochs, {p.attacked} attacked"
-        for data, p in PROTOCOLS.items()
+        f"{data}: {p.train} training images, {p.epochs} epochs, {p.attacked} attacked" for data, p in PROTOCOLS.items()
     )
     return (
         f"{small}; the narrow ResNet-18 on cifar10 by the preset cifar10-quick: {PRESET_TRAINED} training "
@@ -87,9 +86,7 @@ def _described() -> str:
         "abstract-principal",
     ),
 )  # fmt: skip
-def border(
-    run: Context, data: tuple[str, ...] = tuple(PROTOCOLS), recorded: bool = False
-) -> Evidence:
+def border(run: Context, data: tuple[str, ...] = tuple(PROTOCOLS), recorded: bool = False) -> Evidence:
     """On digits and MNIST finer labels push the decision boundary of small convolutional networks
     farther from images when they are trained with cross-entropy alone, and change little once the
     gradient is controlled.
@@ -121,9 +118,7 @@ def border(
     )  # fmt: skip
 
 
-def all_cells(
-    run: Context, data: Sequence[str] = tuple(PROTOCOLS), recorded: bool = False
-) -> Cells:
+def all_cells(run: Context, data: Sequence[str] = tuple(PROTOCOLS), recorded: bool = False) -> Cells:
     """All cells of `PARTS` on these data; `recorded` takes over those that the package records."""
     torch_needed()
     for name in data:
@@ -157,15 +152,8 @@ def measured_cells(
     networks that a preset trains lie beside it.
     """
     # Both labels of a seed one after the other: a table that was killed has whole pairs.
-    cells = [
-        LabelCell(*kind, labels, seed)
-        for kind in kinds
-        for seed in range(seeds[kind[0]])
-        for labels in LABELS
-    ]
-    tasks = {
-        name: load_images(name, data_dir=data_dir) for name in dict.fromkeys(c.data for c in cells)
-    }
+    cells = [LabelCell(*kind, labels, seed) for kind in kinds for seed in range(seeds[kind[0]]) for labels in LABELS]
+    tasks = {name: load_images(name, data_dir=data_dir) for name in dict.fromkeys(c.data for c in cells)}
     found = []
     for i, cell in enumerate(cells):
         progress(i / len(cells), cell.file.removesuffix(".json"))
@@ -234,10 +222,7 @@ def explanations(table: xr.Dataset) -> dict[str, dict[str, float]]:
     It is NaN if either is the same in all rows, or with fewer than three; `p` is the share of random
     orders of the rows with as large a one, either sign.
     """
-    return {
-        name: _correlated(of_coarse(table, field), table["gain"].values)
-        for name, field in EXPLANATIONS.items()
-    }
+    return {name: _correlated(of_coarse(table, field), table["gain"].values) for name, field in EXPLANATIONS.items()}
 
 
 def _correlated(x: np.ndarray, y: np.ndarray, draws: int = 2000) -> dict[str, float]:
@@ -310,9 +295,7 @@ def _finding(table: xr.Dataset, why: Numbers, shapes: Numbers) -> str:
             if (rows := chosen(table, data=data, training=training)).sizes["row"]
         ]
         gains.append(f"{data}: {', '.join(spans)}")
-    causes = ", ".join(
-        f"{name} {each['correlation']:+.2f} (p {each['p']:.2f})" for name, each in why.items()
-    )
+    causes = ", ".join(f"{name} {each['correlation']:+.2f} (p {each['p']:.2f})" for name, each in why.items())
     contrast = ", ".join(
         f"{name} times {each['ratio']:.2f} (larger in {each['larger']} of {each['rows']})"
         for name, each in shapes.items()
@@ -334,8 +317,7 @@ def _finding(table: xr.Dataset, why: Numbers, shapes: Numbers) -> str:
     guessed = [f"{count} of {name}" for name, count in counts if count]
     if guessed:
         text += (
-            f" Pairs left out because a network did not learn its classes (below {GUESSING:.0%}): "
-            f"{', '.join(guessed)}."
+            f" Pairs left out because a network did not learn its classes (below {GUESSING:.0%}): {', '.join(guessed)}."
         )
     return text
 
@@ -359,16 +341,11 @@ def figure(table: xr.Dataset) -> Figure:
 
 
 def _panel(rows: xr.Dataset) -> Lines:
-    looks: dict[str, tuple[Role, float]] = {
-        "coarse": ("averaged", -0.12),
-        "fine": ("decoupled", 0.12),
-    }
+    looks: dict[str, tuple[Role, float]] = {"coarse": ("averaged", -0.12), "fine": ("decoupled", 0.12)}
     series = []
     for labels, (role, shift) in looks.items():
         x, y = [], []
-        for i, (medians, n) in enumerate(
-            zip(rows["median"].sel(labels=labels).values, rows["seeds"], strict=True)
-        ):
+        for i, (medians, n) in enumerate(zip(rows["median"].sel(labels=labels).values, rows["seeds"], strict=True)):
             x += [i + shift] * int(n)
             y += [median if np.isfinite(median) else np.nan for median in medians[: int(n)]]
         series.append(Series(f"{labels} labels", x, y, role, "markers"))

@@ -17,14 +17,7 @@ from featavg.figures.marks import Axis, Style
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.images.curves import attacked_images, coarse_model
-from featavg.paper.images.figure3 import (
-    ACCURACY,
-    CLOSE_TO_PUBLISHED,
-    ROLES,
-    WORDS,
-    published,
-    trained_pair,
-)
+from featavg.paper.images.figure3 import ACCURACY, CLOSE_TO_PUBLISHED, ROLES, WORDS, published, trained_pair
 from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.pgd import pgd
 from featavg.storage.cache import kept_values
@@ -93,10 +86,7 @@ def protocols(run: Context, preset: str = PRESET, images: int = IMAGES) -> Evide
     from featavg.training.torch.recipe import network_name
 
     seed, folder = run.seeds[0], run_folder(run)
-    nets = {
-        labels: trained.net
-        for labels, trained in trained_pair(preset, task, seed, folder, run.progress).items()
-    }
+    nets = {labels: trained.net for labels, trained in trained_pair(preset, task, seed, folder, run.progress).items()}
     kept = folder / network_name(preset, "protocols", seed)
     table = robust_accuracies(nets, task, images, kept, part(run.progress, 0.6, 1.0))
     distance = distances(table)
@@ -132,8 +122,7 @@ def _finding(table: xr.Dataset, away: Mapping[str, float]) -> str:
     best = min(away, key=lambda name: away[name])
     residual = (table["percent"] - table["published"]).sel(row=best)
     left = "; ".join(
-        f"{WORDS[labels]} "
-        + ", ".join(f"{points:+.0f}" for points in residual.sel(labels=labels).values)
+        f"{WORDS[labels]} " + ", ".join(f"{points:+.0f}" for points in residual.sel(labels=labels).values)
         for labels in WORDS
     )
     others = "; ".join(f"{name} {each:.0f}" for name, each in away.items() if name != best)
@@ -201,12 +190,7 @@ def unit_scales(task: ImageTask) -> dict[str, float]:
 
 
 def _attacked(
-    net: nn.Module,
-    task: ImageTask,
-    protocol: PgdProtocol,
-    scale: float,
-    labels: str,
-    images: int,
+    net: nn.Module, task: ImageTask, protocol: PgdProtocol, scale: float, labels: str, images: int
 ) -> dict[str, Any]:
     """Robust accuracy in percent at each radius, by one PGD for each."""
     rows = attacked_images(task, images, seed=0)
@@ -240,13 +224,13 @@ def figure(table: xr.Dataset, away: Mapping[str, float], images: int) -> Figure:
     paper = [
         Series(f"paper, {WORDS[labels]}", RADII, table["published"].sel(labels=labels).values, "published", style)
         for labels, style in styles.items()
-    ]  # fmt: skip
+    ]
     panels = []
     for name, each in away.items():
         ours = [
             Series(WORDS[labels], RADII, table["percent"].sel(row=name, labels=labels).values, ROLES[labels])
             for labels in WORDS
-        ]  # fmt: skip
+        ]
         x = Axis("radius", f"l2, {table['unit'].sel(row=name).item()}")
         panels.append(Lines(x, ACCURACY, (*ours, *paper), f"{name}: {each:.0f}"))
     return Figure(

@@ -51,10 +51,7 @@ def superclasses(run: Context, h: int = 1, points: int = 500, budget: int = 60) 
     features = embed(embedding, task, folder, progress=part(run.progress, 0.0, 0.5))
     progress = part(run.progress, 0.5, 1.0)
     table = superclass_heads(features, run.seeds, h, points, budget, progress)
-    index = {
-        name: float(table["index"].sel(labels=name).mean(skipna=False))
-        for name in ("coarse", "fine")
-    }
+    index = {name: float(table["index"].sel(labels=name).mean(skipna=False)) for name in ("coarse", "fine")}
     accuracy = table["accuracy"].mean("seed", skipna=False)
     median = table["radius"].median(("seed", "image"))
     gains = median / max(float(median.sel(decision="coarse")), 1e-12)
@@ -103,9 +100,7 @@ def superclass_heads(
         progress(i / len(seeds), f"superclasses, seed {seed}")
         none, alone = np.zeros(coarse, dtype=int), np.arange(coarse)
         few = train_head(features.train, coarse_classes, none, "fine", wide, seed)
-        many = train_head(
-            features.train, features.train_classes, groups, "fine", HeadRecipe(h=h), seed
-        )
+        many = train_head(features.train, features.train_classes, groups, "fine", HeadRecipe(h=h), seed)
         best = many(features.test).argmax(axis=1)
         right = few(features.test).argmax(axis=1) == truth, groups[best] == truth
         radii = [_attacked(few, alone, "max", x, y, budget)]
@@ -118,12 +113,7 @@ def superclass_heads(
             "accuracy": [np.mean(each) for each in (*right, best == features.test_classes)],
             "radius": np.array(radii) / features.length,
         })  # fmt: skip
-    dims = {
-        "index": ("labels",),
-        "lost": ("labels",),
-        "accuracy": ("of",),
-        "radius": ("decision", "image"),
-    }
+    dims = {"index": ("labels",), "lost": ("labels",), "accuracy": ("of",), "radius": ("decision", "image")}
     return xr.Dataset(
         {name: (("seed", *axes), [each[name] for each in found]) for name, axes in dims.items()}
         | {"null": _null(mu, groups), "neurons": fine * h},
@@ -139,10 +129,7 @@ def figure(table: xr.Dataset, source: str) -> Figure:
     grid = np.linspace(0.0, 4 * max(np.median(each) for each in radii.values()) or 1.0, 33)
     share = {name: 100 * robust_share(each, grid) for name, each in radii.items()}
     series = [Series("coarse labels", grid, share["coarse"], "averaged")]
-    series += [
-        Series(f"fine labels, {name}", grid, share[name], "decoupled", style)
-        for name, style in looks.items()
-    ]
+    series += [Series(f"fine labels, {name}", grid, share[name], "decoupled", style) for name, style in looks.items()]
     return Figure(
         "superclasses",
         f"Superclasses on {source}",
@@ -152,12 +139,7 @@ def figure(table: xr.Dataset, source: str) -> Figure:
     )
 
 
-def _index(
-    net: TwoLayer,
-    mu: Float[ndarray, "k N"],
-    groups: Int[ndarray, " k"],
-    owner: Int[ndarray, " M"],
-) -> float:
+def _index(net: TwoLayer, mu: Float[ndarray, "k N"], groups: Int[ndarray, " k"], owner: Int[ndarray, " M"]) -> float:
     """Mean evenness over the fine classes of each neuron's own coarse class.
 
     Evenness alone: embeddings have many directions that are no class mean, so the share in their

@@ -57,9 +57,7 @@ def class_data(seed: int) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"]]:
 
 
 @remembered
-def homogeneous_flow(
-    depth: int, seeds: tuple[int, ...] = (0,), log10_loss: float = LOG10_LOSS
-) -> Flow:
+def homogeneous_flow(depth: int, seeds: tuple[int, ...] = (0,), log10_loss: float = LOG10_LOSS) -> Flow:
     """Gradient flow of the exponential loss, for which the sandwich is exact, to a mean loss.
 
     The start has one path for each class, so that no neuron of a deep network meets its kink: an
@@ -132,9 +130,7 @@ def _generic(seeds: tuple[int, ...], k: int) -> dict[str, list[KKTFlow]]:
     "networks of depth 1 to 4 to a loss of 10<sup>-881.51</sup> from a start with one path per "
     "class, and for two layers with biases from generic small and large starts to e^-500",
 )  # fmt: skip
-def margin_homogeneous_growth(
-    settings: Context, log10_loss: float = LOG10_LOSS, k: int = 4
-) -> Evidence:
+def margin_homogeneous_growth(settings: Context, log10_loss: float = LOG10_LOSS, k: int = 4) -> Evidence:
     """Along gradient flow of a homogeneous network the smoothed normalized margin grows once the
     data is fitted, and lies within log(n)/|θ|<sup>L</sup> below the margin.
     """
@@ -150,26 +146,24 @@ def margin_homogeneous_growth(
         relative = flow.margins.smoothed[pick, 0] / flow.margins.smoothed[-1, 0]
         x = -flow.log_loss[pick, 0] / math.log(10)
         series.append(Series(f"L = {flow.depth}", x, relative, "averaged", shade=1.0 - 0.2 * i))
-    axes = (
-        Axis("log<sub>10</sub>(1/loss)", log=True),
-        Axis("smoothed margin, relative to the last"),
-    )
+    axes = (Axis("log<sub>10</sub>(1/loss)", log=True), Axis("smoothed margin, relative to the last"))
     return Evidence(
         Check("depths 1 to 4, one path per class: deepest relative fall", fall, "<=", 1e-12),
         Check("depth 2 with biases, generic starts: deepest relative fall", max(generic), "<=", 1e-12),
-        *(Check(f"L = {depth}: farthest outside the sandwich", gap, "<=", 1e-12)
-          for depth, gap in gaps.items()),
-        figure=Figure("growth", "The smoothed normalized margin only grows",
-                      "After the data is fitted, relative to its last value; one seed of each depth.",
-                      (Lines(*axes, tuple(series)),)),
+        *(Check(f"L = {depth}: farthest outside the sandwich", gap, "<=", 1e-12) for depth, gap in gaps.items()),
+        figure=Figure(
+            "growth",
+            "The smoothed normalized margin only grows",
+            "After the data is fitted, relative to its last value; one seed of each depth.",
+            (Lines(*axes, tuple(series)),),
+        ),
         numbers={"fall": falls, "generic_fall": generic},
         finding=f"On {len(settings.seeds)} seeds and depths 1 to 4, over every step down to a loss of "
         f"10<sup>{math.ceil(log10_loss)}</sup>, the smoothed margin {_fell(fall)}; from generic starts, "
         "small and large, with both layers and biases trained and neurons sliding on their kinks, it "
         f"{_fell(max(generic))} down to e<sup>-500</sup>.",
-        headlines=(Headline(f"10<sup>{math.ceil(log10_loss)}</sup>", "loss reached without underflow",
-                            "neutral"),),
-    )  # fmt: skip
+        headlines=(Headline(f"10<sup>{math.ceil(log10_loss)}</sup>", "loss reached without underflow", "neutral"),),
+    )
 
 
 def _fell(deepest: float) -> str:
@@ -196,9 +190,7 @@ def margin_direction(settings: Context, log10_loss: float = LOG10_LOSS, k: int =
     ratios = {start: each[:, 3] / (each[:, 2] - each[:, 3]) for start, each in turns.items()}
     roles: dict[str, Role] = {"small": "averaged", "large": "decoupled"}
     series = tuple(
-        Series.over_seeds(
-            f"{start} start", LOSS_DEPTHS[:-1], each[:, :-1], roles[start], "line+markers"
-        )
+        Series.over_seeds(f"{start} start", LOSS_DEPTHS[:-1], each[:, :-1], roles[start], "line+markers")
         for start, each in turns.items()
     )
     axes = Axis("log(1/loss)", log=True), Axis("angle to the end", "radians", log=True)
@@ -226,24 +218,21 @@ def margin_direction(settings: Context, log10_loss: float = LOG10_LOSS, k: int =
     "start with one path per class (700 decades of t), and for two layers with biases from generic "
     "small and large starts (170 decades)",
 )  # fmt: skip
-def margin_homogeneous_rates(
-    settings: Context, log10_loss: float = LOG10_LOSS, k: int = 4
-) -> Evidence:
+def margin_homogeneous_rates(settings: Context, log10_loss: float = LOG10_LOSS, k: int = 4) -> Evidence:
     """Loss of order 1/(t (log t)<sup>2-2/L</sup>), norm of order (log t)<sup>1/L</sup>."""
     flows = _flows(settings, log10_loss)
     depths = np.array([flow.depth for flow in flows], dtype=float)
     expected = {"norm": 1 / depths, "loss": 2 - 2 / depths}
     columns = [
-        [rate_exponents(flow.log_times[:, i], flow.log_loss[:, i], flow.margins.norm[:, i])
-         for flow in flows] for i in range(len(settings.seeds))
-    ]  # fmt: skip
+        [rate_exponents(flow.log_times[:, i], flow.log_loss[:, i], flow.margins.norm[:, i]) for flow in flows]
+        for i in range(len(settings.seeds))
+    ]
     fitted = dict(zip(expected, np.moveaxis(np.array(columns), 2, 0), strict=True))
     # For L = 1 the exponent of the loss is 0, of which a tenth is nothing: there the error is absolute.
-    off = {name: np.abs(fitted[name] - exact).max(axis=0) / np.where(exact, exact, 1.0)
-           for name, exact in expected.items()}  # fmt: skip
-    generic = np.array(
-        [flow.exponents for rows in _generic(settings.seeds[:2], k).values() for flow in rows]
-    )
+    off = {
+        name: np.abs(fitted[name] - exact).max(axis=0) / np.where(exact, exact, 1.0) for name, exact in expected.items()
+    }
+    generic = np.array([flow.exponents for rows in _generic(settings.seeds[:2], k).values() for flow in rows])
     # L = 2: the norm like (log t)^(1/2), 1/(t loss) like log t.
     off_generic = np.abs(generic / [0.5, 1.0] - 1.0).max(axis=0)
     what = "relative error of the exponent"
@@ -279,20 +268,14 @@ def random_deep(dimension: int, widths: Sequence[int], scale: float, seeds: Sequ
     draws = [stream(seed, "deep-weights") for seed in seeds]
     return Deep(
         tuple(
-            np.stack(
-                [scale * math.sqrt(2 / below) * d.standard_normal((here, below)) for d in draws]
-            )
+            np.stack([scale * math.sqrt(2 / below) * d.standard_normal((here, below)) for d in draws])
             for below, here in pairwise(sizes)
         )
     )
 
 
 def two_sided(
-    x: Float[ndarray, "s n N"],
-    y: Int[ndarray, "s n"],
-    widths: Sequence[int],
-    seeds: Sequence[int],
-    scale: float = 0.5,
+    x: Float[ndarray, "s n N"], y: Int[ndarray, "s n"], widths: Sequence[int], seeds: Sequence[int], scale: float = 0.5
 ) -> Deep:
     """A start with one path for each class, near the class average: no neuron hangs on a kink.
 
@@ -309,10 +292,6 @@ def two_sided(
     sides = [np.repeat([1.0, -1.0], width // 2) for width in widths[:-1]]
     weights[0] = scale * sides[0][:, None] * mean + 0.5 * weights[0]
     for number in range(1, len(weights)):
-        kept = (
-            sides[number - 1]
-            if number == len(widths) - 1
-            else (sides[number][:, None] == sides[number - 1])
-        )
+        kept = sides[number - 1] if number == len(widths) - 1 else (sides[number][:, None] == sides[number - 1])
         weights[number] = np.abs(weights[number]) * kept
     return Deep(tuple(weights))

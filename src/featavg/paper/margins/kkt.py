@@ -26,9 +26,7 @@ FRESH_POINTS = 1000
 # Up to this many neurons every activation pattern is looked at: 2^16 of them are a second's work.
 LISTED = 16
 FLIPPED = 0.99
-FREI = (
-    "Talk (iTCS 2024), properties of KKT points (Vardi et al. 2022; Frei et al. 2023, Theorem 4.2)"
-)
+FREI = "Talk (iTCS 2024), properties of KKT points (Vardi et al. 2022; Frei et al. 2023, Theorem 4.2)"
 PLANS = {
     "first layer, small start": ("first", "small"),
     "both layers and biases, small start": ("both", "small"),
@@ -42,16 +40,17 @@ def _seeds_of(layers: str, run: Context) -> tuple[int, ...]:
 
 
 @claim(
-    "margin-kkt-residual", "Gradient flow ends in a KKT point of the max-margin problem",
-    theme="Margins", minutes=0.4,
-    statements=(
-        "itcs-kkt", "csml-kkt", "itcs-kkt-late",
-    ), shares="kkt points",
+    "margin-kkt-residual",
+    "Gradient flow ends in a KKT point of the max-margin problem",
+    theme="Margins",
+    minutes=0.4,
+    statements=("itcs-kkt", "csml-kkt", "itcs-kkt-late"),
+    shares="kkt points",
     source="Talks, max-margin problem (P) (Lyu and Li 2020; Ji and Telgarsky 2020)",
     measured="complementarity and relative stationarity with non-negative least-squares "
     "multipliers, data known, along the flow to e^-500: first layer trained, and both layers "
     "with biases from small and large starts (k = 10, d = 3072)",
-)  # fmt: skip
+)
 def margin_kkt_residual(run: Context, k: int = 10) -> Evidence:
     """The limit direction satisfies the KKT conditions of the max-margin problem: stationarity and
     complementarity. (That the direction converges: margin-direction.)
@@ -119,9 +118,7 @@ def margin_kkt_averaging(run: Context, k: int = 10) -> Evidence:
     """The KKT point that training from a small start tends to still averages features."""
     flows = [kkt_flow(k, seed) for seed in run.seeds]
     # Evenness alone: few points per cluster leave noise in the weights, which is no averaging.
-    index = np.array([
-        [averaging_index(net, flow.task).neuron_evenness.min() for net in flow.nets] for flow in flows
-    ])  # fmt: skip
+    index = np.array([[averaging_index(net, flow.task).neuron_evenness.min() for net in flow.nets] for flow in flows])
     axes = Axis("log(1/loss)", log=True), Axis("averaging index", range=(0.0, 1.05))
     series = (Series.over_seeds("smallest of all neurons", LOSS_DEPTHS, index, "averaged"),)
     return Evidence(
@@ -208,28 +205,25 @@ def margin_kkt_radius(run: Context, clusters: tuple[int, ...] = (4, 6, 10)) -> E
     return Evidence(
         *checks,
         figure=_fragile(rows),
-        numbers={name: {k: dict(zip(names, each.T, strict=True)) for k, each in rows.items()}
-                 for name, rows in table.items()},
+        numbers={
+            name: {k: dict(zip(names, each.T, strict=True)) for k, each in rows.items()} for name, rows in table.items()
+        },
         finding=f"Median radii are {near.min():.2f} to {near.max():.2f} times √(d/k) for k = "
         f"{', '.join(map(str, clusters))}, "
         f"with the first layer or both and biases trained, from small and large starts; one direction "
         f"of {far.max():.2f} times √(d/(c²k)) flips 99% of fresh points, of which "
         f"at least {right.min():.1%} are decided rightly without it.",
         headlines=(Headline(f"{near.mean():.2f} √(d/k)", "radius of KKT points", "averaged"),),
-    )  # fmt: skip
+    )
 
 
 def _fragile(rows: dict[int, ndarray]) -> Figure:
     labels: tuple[tuple[str, Role], ...] = (
-        ("median radius / √(d/k)", "averaged"), ("length that flips 99% / √(d/(c²k))", "reference")
-    )  # fmt: skip
-    middle, low, high = (
-        np.array([of(each, axis=0) for each in rows.values()]).T
-        for of in (np.median, np.min, np.max)
+        ("median radius / √(d/k)", "averaged"),
+        ("length that flips 99% / √(d/(c²k))", "reference"),
     )
-    bars = tuple(
-        Bar(label, middle[i], role, low[i], high[i]) for i, (label, role) in enumerate(labels)
-    )
+    middle, low, high = (np.array([of(each, axis=0) for each in rows.values()]).T for of in (np.median, np.min, np.max))
+    bars = tuple(Bar(label, middle[i], role, low[i], high[i]) for i, (label, role) in enumerate(labels))
     return Figure(
         "radius",
         "KKT points are as fragile as averages",
@@ -263,9 +257,7 @@ def lipschitz_bound(net: TwoLayer) -> float:
     return math.sqrt(float(squares.max()))
 
 
-def lipschitz_radii(
-    net: TwoLayer, x: Float[ndarray, "n N"], y: Int[ndarray, " n"]
-) -> Float[ndarray, " n"]:
+def lipschitz_radii(net: TwoLayer, x: Float[ndarray, "n N"], y: Int[ndarray, " n"]) -> Float[ndarray, " n"]:
     """q_i / beta for every point, zero where it is misclassified: never above the exact radius."""
     return np.maximum(y * net(x)[:, 0], 0.0) / lipschitz_bound(net)
 
@@ -291,10 +283,7 @@ def margin_lipschitz(run: Context, k: int = 10) -> Evidence:
     tight = [np.median(bound[exact > 0] / exact[exact > 0]) for bound, exact in pairs]
     bound, exact = pairs[0]
     line = np.array([0.0, float(exact.max())])
-    series = (
-        Series("points", exact, bound, "averaged", "markers"),
-        Series("exact", line, line, "reference", "dashed"),
-    )
+    series = (Series("points", exact, bound, "averaged", "markers"), Series("exact", line, line, "reference", "dashed"))
     return Evidence(
         Check("largest excess of q/β over the exact radius", above, "<=", 1e-9,
               note="an identity: it tests the code, not the theory"),

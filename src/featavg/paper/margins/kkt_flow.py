@@ -112,9 +112,7 @@ class SlidingFlow(Stepper):
         assert isinstance(evaluation, DeepEvaluation)
         return -evaluation.loss.slopes * params[1]
 
-    def velocity(
-        self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]
-    ) -> Params:
+    def velocity(self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]) -> Params:
         """-(dL/dtheta)/L, with the derivative on kinks that keeps them."""
         assert isinstance(evaluation, DeepEvaluation)
         moves = np.where(pattern == ON, self.pushes(params, evaluation), 0.0)
@@ -142,9 +140,7 @@ class SlidingFlow(Stepper):
     def _known(self) -> dict[bytes, list[tuple[int, Kink]]]:
         return {}
 
-    def settle(
-        self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]
-    ) -> Float[ndarray, "n M"]:
+    def settle(self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]) -> Float[ndarray, "n M"]:
         """Release pairs whose kink no longer holds them.
 
         The shares c minimise the speed of w_r over c in [0, 1]: where c ends inside, the kink is
@@ -204,9 +200,7 @@ class SlidingFlow(Stepper):
         return moved
 
 
-def _shares(
-    gram: Float[ndarray, "e e"], u: Float[ndarray, " e"], drift: Float[ndarray, " e"]
-) -> Float[ndarray, " e"]:
+def _shares(gram: Float[ndarray, "e e"], u: Float[ndarray, " e"], drift: Float[ndarray, " e"]) -> Float[ndarray, " e"]:
     """argmin over c in [0, 1] of |v + sum_i c_i u_i x_i|^2 / 2, <x_i, v> = drift_i."""
     size = len(u)
     scale = np.sqrt(np.diag(gram)) * np.abs(u)

@@ -46,10 +46,7 @@ def labelled_points(seed: int) -> tuple[Float[ndarray, "n N"], Int[ndarray, " n"
 
 
 def linear_flow(
-    x: Float[ndarray, "n N"],
-    y: Int[ndarray, " n"],
-    log_times: Sequence[float],
-    tolerance: float = 1e-9,
+    x: Float[ndarray, "n N"], y: Int[ndarray, " n"], log_times: Sequence[float], tolerance: float = 1e-9
 ) -> Float[ndarray, "p N"]:
     r"""w(t) for dw/dt = -dL/dw, L = 1/n sum_i log(1 + exp(-y_i <w, x_i>)), from w(0) = 0.
 
@@ -81,9 +78,7 @@ def linear_flow(
     return np.asarray(solution.y.T)
 
 
-def penalty_path(
-    x: Float[ndarray, "n N"], y: Int[ndarray, " n"], depths: Sequence[float]
-) -> Float[ndarray, "p N"]:
+def penalty_path(x: Float[ndarray, "n N"], y: Int[ndarray, " n"], depths: Sequence[float]) -> Float[ndarray, "p N"]:
     r"""argmin_w  1/n sum_i log(1 + exp(-y_i <w, x_i>)) + penalty |w|^2 / 2  for each penalty.
 
     Dividing by the penalty leaves  sum_i exp(log l_i - log(n penalty)) + |w|^2 / 2,  a convex
@@ -149,9 +144,7 @@ def _derivatives(q: ndarray, shift: float) -> tuple[ndarray, ndarray]:
     return first, first * np.exp(-softplus)
 
 
-def _table(
-    run: Context, points: str, until: float, follow: Callable[..., Float[ndarray, "p N"]]
-) -> xr.Dataset:
+def _table(run: Context, points: str, until: float, follow: Callable[..., Float[ndarray, "p N"]]) -> xr.Dataset:
     """The angle to the SVM direction for every data set, at values of the clock from 10 to `until`."""
     import xarray as xr
 
@@ -201,19 +194,16 @@ def margin_linear_flow(run: Context, points: str = "", until: float = 1e4) -> Ev
     logs = np.log(late["clock"].values)
     exponents = [np.polyfit(logs, np.log(row), 1)[0] for row in late["angle"].values]
     worst = float(table["angle"][:, -1].max())
-    caption = (
-        "Gradient flow of the logistic loss on separable points: the angle falls like 1/log t."
-    )
+    caption = "Gradient flow of the logistic loss on separable points: the angle falls like 1/log t."
     return Evidence(
         Check("largest final angle", worst, "<=", 1e-3),
         Check("exponent of log t", exponents, "within", (-1.1, -0.9)),
         Check("largest relative duality gap of the SVM", table["gap"].max(), "<=", 1e-9, role="note"),
         figure=_figure("angle", "log t", caption, table),
         numbers=table,
-        finding=f"At t = e^{until:g} the angle is at most {worst:.1e}; it falls like "
-        f"(log t)^{np.mean(exponents):.3f}.",
+        finding=f"At t = e^{until:g} the angle is at most {worst:.1e}; it falls like (log t)^{np.mean(exponents):.3f}.",
         headlines=(Headline(f"{worst:.0e}", f"angle to the SVM at t = e^{until:.0f}", "neutral"),),
-    )  # fmt: skip
+    )
 
 
 @claim(

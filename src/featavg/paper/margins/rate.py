@@ -43,10 +43,7 @@ def compare_rates(
     network = MarginCNN(task.shape[-1], channels, hidden, task.fine)
     named = task.name if images is None else f"{images} images of {task.name}"
     table: dict[str, Any] = {"data": named}
-    rules: dict[str, Constant | LossBased] = {
-        "constant": Constant(rate),
-        "loss_based": LossBased(rate),
-    }
+    rules: dict[str, Constant | LossBased] = {"constant": Constant(rate), "loss_based": LossBased(rate)}
     for i, (name, rule) in enumerate(rules.items()):
         settings = MarginSettings(network=network, seed=seed, controller=rule)
         watch = part(progress, i / 2, (i + 1) / 2)

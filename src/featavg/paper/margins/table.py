@@ -158,7 +158,7 @@ def figures(table: MarginTable) -> tuple[Figure, Figure]:
     series = [
         Series(label, [-entry["log10_loss"] for entry in fitted], [entry[name] for entry in fitted], role)
         for label, name, role in definitions
-    ]  # fmt: skip
+    ]
     if table.data == "mnist":
         _, _, losses, margins = zip(*PUBLISHED_MARGINS[: max(3, len(table.rows))], strict=True)
         series.append(Series("published", -np.array(losses), margins, "published", "markers"))
@@ -190,11 +190,7 @@ def figures(table: MarginTable) -> tuple[Figure, Figure]:
     "first below each row's; radii by DDN, the same pictures paired",
 )  # fmt: skip
 def margin_table(
-    run: Context,
-    until: float = -20.07,
-    passes: int = 100_000,
-    channels: tuple[int, ...] = (32, 64),
-    hidden: int = 1024,
+    run: Context, until: float = -20.07, passes: int = 100_000, channels: tuple[int, ...] = (32, 64), hidden: int = 1024
 ) -> Evidence:
     """An MNIST network of order 4 has normalized margins 5.65e-5, 9.50e-5 and 1.30e-4 at losses
     10<sup>-10.04</sup>, 10<sup>-15.12</sup> and 10<sup>-20.07</sup>: they rise with training, and
@@ -233,11 +229,7 @@ def margin_table_support(
     "10<sup>-20.07</sup>",
 )  # fmt: skip
 def margin_digits(
-    run: Context,
-    until: float = -20.07,
-    passes: int = 100_000,
-    channels: tuple[int, ...] = (32, 64),
-    hidden: int = 1024,
+    run: Context, until: float = -20.07, passes: int = 100_000, channels: tuple[int, ...] = (32, 64), hidden: int = 1024
 ) -> Evidence:
     """Training longer raises the normalized margin of the network, and with it the robust accuracy.
     (The published numbers are for MNIST: see margin-table.)
@@ -280,8 +272,7 @@ def _trained(
     folder = run_folder(run) / name
     if folder_exists(folder / CHECKPOINT):  # an older run may have had other constants
         settings = read_run(folder / CHECKPOINT).settings
-    fit(folder, settings, task.train, epochs=passes, until=until, workers=min(2, cores()),
-        progress=run.progress)  # fmt: skip
+    fit(folder, settings, task.train, epochs=passes, until=until, workers=min(2, cores()), progress=run.progress)
     table = table_in(folder, data, task.test[slice(0, ATTACKED_PICTURES)])
     if not table.rows:
         here = table.history[-1] if table.history else {"log10_loss": 0.0, "epoch": 0}

@@ -50,17 +50,17 @@ SHARES, SHARE = (0.0, 0.25, 0.5, 0.75, 0.9), 0.75
 
 
 @claim(
-    "question-adversarial", "Adversarial training on class labels decouples", theme="Open questions",
+    "question-adversarial",
+    "Adversarial training on class labels decouples",
+    theme="Open questions",
     source="Asked by the talks on arXiv 2410.10322: can standard training with better labels replace "
     "adversarial training?",
     measured="averaging index, exact l2 radii and seconds after adversarial training at five radii, "
     "against plain training on cluster labels; k = 10, d = 1000",
-    tier="full", minutes=3,
-    statements=(
-        "summary-mechanism-3", "csml-remark-supervision", "itcs-final-remarks",
-        "csml-final-remarks",
-    ),
-)  # fmt: skip
+    tier="full",
+    minutes=3,
+    statements=("summary-mechanism-3", "csml-remark-supervision", "itcs-final-remarks", "csml-final-remarks"),
+)
 def adversarial(
     run: Context,
     k: int = 10,
@@ -103,9 +103,7 @@ def adversarial(
     )  # fmt: skip
 
 
-def measured(
-    run: Context, task: MultiCluster, recipe: Recipe, n: int, test_points: int
-) -> xr.Dataset:
+def measured(run: Context, task: MultiCluster, recipe: Recipe, n: int, test_points: int) -> xr.Dataset:
     """Every training radius with class labels and plain training with cluster labels, by seed."""
     import xarray as xr
 
@@ -120,9 +118,7 @@ def measured(
         row = []
         for i, share in enumerate(SHARES):
             length = share * math.sqrt(task.d / 2)
-            run.progress(
-                (j + i / len(SHARES)) / len(run.seeds), f"seed {seed}, radius {length:.1f}"
-            )
+            run.progress((j + i / len(SHARES)) / len(run.seeds), f"seed {seed}, radius {length:.1f}")
             kept = {"fine_robust": float((exact.certified > length).mean())}
             row.append(trained_at(task, recipe, n, seed, test_points, length) | kept)
         rows.append(row)
@@ -168,9 +164,7 @@ def trained_at(
     }
 
 
-def inner_strength(
-    net: TwoLayer, x: Float[ndarray, "n N"], y: ndarray, length: float
-) -> tuple[float, float]:
+def inner_strength(net: TwoLayer, x: Float[ndarray, "n N"], y: ndarray, length: float) -> tuple[float, float]:
     """Share of the points that can be flipped which the inner problem's solution flips, and its
     largest gap in units of the largest margin.
     """

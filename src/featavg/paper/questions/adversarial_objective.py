@@ -61,9 +61,7 @@ class WorstCase:
     bounds: Float[ndarray, "*s n"]
 
 
-def worst_case(
-    net: TwoLayer, z: Float[ndarray, "*s n M"], y: Float[ndarray, "*s n"], radius: float
-) -> WorstCase:
+def worst_case(net: TwoLayer, z: Float[ndarray, "*s n M"], y: Float[ndarray, "*s n"], radius: float) -> WorstCase:
     """The smallest margins y f of a network with one output within an l2 ball around each point.
 
     Args:

@@ -73,11 +73,7 @@ def equal(
     base = {"k": k, "d": d, "n": n, "sigma": sigma}
     steps = {c: {"cosine": c, "steps": round(time / lr / (1.0 - c))} for c in cosines}
     table = measure_each(
-        base | {"lr": lr, "h": group},
-        run.seeds,
-        ["index", centre_medians],
-        part(run.progress, 0.0, 0.7),
-        cosine=steps,
+        base | {"lr": lr, "h": group}, run.seeds, ["index", centre_medians], part(run.progress, 0.0, 0.7), cosine=steps
     )
     # A neuron alone is `group` times as fast as one of `group`: the same steps of the outputs.
     single = measure_each(
@@ -138,10 +134,7 @@ def centre_radii(points: SimulationPoints, net: TwoLayer | Deep) -> Float[ndarra
 
 def centre_medians(run: Run) -> dict[str, float]:
     """Median exact radius over the centres, for each labels."""
-    return {
-        f"radius_{labels}": float(np.median(centre_radii(run.points, net)))
-        for labels, net in run.nets.items()
-    }
+    return {f"radius_{labels}": float(np.median(centre_radii(run.points, net))) for labels, net in run.nets.items()}
 
 
 def dead_groups(run: Run) -> dict[str, float]:

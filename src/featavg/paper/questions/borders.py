@@ -78,9 +78,7 @@ RATES, STARTS = _log(2e-3, 1.0), _log(1e-4, 1.0)
     measured="index and exact gain over σ from 0.1 to 10 and k from 4 to 23" + CELLS, **COMMON,
     statements=("summary-mechanism-1", "itcs-model", "csml-model", "summary-limitations",),
 )  # fmt: skip
-def noise(
-    run: Context, k: tuple[int, ...] = CLUSTERS, sigma: tuple[float, ...] = NOISES
-) -> Evidence:
+def noise(run: Context, k: tuple[int, ...] = CLUSTERS, sigma: tuple[float, ...] = NOISES) -> Evidence:
     """With class labels the averaging index falls below one half where kσ² exceeds n, and cluster
     labels gain √(k/2) on the near side of that border.
     """
@@ -111,9 +109,7 @@ def noise(
     measured="index and exact gain over n from 10 to 400 and d from 30 to 10⁶" + CELLS, **COMMON,
     statements=("summary-mechanism-1", "notes-assumption-3-discussion", "summary-limitations",),
 )  # fmt: skip
-def samples(
-    run: Context, d: tuple[int, ...] = DIMENSIONS, n: tuple[int, ...] = SAMPLES
-) -> Evidence:
+def samples(run: Context, d: tuple[int, ...] = DIMENSIONS, n: tuple[int, ...] = SAMPLES) -> Evidence:
     """Five samples a cluster and five dimensions a cluster are enough to average; more dimensions
     change nothing, and cluster labels gain √(k/2).
     """
@@ -143,28 +139,17 @@ def samples(
 @claim(
     "question-border-initialisation",
     "The lazy regime begins where initial weights outweigh what is learned",
-    measured="index and exact gain over σ<sub>w</sub> from 10⁻⁴ to 1 and rates from 0.002 to 1 at "
-    "equal time" + CELLS,
+    measured="index and exact gain over σ<sub>w</sub> from 10⁻⁴ to 1 and rates from 0.002 to 1 at equal time" + CELLS,
     **COMMON,
-    statements=(
-        "summary-mechanism-1",
-        "notes-assumption-3-discussion",
-        "summary-limitations",
-    ),
+    statements=("summary-mechanism-1", "notes-assumption-3-discussion", "summary-limitations"),
 )
-def initialisation(
-    run: Context, lr: tuple[float, ...] = RATES, sigma_w: tuple[float, ...] = STARTS
-) -> Evidence:
+def initialisation(run: Context, lr: tuple[float, ...] = RATES, sigma_w: tuple[float, ...] = STARTS) -> Evidence:
     """Averaging ends where σ<sub>w</sub> = λ√(k/2)/d, whatever the learning rate, and in the lazy
     regime beyond cluster labels pay less.
     """
     table = border_map(run, ("lr", lr), ("sigma_w", sigma_w), _for_equal_time)
     places, gain, start = crossing(table["index"]), table["relative_gain"], table["sigma_w"]
-    slow, known, border = (
-        places[table["lr"].values <= 0.1],
-        places[~np.isnan(places)],
-        lazy_border(),
-    )
+    slow, known, border = (places[table["lr"].values <= 0.1], places[~np.isnan(places)], lazy_border())
     beyond = start.copy(data=np.log(border / start.values)).broadcast_like(table["index"])
     return Evidence(
         Check("σ<sub>w</sub> where the index is ½ over λ√(k/2)/d, rates ≤ 0.1, mean of the logarithm",
@@ -253,9 +238,7 @@ def border_map(
         options: dict[str, Any] = {"measures": measures, "seeds": run.seeds, "engine": "serial"}
         tables.append(sweep(dict([columns]), store, **options, **given))
     names = {"index": "index_coarse", "share": "span_share_coarse", "gain": "gain"}
-    cells = {
-        name: np.stack([each.cells(column) for each in tables]) for name, column in names.items()
-    }
+    cells = {name: np.stack([each.cells(column) for each in tables]) for name, column in names.items()}
     dims, coords = (field, across, "seed"), {field: list(values), across: list(columns[1])}
     each_seed = xr.Dataset({name: (dims, array) for name, array in cells.items()}, coords)
     counted = each_seed.notnull().sum("seed") > len(run.seeds) / 2
@@ -299,9 +282,7 @@ def crossing(index: xr.DataArray) -> Float[ndarray, " r"]:
     return np.array(places)
 
 
-def figure(
-    name: str, table: xr.Dataset, border: tuple[str, xr.DataArray, float] | None = None
-) -> Figure:
+def figure(name: str, table: xr.Dataset, border: tuple[str, xr.DataArray, float] | None = None) -> Figure:
     """Both maps, and the measured and the predicted border as lines."""
     index, gain = table["index"], table["relative_gain"]
     rows, columns = index.dims

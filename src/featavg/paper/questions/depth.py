@@ -136,9 +136,7 @@ def fine(run: Context, points: int = POINTS) -> Evidence:
     )
 
 
-def measured(
-    run: Context, labels: str, points: int, progress: Progress | None = None
-) -> tuple[xr.Dataset, xr.Dataset]:
+def measured(run: Context, labels: str, points: int, progress: Progress | None = None) -> tuple[xr.Dataset, xr.Dataset]:
     """What `learned` says of all depths, and of other starts and widths, without radii."""
     keep, shown = results_folder("depth"), progress or run.progress
     return (
@@ -149,9 +147,7 @@ def measured(
 
 def by_kind(table: xr.Dataset) -> dict[tuple[int, bool], xr.Dataset]:
     """The networks of more than two layers by depth and residual: the first or all layers trained."""
-    pairs = list(
-        zip(table["depth"].values.tolist(), table["residual"].values.tolist(), strict=True)
-    )
+    pairs = list(zip(table["depth"].values.tolist(), table["residual"].values.tolist(), strict=True))
     return {
         each: table.isel(network=[i for i, pair in enumerate(pairs) if pair == each])
         for each in dict.fromkeys(pairs)
@@ -166,10 +162,7 @@ def _mean(rows: xr.Dataset, name: str) -> xr.DataArray:
 
 def _ends(rows: xr.Dataset) -> tuple[float, float]:
     """The ends of the median radius, means over networks and seeds."""
-    return (
-        float(rows["certified"].mean(skipna=False)),
-        float(rows["attack"].mean(skipna=False)),
-    )
+    return (float(rows["certified"].mean(skipna=False)), float(rows["attack"].mean(skipna=False)))
 
 
 def _shallow(table: xr.Dataset) -> xr.Dataset:
@@ -283,9 +276,7 @@ def radius(
                 Check(f"exponent of k, {what}", slope_k[i], "within", (-0.6, -0.4)),
                 Check(f"radius / √(d/k), mean over d and k, {what}", ratio[i], "within", RADIUS),
             ]
-    (two_d, *deep_d), (two_k, *deep_k), (two, *deep) = (
-        each.mean("seed").values for each in (slope_d, slope_k, ratio)
-    )
+    (two_d, *deep_d), (two_k, *deep_k), (two, *deep) = (each.mean("seed").values for each in (slope_d, slope_k, ratio))
     return Evidence(
         *checks,
         figure=scaling_figure(along_d, along_k),
@@ -296,9 +287,7 @@ def radius(
     )
 
 
-def along(
-    run: Context, field: str, values: Sequence[int], points: int, progress: Progress
-) -> xr.Dataset:
+def along(run: Context, field: str, values: Sequence[int], points: int, progress: Progress) -> xr.Dataset:
     """What `learned` says of all shapes at several d (for k = 10) or k (for d = 100,000)."""
     import xarray as xr
 

@@ -119,10 +119,7 @@ def _probes(net: TwoLayer | Deep, task: MultiCluster, seed: int) -> tuple[list[f
     fit, test = task.sample(FITTED, TEST + seed), task.sample(TESTED, 2 * TEST + seed)
     known = hidden_layers(net, fit.coordinates(net.dimension))
     fresh = hidden_layers(net, test.coordinates(net.dimension))
-    named = [
-        probe_accuracy(a, fit.clusters, b, test.clusters, signs)
-        for a, b in zip(known, fresh, strict=True)
-    ]
+    named = [probe_accuracy(a, fit.clusters, b, test.clusters, signs) for a, b in zip(known, fresh, strict=True)]
     return named, [selectivity(b, test.clusters, signs) for b in fresh]
 
 
@@ -165,9 +162,7 @@ def probe_accuracy(
     return float(np.mean(np.where(allowed, outputs, -np.inf).argmax(axis=1) == test_clusters))
 
 
-def selectivity(
-    hidden: Float[ndarray, "n m"], clusters: Int[ndarray, " n"], labels: Int[ndarray, " k"]
-) -> float:
+def selectivity(hidden: Float[ndarray, "n m"], clusters: Int[ndarray, " n"], labels: Int[ndarray, " k"]) -> float:
     """How evenly neurons answer to the clusters of the class that they answer to most.
 
     The mean over neurons of the evenness of their mean activations (see `measures.averaging`): 1 if
@@ -177,11 +172,7 @@ def selectivity(
     k = len(labels)
     means = np.stack([hidden[clusters == j].mean(axis=0) for j in range(k)], axis=-1)
     sides = np.stack([means[:, labels == s].sum(axis=1) for s in (1, -1)], axis=-1)
-    even = np.where(
-        sides[:, 0] >= sides[:, 1],
-        evenness(means[:, labels == 1]),
-        evenness(means[:, labels == -1]),
-    )
+    even = np.where(sides[:, 0] >= sides[:, 1], evenness(means[:, labels == 1]), evenness(means[:, labels == -1]))
     weight = sides.max(axis=1)
     return float(np.sum(even * weight) / np.sum(weight)) if weight.sum() > 0 else 1.0
 

@@ -23,17 +23,7 @@ from featavg.measures.averaging import gradient_index
 from featavg.measures.margin import kkt
 from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.questions.depth_networks import (
-    COMMON,
-    RADIUS,
-    SOURCE,
-    TEST,
-    TESTED,
-    D,
-    K,
-    kept_cell,
-    median_radius,
-)
+from featavg.paper.questions.depth_networks import COMMON, RADIUS, SOURCE, TEST, TESTED, D, K, kept_cell, median_radius
 from featavg.storage.places import results_folder
 from featavg.training.controllers import LossBased
 from featavg.training.driver import Stop
@@ -70,13 +60,13 @@ def margin(run: Context) -> Evidence:
     radius, residual = last["radius"], last["stationarity"]
     return Evidence(
         *(
-            Check(f"median radius / √(d/k), {depth} layers, loss e⁻⁴⁰", radius.sel(depth=depth),
-                  "within", RADIUS)
+            Check(f"median radius / √(d/k), {depth} layers, loss e⁻⁴⁰", radius.sel(depth=depth), "within", RADIUS)
             for depth in DEPTHS[1:]
         ),
         *(
-            Check(f"stationarity of the KKT conditions, {depth} layers", residual.sel(depth=depth), "<=", 0.1,
-                  role="note")
+            Check(
+                f"stationarity of the KKT conditions, {depth} layers", residual.sel(depth=depth), "<=", 0.1, role="note"
+            )
             for depth in DEPTHS
         ),
         figure=figure(table),
@@ -85,7 +75,7 @@ def margin(run: Context) -> Evidence:
         "radius of "
         + ", ".join(f"{radius.sel(depth=d).mean():.2f} √(d/k) with {d} layers" for d in DEPTHS)
         + f"; KKT residual at most {residual.max():.2f}.",
-    )  # fmt: skip
+    )
 
 
 def measured(run: Context) -> xr.Dataset:
@@ -101,10 +91,7 @@ def measured(run: Context) -> xr.Dataset:
         about += [START, STEPS, RATE, GROW, SHRINK, POINTS]
         compute = partial(_stages, depth, seeds)
         cells.append(kept_cell(results_folder("depth"), about, compute)["stages"])
-    names, dims = (
-        [name for name in cells[0][0] if name not in ("depth", "target")],
-        "depth stage seed",
-    )
+    names, dims = ([name for name in cells[0][0] if name not in ("depth", "target")], "depth stage seed")
     columns = {name: np.array([[row[name] for row in rows] for rows in cells]) for name in names}
     coords = {"depth": list(DEPTHS), "stage": list(STAGES), "seed": list(seeds)}
     table = xr.Dataset({name: (dims.split(), array) for name, array in columns.items()}, coords)

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 # What the claims on depth have in common, and their tolerances.
-COMMON: Mapping[str, Any] = {
-    "theme": "Open questions",
-    "tier": "full",
-}
+COMMON: Mapping[str, Any] = {"theme": "Open questions", "tier": "full"}
 SOURCE = (
     "Open question 2 and next check 2 of the summary of arXiv 2410.10322: deeper networks, three "
     "layers and residual ones"
@@ -140,16 +137,11 @@ def learned(
     dims = {name: ("network", "seed")[: array.ndim] for name, array in columns.items()}
     rows = [asdict(shape) for shape in shapes]
     coords = {name: ("network", [row[name] for row in rows]) for name in rows[0]}
-    table = xr.Dataset(
-        {name: (dims[name], array) for name, array in columns.items()},
-        coords | {"seed": list(seeds)},
-    )
+    table = xr.Dataset({name: (dims[name], array) for name, array in columns.items()}, coords | {"seed": list(seeds)})
     return table.assign(radius=(table["certified"] + table["attack"]) / 2)
 
 
-def kept_cell(
-    keep: Path | None, about: list[Any], compute: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
+def kept_cell(keep: Path | None, about: list[Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What `compute` returns, from the folder `keep` if an earlier run computed it for `about`."""
     key = hashlib.sha256(json.dumps([VERSION, *about]).encode()).hexdigest()
     return kept_values(None if keep is None else keep / f"{key[:24]}.json", key, compute)
@@ -177,9 +169,7 @@ def _measured(
                 "null": float(index.null),
             }
         )
-    columns = {
-        name: [None if math.isnan(row[name]) else row[name] for row in rows] for name in rows[0]
-    }
+    columns = {name: [None if math.isnan(row[name]) else row[name] for row in rows] for name in rows[0]}
     null = float(np.mean([row["null"] for row in rows]))
     return columns | {"loss": loss.tolist(), "null": null}
 
@@ -194,9 +184,7 @@ def _accuracy(net: TwoLayer | Deep, task: MultiCluster, x: ndarray, y: ndarray) 
     return float(np.mean(y * score > 0))
 
 
-def median_radius(
-    net: TwoLayer | Deep, task: MultiCluster, x: ndarray, y: ndarray
-) -> tuple[float, float]:
+def median_radius(net: TwoLayer | Deep, task: MultiCluster, x: ndarray, y: ndarray) -> tuple[float, float]:
     """Both ends of the median radius over sqrt(d/k), or over sqrt(d/2) for k outputs."""
     if not len(x):
         return math.nan, math.nan

@@ -70,23 +70,17 @@ GEOMETRIES = {
         "summary-break-1", "summary-question-orthogonal",
     ),
 )  # fmt: skip
-def geometries(
-    run: Context, n: int = 200, sigma: float = 0.2, target_loss: float = 1e-6
-) -> Evidence:
+def geometries(run: Context, n: int = 200, sigma: float = 0.2, target_loss: float = 1e-6) -> Evidence:
     """In any geometry the average is weighted with the clusters' sizes early and with the
     multipliers of the hard-margin SVM of the centres late; the averaged radius tends to that
     SVM's margin, the decoupled one to the smallest margin of two centres of different classes,
     and the gain is their ratio.
     """
     table = measured(run, {"k": K, "d": D, "n": n, "sigma": sigma}, target_loss)
-    off = {
-        name: abs(table[name] / table[f"{name}_theory"] - 1.0) for name in ("averaged", "decoupled")
-    }
+    off = {name: abs(table[name] / table[f"{name}_theory"] - 1.0) for name in ("averaged", "decoupled")}
     averaged, decoupled = (each.median("seed") for each in off.values())
     relative = table["gain"].median("seed") / math.sqrt(K / 2)
-    mixed, closer = (
-        float(relative.sel(geometry=name)) for name in ("classes mixed", "class closer")
-    )
+    mixed, closer = (float(relative.sel(geometry=name)) for name in ("classes mixed", "class closer"))
     early, late = table["early_weights"], table["late_weights"]
     # NaN must reach the checks, where it never passes.
     return Evidence(
@@ -231,10 +225,7 @@ def figure(table: xr.Dataset) -> Figure:
         bar("decoupled", "decoupled", "decoupled"),
         bar("SVM of two centres", "decoupled_theory", "decoupled", 0.3),
     )
-    gains = (
-        bar("gain", "gain", "neutral"),
-        bar("predicted gain", "predicted_gain", "neutral", 0.3),
-    )
+    gains = (bar("gain", "gain", "neutral"), bar("predicted gain", "predicted_gain", "neutral", 0.3))
     names = tuple(GEOMETRIES[name] for name in table["geometry"].values)
     return Figure(
         "geometries",
@@ -244,8 +235,5 @@ def figure(table: xr.Dataset) -> Figure:
         "to the largest seed. Features: orthogonal, at random cosines, closer to those of their class, "
         "mixed with those of the other, of unequal norms; clusters of unequal sizes; classes of 2 and 8 "
         "clusters.",
-        (
-            Bars(names, radii, Axis("radius of the weakest centre", "l2")),
-            Bars(names, gains, Axis("gain")),
-        ),
+        (Bars(names, radii, Axis("radius of the weakest centre", "l2")), Bars(names, gains, Axis("gain"))),
     )

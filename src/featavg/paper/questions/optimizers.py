@@ -78,8 +78,7 @@ def optimizers(
     # NaN must reach the checks, where it never passes.
     everywhere: dict[str, Any] = {"dim": ("orientation", "optimizer"), "skipna": False}
     named = "; ".join(
-        "{} {:.2f} and {:.2f}".format(name, *wise.sel(optimizer=name).median("seed").values)
-        for name in COORDINATE_WISE
+        "{} {:.2f} and {:.2f}".format(name, *wise.sel(optimizer=name).median("seed").values) for name in COORDINATE_WISE
     )
     along, across = (float(more.sel(orientation=each).median()) for each in ORIENTATIONS)
     return Evidence(

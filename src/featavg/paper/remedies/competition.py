@@ -58,9 +58,8 @@ def averaged(points: int, seed: int, **changes: float) -> dict[str, float]:
     given = BASE | changes
     task = MultiCluster(k=int(given["k"]), d=int(given["d"]), sigma=given["sigma"])
     run = train(
-        task, n=int(given["n"]), m=5, steps=int(given["steps"]), seed=seed, sigma_w=given["sigma_w"],
-        lr=TIME / task.d,
-    )  # fmt: skip
+        task, n=int(given["n"]), m=5, steps=int(given["steps"]), seed=seed, sigma_w=given["sigma_w"], lr=TIME / task.d
+    )
     sample = task.sample(points, seed=10**6 + seed)
     found = radii(run.net, sample, jobs=1).certified
     return {
@@ -119,7 +118,7 @@ def figure(wide: xr.Dataset, base: float, path: xr.Dataset) -> Figure:
         Series("√(d/(c<sub>a</sub> + c<sub>b</sub>)), neurons as they fell", m, over["law"].values, "reference"),
         Series("sum", m, np.full(len(m), base), "averaged"),
         Series("no network beats", m, np.full(len(m), best), "neutral"),
-    )  # fmt: skip
+    )
     paths = (Series("exact", q, path["radius"].mean("seed").values, "decoupled", "line+markers"),)
     return Figure(
         "competition",
@@ -157,12 +156,8 @@ def competition(
     many = [seed * networks + i for seed in run.seeds for i in range(networks)]
     wide = tabulate(lambda m, seed: measured(points, seed, m=m), many, run.progress, m=widths)
     sums = tabulate(lambda m, seed: averaged(points, seed), run.seeds, m=(5,)).isel(m=0)
-    path = tabulate(
-        lambda q, seed: measured(points, seed, f"top:q={q}", m=max(tops)), run.seeds, q=tops
-    )
-    long = tabulate(
-        lambda steps, seed: measured(points, seed, m=10, steps=steps), run.seeds, steps=lengths
-    )
+    path = tabulate(lambda q, seed: measured(points, seed, f"top:q={q}", m=max(tops)), run.seeds, q=tops)
+    long = tabulate(lambda steps, seed: measured(points, seed, m=10, steps=steps), run.seeds, steps=lengths)
     rows = {}
     for field, values in CHANGES.items():
         for value in values:
@@ -179,26 +174,17 @@ def competition(
     shared = wide["shared"].sum("seed").values
     distance = np.abs(shared - expected) / spread
     ratio = (wide["radius"] / wide["law"]).mean("seed").values
-    gains = {
-        name: np.mean(row["radius"]) / np.mean(row["sum's radius"]) for name, row in rows.items()
-    }
+    gains = {name: np.mean(row["radius"]) / np.mean(row["sum's radius"]) for name, row in rows.items()}
     sized = [gains[name] for name in gains if name.split(" = ")[0] in ("k", "d", "n")]
     longer = (long["radius"][-1] / long["radius"][lengths.index(BASE["steps"])]).values
     last = (path["radius"][-1] / base).values
     decoupled = (path["radius"][0] / path["radius"][-1]).values
     furthest = ratio[np.abs(np.log(ratio)).argmax()]
     index = wide["index"][-1].values.reshape(len(run.seeds), networks).mean(axis=1)
-    table = ", ".join(
-        f"{m}: {r:.1f}" for m, r in zip(widths, wide["radius"].mean("seed").values, strict=True)
-    )
+    table = ", ".join(f"{m}: {r:.1f}" for m, r in zip(widths, wide["radius"].mean("seed").values, strict=True))
     return Evidence(
         Check(f"median radius over the sum's, m = {widths[-1]}", gain[-1], ">=", 1.6, role="main"),
-        Check(
-            "pairs that share a neuron against pairs/m, standard deviations, worst m",
-            distance.max(),
-            "<=",
-            3.0,
-        ),
+        Check("pairs that share a neuron against pairs/m, standard deviations, worst m", distance.max(), "<=", 3.0),
         Check("median radius / law, the m furthest from 1", furthest, "within", (0.85, 1.1)),
         Check(f"index of neurons that own a cluster, m = {widths[-1]}", index, "<=", 0.25),
         Check("index of the sum's neurons", sums["index"], ">=", 0.5, role="note"),
@@ -207,13 +193,7 @@ def competition(
         Check(f"radius after {lengths[-1]} steps over {BASE['steps']}", longer, ">=", 0.9),
         Check("gain over the sum, least over other k, d and n", min(sized), ">=", 1.3),
         *(
-            Check(
-                f"gain over the sum, {name}",
-                np.divide(row["radius"], row["sum's radius"]),
-                ">=",
-                1.3,
-                role="note",
-            )
+            Check(f"gain over the sum, {name}", np.divide(row["radius"], row["sum's radius"]), ">=", 1.3, role="note")
             for name, row in rows.items()
             if name.startswith("sigma")
         ),
@@ -236,9 +216,7 @@ def competition(
         f"has, by neurons of a class, {table}. Two clusters of a class share a neuron with probability "
         f"1/m ({shared.astype(int).tolist()} pairs, expected {expected.round().astype(int).tolist()}). "
         f"After {lengths[-1]} steps the radius is {longer.mean():.2f} of that after {BASE['steps']}. "
-        "Gains elsewhere: "
-        + ", ".join(f"{name}: {value:.2f}" for name, value in gains.items())
-        + ".",
+        "Gains elsewhere: " + ", ".join(f"{name}: {value:.2f}" for name, value in gains.items()) + ".",
     )
 
 
@@ -301,16 +279,8 @@ def competition_cost(
     )
     return Evidence(
         Check("accuracy lost, n ≥ 10k, worst n", loss[worst], "<=", 0.01, role="main"),
-        Check(
-            "steps to the loss 0.01 over the sum's, n ≥ 10k, worst n", slower[slowest], "<=", 3.0
-        ),
-        Check(
-            f"share of neurons that win no fresh point, n = {sizes[-1]}",
-            idle[-1],
-            ">=",
-            0.5,
-            role="note",
-        ),
+        Check("steps to the loss 0.01 over the sum's, n ≥ 10k, worst n", slower[slowest], "<=", 3.0),
+        Check(f"share of neurons that win no fresh point, n = {sizes[-1]}", idle[-1], ">=", 0.5, role="note"),
         Check(f"accuracy lost, n = {sizes[0]}", loss[0], "<=", 0.05, role="note"),
         figure=Figure(
             "competition-cost",

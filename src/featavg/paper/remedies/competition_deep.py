@@ -82,10 +82,7 @@ def built(kind: str, task: ImageTask, seed: int) -> nn.Module:
             return Experts("mean" if kind.endswith("mean") else "max")
         (first, second), every = CHANNELS, kind == "every layer"
         rule, fewer = (Compete, TOGETHER) if every else (None, 1)
-        layers: list[nn.Module] = [
-            nn.Conv2d(task.shape[0], first, 3, stride=2, padding=1),
-            nn.ReLU(),
-        ]
+        layers: list[nn.Module] = [nn.Conv2d(task.shape[0], first, 3, stride=2, padding=1), nn.ReLU()]
         layers += [rule(first // fewer)] if rule else []
         layers += [nn.Conv2d(first // fewer, second, 3, stride=2, padding=1), nn.ReLU()]
         layers += [rule(second // fewer)] if rule else []
@@ -217,10 +214,7 @@ def as_deep(net: nn.Module, pooling: str) -> tuple[Deep, ndarray]:
     statements=("summary-tradeoffs",),
 )  # fmt: skip
 def competition_deep(
-    run: Context,
-    sets: tuple[str, ...] = ("digits", "mnist"),
-    points: int = 50,
-    exact_points: int = 20,
+    run: Context, sets: tuple[str, ...] = ("digits", "mnist"), points: int = 50, exact_points: int = 20
 ) -> Evidence:
     """On class labels, competition in the head of a small convolutional network gains nothing, since the
     layers below have averaged already; sub-networks that compete from the pixels on are more robust
@@ -246,8 +240,7 @@ def competition_deep(
     within, median = known["within"].mean("seed", skipna=False), known["over"].mean("seed")
     mean = table.mean("seed")
     told = "; ".join(
-        f"{name}: " + ", ".join(_cell(mean.sel(set=name, kind=kind), kind) for kind in KINDS)
-        for name in sets
+        f"{name}: " + ", ".join(_cell(mean.sel(set=name, kind=kind), kind) for kind in KINDS) for name in sets
     )
     beside = [
         (f"gain of {kind} over the sum, {name}", gains[kind].sel(set=name))
@@ -287,9 +280,7 @@ def _cell(one: xr.Dataset, kind: str) -> str:
 
 def figure(mean: xr.Dataset, sets: tuple[str, ...]) -> Figure:
     """Bars of the radius, one group for each data set."""
-    roles: tuple[Role, ...] = (
-        "averaged", "averaged", "averaged", "neutral", "decoupled", "reference",
-    )  # fmt: skip
+    roles: tuple[Role, ...] = ("averaged", "averaged", "averaged", "neutral", "decoupled", "reference")
     shades = (1.0, 0.7, 0.4, 1.0, 1.0, 1.0)
     bars = tuple(
         Bar(kind, mean["radius"].sel(kind=kind).values, role, shade=shade)

@@ -46,12 +46,7 @@ if TYPE_CHECKING:
     from featavg.nets.torch.competitive import CompetitiveHead
 
 # Pooling, and whether there is an output a fine label.
-KINDS = {
-    "sum": ("mean", False),
-    "max": ("max", False),
-    "fine": ("mean", True),
-    "fine, max": ("max", True),
-}
+KINDS = {"sum": ("mean", False), "max": ("max", False), "fine": ("mean", True), "fine, max": ("max", True)}
 # Neurons of a class: CIFAR-10 has four times the pixels.
 NEURONS = {"digits": 50, "mnist": 50, "cifar10": 25}
 START = 1e-3
@@ -62,12 +57,7 @@ EXACT_ALONE = ("exact", "over", "within", "least")
 
 
 def training(
-    task: ImageTask,
-    kind: str,
-    seed: int,
-    images: int = 20_000,
-    steps: tuple[int, ...] = (1200,),
-    start: float = START,
+    task: ImageTask, kind: str, seed: int, images: int = 20_000, steps: tuple[int, ...] = (1200,), start: float = START
 ) -> Iterator[CompetitiveHead]:
     """Adam on the cross-entropy, in batches of 128: the network after each of these numbers of steps."""
     import torch
@@ -109,9 +99,7 @@ def judged(task: ImageTask, kind: str, net: CompetitiveHead, points: int) -> dic
     rows = stream(0, "attacked").permutation(len(y))[:points]
     found = {"accuracy": float(np.mean(decided == y))}
     attacked = {
-        name: attack_suite(
-            torch_model(net, box, groups=groups, readout="max"), x[rows], y[rows]
-        ).radii
+        name: attack_suite(torch_model(net, box, groups=groups, readout="max"), x[rows], y[rows]).radii
         for name, box in (("box", (0.0, 1.0)), ("free", None))
     }
     found |= {name: float(np.median(each)) for name, each in attacked.items()}
@@ -127,9 +115,7 @@ def judged(task: ImageTask, kind: str, net: CompetitiveHead, points: int) -> dic
 
 def _exact(net: CompetitiveHead, x: ndarray, y: ndarray) -> ndarray:
     twin, positive = net.exact()
-    return radii(
-        twin, x, np.where(y == 1, 1, -1), readout="max", positive=positive, jobs=1
-    ).certified
+    return radii(twin, x, np.where(y == 1, 1, -1), readout="max", positive=positive, jobs=1).certified
 
 
 def _cell(one: xr.Dataset) -> str:
@@ -161,9 +147,7 @@ def competition_images(
         (net,) = training(tasks[name], kind, seed, images, (steps,))
         return judged(tasks[name], kind, net, points)
 
-    table = tabulate(
-        measure, run.seeds, run.progress, missing=EXACT_ALONE, set=sets, kind=tuple(KINDS)
-    )
+    table = tabulate(measure, run.seeds, run.progress, missing=EXACT_ALONE, set=sets, kind=tuple(KINDS))
     main = "mnist" if "mnist" in sets else sets[0]
     by_kind = {kind: table.sel(kind=kind) for kind in KINDS}
     most, gain = by_kind["max"], by_kind["max"]["box"] / by_kind["sum"]["box"]
@@ -172,17 +156,10 @@ def competition_images(
     over, within = (most[name].mean("seed", skipna=False) for name in ("over", "within"))
     unmasked = largest["exact"] / added["free"]
     means = table.mean("seed", skipna=False)
-    told = "; ".join(
-        f"{name}: " + ", ".join(_cell(means.sel(set=name, kind=k)) for k in KINDS) for name in sets
-    )
+    told = "; ".join(f"{name}: " + ", ".join(_cell(means.sel(set=name, kind=k)) for k in KINDS) for name in sets)
     roles: tuple[Role, ...] = ("averaged", "decoupled", "reference", "neutral")
-    bars = tuple(
-        Bar(kind, means["box"].sel(kind=kind).values, role)
-        for kind, role in zip(KINDS, roles, strict=True)
-    )
-    reached = (
-        f"exact radius of max over what the attack reaches for the sum, without the box, {main}"
-    )
+    bars = tuple(Bar(kind, means["box"].sel(kind=kind).values, role) for kind, role in zip(KINDS, roles, strict=True))
+    reached = f"exact radius of max over what the attack reaches for the sum, without the box, {main}"
     close = "share of images with the attack within 1% of the exact radius, least set"
     median = "attack over exact radius without the box, median image, worst set"
     fair = largest["box"] / fine["box"]
@@ -192,15 +169,11 @@ def competition_images(
         Check(f"radius of max over that of fine labels, {main}", fair, ">=", 0.8),
         Check(f"accuracy of max minus the sum's, {main}", lost, ">=", -0.01),
         Check(median, over.max(), "<=", 1.01),
-        Check(
-            "attack over exact radius, least of all images", most["least"].min(), ">=", 1.0 - 1e-6
-        ),
+        Check("attack over exact radius, least of all images", most["least"].min(), ">=", 1.0 - 1e-6),
         Check(reached, unmasked, ">=", 1.2, note),
         Check(close, within.min(), ">=", 0.8, role="note"),
         *(
-            Check(
-                f"radius of max over the sum's, {name}", gain.sel(set=name), ">=", 1.2, role="note"
-            )
+            Check(f"radius of max over the sum's, {name}", gain.sel(set=name), ">=", 1.2, role="note")
             for name in sets
             if name != main
         ),
@@ -210,8 +183,7 @@ def competition_images(
             "Median radius that attacks find in the pixel box, two-layer networks of equal width.",
             (Bars(sets, bars, Axis("median l2 radius, pixels in [0,1]")),),
         ),
-        numbers={name: table[name].values for name in table}
-        | {"sets": sets, "kinds": tuple(KINDS)},
+        numbers={name: table[name].values for name in table} | {"sets": sets, "kinds": tuple(KINDS)},
         finding=f"Median radius in the box (accuracy): {told}. Without the box the attack is at "
         f"{float(most['over'].mean()):.4f} of the exact radius for the median image.",
     )
@@ -221,10 +193,7 @@ def along(
     task: ImageTask, start: float, kind: str, seed: int, steps: tuple[int, ...], points: int
 ) -> dict[str, list[float]]:
     """Accuracy, radius in the box and exact radius at each number of steps of one run."""
-    rows = [
-        judged(task, kind, net, points)
-        for net in training(task, kind, seed, steps=steps, start=start)
-    ]
+    rows = [judged(task, kind, net, points) for net in training(task, kind, seed, steps=steps, start=start)]
     return {name: [row[name] for row in rows] for name in ("accuracy", "box", "exact")}
 
 
@@ -258,36 +227,22 @@ def competition_training(
     lost = runs[STARTS[1], "sum"]["accuracy"] - runs[STARTS[1], "max"]["accuracy"]
     means = table.mean("seed")
     roles: dict[str, Role] = {"sum": "averaged", "max": "decoupled"}
-    looks: dict[float, tuple[str, Style]] = {
-        STARTS[0]: ("", "solid"),
-        STARTS[1]: (", large start", "dashed"),
-    }
+    looks: dict[float, tuple[str, Style]] = {STARTS[0]: ("", "solid"), STARTS[1]: (", large start", "dashed")}
     lines = tuple(
-        Series(
-            kind + words, steps, means["box"].sel(kind=kind, start=start).values, roles[kind], style
-        )
+        Series(kind + words, steps, means["box"].sel(kind=kind, start=start).values, roles[kind], style)
         for start, (words, style) in looks.items()
         for kind in FEWER
     )
     told = "; ".join(
-        f"{kind}, start {start:g}: " + _row(means.sel(kind=kind, start=start))
-        for start in STARTS
-        for kind in FEWER
+        f"{kind}, start {start:g}: " + _row(means.sel(kind=kind, start=start)) for start in STARTS for kind in FEWER
     )
     end, gained = steps[-1], "radius of max over the sum's"
     kept = f"radius of max after {end} steps over {steps[1]}, start {STARTS[0]:g}"
     axes = Axis("steps of Adam", log=True), Axis("median l2 radius, pixels in [0,1]")
     return Evidence(
-        Check(
-            f"{gained} after {end} steps, start {STARTS[0]:g}", small[:, -1], ">=", 1.3, role="main"
-        ),
+        Check(f"{gained} after {end} steps, start {STARTS[0]:g}", small[:, -1], ">=", 1.3, role="main"),
         Check(f"the same, start {STARTS[1]:g}", large[:, -1], ">=", 1.3),
-        Check(
-            f"accuracy that max loses after {end} steps, start {STARTS[1]:g}",
-            lost[:, -1],
-            "<=",
-            0.02,
-        ),
+        Check(f"accuracy that max loses after {end} steps, start {STARTS[1]:g}", lost[:, -1], "<=", 0.02),
         Check(kept, radius[:, -1] / radius[:, 1], ">=", 0.9, role="note"),
         figure=Figure(
             "competition-training",
@@ -295,7 +250,6 @@ def competition_training(
             "Median radius that attacks find in the pixel box, MNIST parity, two layers on pixels.",
             (Lines(*axes, lines),),
         ),
-        numbers={name: table[name].values for name in table}
-        | {"steps": steps, "starts": STARTS, "kinds": FEWER},
+        numbers={name: table[name].values for name in table} | {"steps": steps, "starts": STARTS, "kinds": FEWER},
         finding=f"Median radius (accuracy) after {', '.join(map(str, steps))} steps: {told}.",
     )

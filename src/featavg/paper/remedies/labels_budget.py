@@ -73,17 +73,15 @@ def budgets(run: Context, points: int = 20) -> Evidence:
     )
     features, tasks = (answered[kind] or [math.nan] for kind in ("features", "tasks"))
     return Evidence(
-        Check("features: predicted over measured share, in factors of two, the worst space", max(features),
-              "<=", 1.0),
+        Check("features: predicted over measured share, in factors of two, the worst space", max(features), "<=", 1.0),
         Check("tasks: the same, the worst task", max(tasks), "<=", 1.0),
         Check("features: the same, median", np.median(features), "<=", 0.5, role="note"),
-        Check("spaces and tasks answered", len(answered["features"]) + len(answered["tasks"]), ">=", 8,
-              role="note"),
+        Check("spaces and tasks answered", len(answered["features"]) + len(answered["tasks"]), ">=", 8, role="note"),
         figure=figure(found),
         numbers={kind: {n: b.to_json() for n, b in some.items()} for kind, some in found.items()},
         finding=f"Share with 90% of the gain, predicted against measured: {told}."
         + (f" Refused: {refused}." if refused else ""),
-    )  # fmt: skip
+    )
 
 
 def factor(budget: LabelBudget) -> float:
@@ -125,9 +123,7 @@ def figure(found: dict[str, dict[str, LabelBudget]]) -> Figure:
     series += [Series("a factor of two", ends, by * ends, "neutral", "dotted") for by in (0.5, 2.0)]
     roles: dict[str, Role] = {"features": "decoupled", "tasks": "averaged"}
     for kind, some in found.items():
-        both = [
-            (b.share, b.predicted_share) for b in some.values() if b.share and b.predicted_share
-        ]
+        both = [(b.share, b.predicted_share) for b in some.values() if b.share and b.predicted_share]
         if both:
             x, y = zip(*both, strict=True)
             series.append(Series(kind, x, y, roles[kind], "markers"))
@@ -136,9 +132,5 @@ def figure(found: dict[str, dict[str, LabelBudget]]) -> Figure:
         "Predicted and measured label budgets",
         "The share of fine labels with 90% of the gain in radius: predicted against measured, one mark "
         "for each feature space and each task.",
-        (
-            Lines(
-                Axis("measured share", log=True), Axis("predicted share", log=True), tuple(series)
-            ),
-        ),
+        (Lines(Axis("measured share", log=True), Axis("predicted share", log=True), tuple(series)),),
     )

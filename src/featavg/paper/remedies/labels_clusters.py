@@ -86,28 +86,22 @@ def labels_merged(run: Context, d: int = 3072, n: int = 1000, test_points: int =
         return {"radius": radius, "law": law}
 
     names = "radius", "law"
-    table = tabulate(
-        measure, run.seeds, run.progress, ("output",), missing=names, sizes=tuple(SIZES)
-    )
+    table = tabulate(measure, run.seeds, run.progress, ("output",), missing=names, sizes=tuple(SIZES))
     table = table.transpose("sizes", "output", "seed").assign(law=table["law"].isel(seed=0))
     over = table["radius"] / table["law"]
     medians = table["radius"].median("output").mean("seed")
-    one, both = (
-        float(medians.sel(sizes=s) / medians.sel(sizes="5 / 5")) for s in ("1s / 5", "1s / 1s")
-    )
+    one, both = (float(medians.sel(sizes=s) / medians.sel(sizes="5 / 5")) for s in ("1s / 5", "1s / 1s"))
     ratios = over.mean("seed", skipna=False).values[~np.isnan(table["law"].values)]
     return Evidence(
         Check("radius over √(d/(s + t)), the smallest over all super-labels", ratios.min(), ">=", 0.9),
         Check("the largest", ratios.max(), "<=", 1.1),
-        Check("gain of fine labels in one class over √(10/6)", one / math.sqrt(10 / 6), "within",
-              (0.9, 1.1)),
-        Check("gain of fine labels in both classes over √(10/2)", both / math.sqrt(5), "within",
-              (0.9, 1.1)),
+        Check("gain of fine labels in one class over √(10/6)", one / math.sqrt(10 / 6), "within", (0.9, 1.1)),
+        Check("gain of fine labels in both classes over √(10/2)", both / math.sqrt(5), "within", (0.9, 1.1)),
         figure=merged_figure(table),
         numbers=table,
         finding=f"Over {len(ratios)} super-labels the radius is {ratios.min():.2f} to {ratios.max():.2f} "
         f"times √(d/(s + t)). Fine labels in one class gain {one:.2f} times, in both {both:.2f} times.",
-    )  # fmt: skip
+    )
 
 
 def merged_figure(table: xr.Dataset) -> Figure:
@@ -136,9 +130,7 @@ def merged_figure(table: xr.Dataset) -> Figure:
     "all five of each class without, k = 10, d = 3072, n = 1000, beside its prediction by means",
     minutes=0.2, statements=("summary-break-3",),
 )  # fmt: skip
-def labels_missing(
-    run: Context, k: int = 10, d: int = 3072, n: int = 1000, test_points: int = 60
-) -> Evidence:
+def labels_missing(run: Context, k: int = 10, d: int = 3072, n: int = 1000, test_points: int = 60) -> Evidence:
     """If one cluster of five in each class has no fine labels, the others keep most of their
     radius; the cluster without has less, and all lose as more clusters have none.
     """
@@ -148,8 +140,7 @@ def labels_missing(
         lacking = [j for j in range(k) if j % (k // 2) < without]
         sides = {"with": [j for j in range(k) if j not in lacking], "lacking": lacking}
         recipe = Recipe(labels=Labels(without=lacking))
-        runs = {"": label_run(task, recipe, n, seed, test_points),
-                "_predicted": mean_run(task, recipe, n, seed)}  # fmt: skip
+        runs = {"": label_run(task, recipe, n, seed, test_points), "_predicted": mean_run(task, recipe, n, seed)}
         return {
             f"{side}{end}": one.of(clusters) if clusters else math.nan
             for end, one in runs.items()
@@ -176,7 +167,7 @@ def labels_missing(
         numbers=table,
         finding=f"Clusters without fine labels in each class, and the radius of those with and without: {said} "
         f"(all with: {float(whole.mean()):.1f}). The means are off by at most {100 * float(max(errors)):.0f}%.",
-    )  # fmt: skip
+    )
 
 
 def missing_figure(table: xr.Dataset) -> Figure:
@@ -206,9 +197,7 @@ def missing_figure(table: xr.Dataset) -> Figure:
     "k = 10, d = 3072, n = 500; the mean of twenty seeds",
     minutes=0.5, statements=("summary-tradeoffs",), times=4,
 )  # fmt: skip
-def labels_chosen(
-    run: Context, k: int = 10, d: int = 3072, n: int = 500, test_points: int = 40
-) -> Evidence:
+def labels_chosen(run: Context, k: int = 10, d: int = 3072, n: int = 500, test_points: int = 40) -> Evidence:
     """With as many fine labels, a few of each cluster give a larger radius than labels of random points;
     labels of the points nearest the boundary are no better than random ones.
     """
@@ -237,8 +226,7 @@ def labels_chosen(
     gain = {way: radius.sel(way=way) / random for way in WAYS[1:]}
     mean = table["radius"].mean("seed", skipna=False)
     said = "; ".join(
-        f"{way}: {', '.join(f'{float(mean.sel(way=way, each=e)):.1f}' for e in PER_CLUSTER)}"
-        for way in WAYS
+        f"{way}: {', '.join(f'{float(mean.sel(way=way, each=e)):.1f}' for e in PER_CLUSTER)}" for way in WAYS
     )
     return Evidence(
         Check("two labels of each cluster over as many at random", gain["of each cluster"], ">=", 1.1,
@@ -259,9 +247,7 @@ def coarse_margins(data: TrainingSet) -> Float[ndarray, " n"]:
     return data.y * score(net(data.x), data.task.positive_clusters, "max")
 
 
-def chosen(
-    way: str, data: TrainingSet, margins: Float[ndarray, " n"], each: int, seed: int
-) -> Bool[ndarray, " n"]:
+def chosen(way: str, data: TrainingSet, margins: Float[ndarray, " n"], each: int, seed: int) -> Bool[ndarray, " n"]:
     """Which points carry their fine label."""
     order = stream(seed, "chosen labels").permutation(len(margins))
     if way == "of each cluster":
@@ -282,8 +268,7 @@ def chosen_figure(table: xr.Dataset, k: int) -> Figure:
     return Figure(
         "labels-chosen",
         "Which points to label",
-        "Median exact radius by how the points with a fine label are chosen; from the smallest to the "
-        "largest seed.",
+        "Median exact radius by how the points with a fine label are chosen; from the smallest to the largest seed.",
         (Bars(names, bars, Axis("median radius", "l2")),),
     )
 
@@ -343,15 +328,11 @@ def labels_found(
     )  # fmt: skip
 
 
-def spent(
-    way: str, data: TrainingSet, each: int, seed: int
-) -> tuple[TrainingSet, Bool[ndarray, " n"]]:
+def spent(way: str, data: TrainingSet, each: int, seed: int) -> tuple[TrainingSet, Bool[ndarray, " n"]]:
     """The training set with the labels that a way leads to, and which points carry one."""
     task, every = data.task, np.arange(len(data.clusters))
     if way == "smallest clusters":
-        order = np.argsort(
-            np.bincount(data.clusters, minlength=task.k)[data.clusters], kind="stable"
-        )
+        order = np.argsort(np.bincount(data.clusters, minlength=task.k)[data.clusters], kind="stable")
         return data, np.isin(every, order[: each * task.k])
     if not way.startswith("found"):
         return data, chosen(way, data, np.zeros(len(every)), each, seed)

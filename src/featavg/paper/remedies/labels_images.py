@@ -74,9 +74,7 @@ def labels_digits(run: Context, steps: int = 500, epochs: int = 10, points: int 
     def measure(share: float, seed: int) -> dict[str, float]:
         two = two_layers(task, Labels(share=share), seed, steps, points)
         conv = convolutions(task, Labels(share=share), seed, epochs, points)
-        return dict(
-            zip(("two", "two_accuracy", "conv", "conv_accuracy"), (*two, *conv), strict=True)
-        )
+        return dict(zip(("two", "two_accuracy", "conv", "conv_accuracy"), (*two, *conv), strict=True))
 
     table = tabulate(measure, run.seeds, run.progress, share=SHARES)
     radius = {name: table[name] for name in DIGITS}
@@ -90,8 +88,7 @@ def labels_digits(run: Context, steps: int = 500, epochs: int = 10, points: int 
         factor = budget.predicted_share / budget.share
     mean = table.mean("seed")
     said = "; ".join(
-        f"{100 * share:g}%: {float(mean['two'].sel(share=share)):.2f} and "
-        f"{float(mean['conv'].sel(share=share)):.2f}"
+        f"{100 * share:g}%: {float(mean['two'].sel(share=share)):.2f} and {float(mean['conv'].sel(share=share)):.2f}"
         for share in SHARES
     )
     return Evidence(
@@ -99,18 +96,17 @@ def labels_digits(run: Context, steps: int = 500, epochs: int = 10, points: int 
         Check("convolutions: the same", tenth["conv"], ">=", 0.9),
         Check("two layers: radius with all fine labels over that with none", gain["two"], ">=", 1.05),
         Check("convolutions: the same", gain["conv"], ">=", 1.05, role="note"),
-        Check("label budget on pixels: predicted share over the measured one", factor, "within", (0.5, 2.0),
-              role="note"),
+        Check(
+            "label budget on pixels: predicted share over the measured one", factor, "within", (0.5, 2.0), role="note"
+        ),
         figure=digits_figure(table),
         numbers={"table": table, "budget": budget.to_json()},
         finding=f"Share of images with their digit, and the median radius of two layers and of convolutions: "
         f"{said}. {budget.summary()}",
-    )  # fmt: skip
+    )
 
 
-def two_layers(
-    task: ImageTask, labels: Labels, seed: int, steps: int, points: int
-) -> tuple[float, float]:
+def two_layers(task: ImageTask, labels: Labels, seed: int, steps: int, points: int) -> tuple[float, float]:
     """Median exact radius and accuracy of ten outputs of three neurons on pixels, read out by `max`."""
     pixels = pixels_of(task)
     recipe = HeadRecipe(steps=steps, rate=2.0)
@@ -123,9 +119,7 @@ def two_layers(
     return float(np.mean(exact.median)), float(right)
 
 
-def convolutions(
-    task: ImageTask, labels: Labels, seed: int, epochs: int, points: int
-) -> tuple[float, float]:
+def convolutions(task: ImageTask, labels: Labels, seed: int, epochs: int, points: int) -> tuple[float, float]:
     """Median attack radius in the pixel box and accuracy of a small convolutional network."""
     from featavg.robustness.attacks.suite import attack_suite
     from featavg.robustness.models.torch_model import torch_model
@@ -194,10 +188,7 @@ def head(features: FeatureSet, share: float, seed: int, points: int) -> dict[str
     net = train_head(features.train, features.train_classes, groups, labels, HeadRecipe(), seed)
     right = groups[net(features.test).argmax(axis=1)] == groups[features.test_classes]
     found = head_radii(net, features, "max", points)
-    return {
-        "radius": float(np.median(found.certified)) / features.length,
-        "accuracy": float(np.mean(right)),
-    }
+    return {"radius": float(np.median(found.certified)) / features.length, "accuracy": float(np.mean(right))}
 
 
 def measured(
@@ -230,10 +221,7 @@ def measured(
     statements=("summary-open-3", "summary-tradeoffs"),
 )  # fmt: skip
 def labels_images(
-    run: Context,
-    networks: tuple[str, ...] = tuple(NETWORKS),
-    steps: int = 1200,
-    points: int = 100,
+    run: Context, networks: tuple[str, ...] = tuple(NETWORKS), steps: int = 1200, points: int = 100
 ) -> Evidence:
     """On MNIST, even or odd, 2% of the fine labels (two layers) and 10% of them (convolutions) make a
     network as robust as all of them.

@@ -41,11 +41,7 @@ SHARES = (0.0, *(float(f"{p:.4g}") for p in np.geomspace(0.002, 1.0, 49)))
     tier="full", minutes=12, statements=("summary-tradeoffs",),
 )  # fmt: skip
 def labels_phase(
-    run: Context,
-    k: tuple[int, ...] = CLUSTERS,
-    share: tuple[float, ...] = SHARES,
-    d: int = 3072,
-    n: int = 500,
+    run: Context, k: tuple[int, ...] = CLUSTERS, share: tuple[float, ...] = SHARES, d: int = 3072, n: int = 500
 ) -> Evidence:
     """The share of fine labels that has half of the gain in radius grows with the number of clusters,
     no faster than in proportion, and training on the mean of each kind of point predicts it.
@@ -75,9 +71,7 @@ def labels_phase(
     )  # fmt: skip
 
 
-def measured(
-    run: Context, k: tuple[int, ...], share: tuple[float, ...], d: int, n: int
-) -> xr.Dataset:
+def measured(run: Context, k: tuple[int, ...], share: tuple[float, ...], d: int, n: int) -> xr.Dataset:
     """Radius and index by clusters, share and seed, and both predictions of the radius."""
     import xarray as xr
 

@@ -71,11 +71,7 @@ LATE: tuple[tuple[str, str, Role], ...] = (
     tier="full", minutes=1, statements=("summary-tradeoffs",),
 )  # fmt: skip
 def labels_share(
-    run: Context,
-    d: int = 3072,
-    n: int = 1000,
-    ks: tuple[int, ...] = (4, 10, 20),
-    test_points: int = 20,
+    run: Context, d: int = 3072, n: int = 1000, ks: tuple[int, ...] = (4, 10, 20), test_points: int = 20
 ) -> Evidence:
     """If only a share of the points carries its fine label, the radius follows what training on the
     mean of each kind of point predicts, and with ten clusters a tenth of the labels has most of the
@@ -143,14 +139,8 @@ def labels_time(run: Context, k: int = 10, d: int = 3072, test_points: int = 20)
     followed = [name for name in CHANGES if not name.startswith("start")]
     off = max(abs(np.log2(foreseen[name] / halves[name])) for name in followed)
     tenth = table["radius"].sel(share=0.1)
-    start = {
-        name: tenth.sel(change=name) / tenth.sel(change=PLAIN)
-        for name in CHANGES
-        if "start" in name
-    }
-    said = ", ".join(
-        f"{name} {100 * half:.1f}%" for name, half in halves.items() if name in followed
-    )
+    start = {name: tenth.sel(change=name) / tenth.sel(change=PLAIN) for name in CHANGES if "start" in name}
+    said = ", ".join(f"{name} {100 * half:.1f}%" for name, half in halves.items() if name in followed)
     return Evidence(
         Check("share for half of the gain after 1000 steps over that after 100", halves["1000 steps"] / plain,
               "<=", 0.5),
@@ -176,9 +166,7 @@ def labels_time(run: Context, k: int = 10, d: int = 3072, test_points: int = 20)
     "inside the class and against steps, k = 10, d = 3072, n = 1000, beside its prediction by means",
     tier="full", minutes=2, statements=("summary-tradeoffs",),
 )  # fmt: skip
-def labels_wrong(
-    run: Context, k: int = 10, d: int = 3072, n: int = 1000, test_points: int = 20
-) -> Evidence:
+def labels_wrong(run: Context, k: int = 10, d: int = 3072, n: int = 1000, test_points: int = 20) -> Evidence:
     """Fine labels of which a part is random inside the class give a smaller radius the larger that
     part is and the longer training lasts; random labels that have nothing to do with clusters are no
     better than none, and 10% right labels alone are better than the same among 90% random ones.
@@ -209,17 +197,15 @@ def labels_wrong(
         Check("radius at 50% random labels over that at none, 100 steps", half, "<=", 0.85),
         Check("radius at 100% random labels over that without fine labels", control, "<=", 1.05),
         Check("90% random labels over 10% right ones and no others", guess, "<=", 0.7),
-        Check("error of the radius predicted by means, the largest", error.max(skipna=False), "<=", 0.2,
-              role="note"),
-        Check("the same after 10 and 100 steps", error.sel(steps=[10, 100]).max(skipna=False), "<=", 0.2,
-              role="note"),
+        Check("error of the radius predicted by means, the largest", error.max(skipna=False), "<=", 0.2, role="note"),
+        Check("the same after 10 and 100 steps", error.sel(steps=[10, 100]).max(skipna=False), "<=", 0.2, role="note"),
         figure=wrong_figure(table),
         numbers=table,
         finding=f"At 50% random labels the radius is {at_half} after {', '.join(map(str, STEPS))} steps. Random "
         f"labels alone have {float(control.mean()):.2f} of the radius without any; 90% random ones have "
         f"{float(guess.mean()):.2f} of what their right tenth has alone. The means are off by at most "
         f"{100 * float(error.max()):.0f}%.",
-    )  # fmt: skip
+    )
 
 
 @claim(
@@ -229,9 +215,7 @@ def labels_wrong(
     "and 1000 steps, against n; as a control all of them random; k = 10, d = 3072",
     tier="full", minutes=1, statements=("summary-tradeoffs",),
 )  # fmt: skip
-def labels_memorised(
-    run: Context, sizes: tuple[int, ...] = (125, 250, 500, 1000), test_points: int = 20
-) -> Evidence:
+def labels_memorised(run: Context, sizes: tuple[int, ...] = (125, 250, 500, 1000), test_points: int = 20) -> Evidence:
     """With half of the fine labels random, the radius after long training grows with the number of
     points, since fewer of them are memorised; labels that are all random are no better than none at
     any number of points.
@@ -242,10 +226,7 @@ def labels_memorised(
         half, dealt, none = Labels(wrong=0.4), Labels(wrong=0.8), Labels(share=0.0)
         recipes = {"half": Recipe(labels=half), "late": Recipe(labels=half, steps=1000)}
         recipes |= {"random": Recipe(labels=dealt), "none": Recipe(labels=none)}
-        return {
-            name: label_run(task, recipe, n, seed, test_points).radius
-            for name, recipe in recipes.items()
-        }
+        return {name: label_run(task, recipe, n, seed, test_points).radius for name, recipe in recipes.items()}
 
     table = tabulate(measure, run.seeds, run.progress, n=sizes)
     mean, first, last = table.mean("seed", skipna=False), sizes[0], sizes[-1]
@@ -253,11 +234,11 @@ def labels_memorised(
     control = (table["random"] / table["none"]).mean("seed").max()
     said = ", ".join(
         f"{float(mean['half'].sel(n=n)):.1f} and {float(mean['late'].sel(n=n)):.1f} (n = {n})" for n in sizes
-    )  # fmt: skip
+    )
     lines = tuple(
         Series.over_seeds(label, sizes, table[name].transpose("seed", "n").values, role, "line+markers")
         for name, label, role in LATE
-    )  # fmt: skip
+    )
     return Evidence(
         Check(f"radius after 1000 steps, n = {last} over n = {first}", more, ">=", 1.3),
         Check("all random over none, 100 steps, the largest over n", control, "<=", 1.1),
@@ -270,16 +251,11 @@ def labels_memorised(
         ),
         numbers=table,
         finding=f"With half of the labels random the radius is, after 100 and after 1000 steps, {said}.",
-    )  # fmt: skip
+    )
 
 
 def by_share(
-    task: MultiCluster,
-    n: int,
-    seeds: tuple[int, ...],
-    shares: tuple[float, ...],
-    points: int,
-    **fields: Any,
+    task: MultiCluster, n: int, seeds: tuple[int, ...], shares: tuple[float, ...], points: int, **fields: Any
 ) -> xr.Dataset:
     """Radius and index, measured and predicted, by share and seed."""
 
@@ -311,9 +287,7 @@ def half_share(radius: xr.DataArray) -> float:
 def figure(table: xr.Dataset) -> Figure:
     """Radius and index against the share, one shade for each k."""
     drawn = 0.5 * min(share for share in SHARES if share)
-    x = np.maximum(
-        table["share"].values, drawn
-    )  # no fine label at the left edge of a logarithmic axis
+    x = np.maximum(table["share"].values, drawn)  # no fine label at the left edge of a logarithmic axis
     panels = []
     for label, unit, name, predicted in (
         ("median radius", "l2", "radius", "predicted"),
@@ -324,19 +298,16 @@ def figure(table: xr.Dataset) -> Figure:
             rows, shade = table.sel(k=k), 0.4 + 0.6 * i / max(1, len(table["k"]) - 1)
             runs = rows[name].transpose("seed", "share").values
             series.append(
-                Series(f"k = {k}", x, runs.mean(axis=0), "decoupled", "markers", runs.min(axis=0),
-                       runs.max(axis=0), shade)
-            )  # fmt: skip
+                Series(
+                    f"k = {k}", x, runs.mean(axis=0), "decoupled", "markers", runs.min(axis=0), runs.max(axis=0), shade
+                )
+            )
             means = rows[predicted].mean("seed").values
             series.append(Series(f"k = {k}, means", x, means, "reference", "solid", shade=shade))
             if name == "radius":
                 two = rows["two"].values
-                series.append(
-                    Series(f"k = {k}, two numbers", x, two, "neutral", "dotted", shade=shade)
-                )
-        panels.append(
-            Lines(Axis("share of fine labels", log=True), Axis(label, unit), tuple(series))
-        )
+                series.append(Series(f"k = {k}, two numbers", x, two, "neutral", "dotted", shade=shade))
+        panels.append(Lines(Axis("share of fine labels", log=True), Axis(label, unit), tuple(series)))
     return Figure(
         "labels-share",
         "How many fine labels are enough",

@@ -289,9 +289,7 @@ def without_fine_labels(
     neurons apart, dropout of neurons and larger starts do not.
     """
     torch_needed()
-    table = tabulate(
-        lambda name, seed: measured(name, seed, steps, points), run.seeds, run.progress, way=ways
-    )
+    table = tabulate(lambda name, seed: measured(name, seed, steps, points), run.seeds, run.progress, way=ways)
     radius = table["radius"]
     gain = radius / radius.sel(way="sum").mean()
     best = math.sqrt(TASK.d / 2)
@@ -315,10 +313,7 @@ def without_fine_labels(
             0.9,
         ),
         Check(f"largest gain of {', '.join(others)}", gain.sel(way=worst).values, "<=", 1.3),
-        *(
-            Check(f"gain of {name}", gain.sel(way=name).values, ">=", 1.3, role="note")
-            for name in noted
-        ),
+        *(Check(f"gain of {name}", gain.sel(way=name).values, ">=", 1.3, role="note") for name in noted),
         *(
             Check(
                 f"gain of {name} over max, m = 5",
@@ -340,13 +335,7 @@ def without_fine_labels(
             "without-fine-labels",
             "Robust without fine labels",
             "Median exact radius of networks trained on class labels; the last bar has fine labels.",
-            (
-                Bars(
-                    ways,
-                    (Bar("median radius", means["radius"].values, "decoupled"),),
-                    Axis("l2 radius"),
-                ),
-            ),
+            (Bars(ways, (Bar("median radius", means["radius"].values, "decoupled"),), Axis("l2 radius")),),
         ),
         numbers={name: table[name].values for name in table} | {"ways": ways, "best": best},
         finding=f"Median exact radius: {told}.",

@@ -39,9 +39,7 @@ HERE = Path(__file__).parent
 NAME, PLAYGROUND = "report.html", "playground.html"
 
 
-def write_report(
-    outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None
-) -> Path:
+def write_report(outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None) -> Path:
     """Write `folder/report.html`, the playground beside it, tables and figures; the page's path."""
     drawn = [
         (outcome.id, figure)
@@ -61,11 +59,7 @@ def write_report(
     return write(folder / NAME, page(outcomes, pictures, about or {}))
 
 
-def page(
-    outcomes: Sequence[ClaimResult],
-    pictures: Mapping[str, list[Picture]],
-    about: Mapping[str, str],
-) -> str:
+def page(outcomes: Sequence[ClaimResult], pictures: Mapping[str, list[Picture]], about: Mapping[str, str]) -> str:
     """The whole page as text; the playground is expected beside it."""
     from markupsafe import Markup
 
@@ -85,10 +79,7 @@ def page(
             about=about,
             seeds=_seeds(outcomes),
             scalars=_scalars,
-            tables={
-                name: Markup(json.dumps(text).replace("<", "\\u003c"))
-                for name, text in tables.items()
-            },
+            tables={name: Markup(json.dumps(text).replace("<", "\\u003c")) for name, text in tables.items()},
             playground=PLAYGROUND,
             statements=_statements(outcomes),
             **look(bool(pictures)),

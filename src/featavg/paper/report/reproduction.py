@@ -70,13 +70,9 @@ def reproduce(
     if json is not None:
         usable_file(Path(json), "json")
     folder = usable_folder(Path(out) if out is not None else DEFAULT_OUT)
-    settings = Context(
-        seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None
-    )
+    settings = Context(seeds=tuple(range(seeds)), full=full, data_dir=Path(data_dir) if data_dir else None)
     earlier = {claim.id: recorded_result(claim.id) for claim in chosen if claim.tier == "full"}
-    outcomes = run_claims(
-        chosen, settings, folder, earlier, full if resume is None else resume, quiet, workers
-    )
+    outcomes = run_claims(chosen, settings, folder, earlier, full if resume is None else resume, quiet, workers)
     if record:
         for outcome in outcomes:
             fresh = not outcome.recorded and outcome.verdict is not Verdict.NOT_RUN
@@ -89,10 +85,7 @@ def reproduce(
 
 
 def rebuild(
-    folder: str | Path | None = None,
-    only: str | Iterable[str] | None = None,
-    quiet: bool = False,
-    slides: bool = False,
+    folder: str | Path | None = None, only: str | Iterable[str] | None = None, quiet: bool = False, slides: bool = False
 ) -> list[ClaimResult]:
     """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
 
@@ -121,9 +114,7 @@ def rebuild(
     whole = all(kept[claim.id] for claim in chosen if claim.tier == "quick")
     settings = Context()
     results = [
-        kept[claim.id]
-        or recorded_result(claim.id)
-        or not_run(claim, settings, f"There is no result of it in {out}.")
+        kept[claim.id] or recorded_result(claim.id) or not_run(claim, settings, f"There is no result of it in {out}.")
         for claim in chosen
         if only is not None or whole or kept[claim.id]
     ]

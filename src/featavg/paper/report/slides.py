@@ -41,9 +41,4 @@ def write_slides(results: Sequence[ClaimResult], folder: Path) -> Path:
 
 
 def _drawn(results: Sequence[ClaimResult]) -> list[tuple[ClaimResult, Figure]]:
-    return [
-        (result, figure)
-        for result in results
-        if result.evidence is not None
-        for figure in result.evidence.figures
-    ]
+    return [(result, figure) for result in results if result.evidence is not None for figure in result.evidence.figures]

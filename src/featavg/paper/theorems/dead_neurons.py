@@ -66,9 +66,7 @@ def figure(table: xr.Dataset) -> Figure:
     "after training",
     minutes=0.1, seeds=1, runs=100, statements=("notes-theorem-4", "summary-break-3",),
 )  # fmt: skip
-def dead_neurons(
-    run: Context, sizes: tuple[int, ...] = (20, 50, 100), draws: int = 100, trained: int = 10
-) -> Evidence:
+def dead_neurons(run: Context, sizes: tuple[int, ...] = (20, 50, 100), draws: int = 100, trained: int = 10) -> Evidence:
     """With one neuron for each cluster, a neuron starts inactive on all of its cluster with
     probability 1/(n/k + 1), and then it never learns it.
     """
@@ -94,4 +92,4 @@ def dead_neurons(
         f"{dead[0]} of {draws * K} at n = {sizes[0]}. It never learns its feature "
         f"(cosine {final:.2f} against {live:.2f}), which is where decoupling loses clean accuracy "
         "when samples are few. In the theorem's regime this is one neuron in k⁶.",
-    )  # fmt: skip
+    )

@@ -65,7 +65,7 @@ def figure(table: xr.Dataset, steps: int) -> Figure:
     ratios = (
         Series("ratio inside a class", scales, drawn, "averaged", "line+markers"),
         Series.over_seeds("|λ across| / λ", scales, table["across"].values.T, "neutral", "line+markers"),
-    )  # fmt: skip
+    )
     size = Axis("σ<sub>w</sub> √d (1: the talks)", log=True)
     return Figure(
         "start",
@@ -81,31 +81,23 @@ def figure(table: xr.Dataset, steps: int) -> Figure:
 
 
 @claim(
-    "talk-initialisation", "The talks' larger initialisation averages too", theme="Theorem 1: averaging",
+    "talk-initialisation",
+    "The talks' larger initialisation averages too",
+    theme="Theorem 1: averaging",
     source="Talks at iTCS and CSML 2024, initialisation and theorem on feature averaging",
     measured=f"coefficients after {STEPS} and {LONG_STEPS} steps at d = {D}, n = 1000, and for smaller starts",
     minutes=0.3,
-    statements=(
-        "itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2",
-        "summary-limitations",
-    ),
-)  # fmt: skip
+    statements=("itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2", "summary-limitations"),
+)
 def talk_start(
-    run: Context,
-    scales: tuple[float, ...] = SCALES,
-    n: int = 1000,
-    steps: int = STEPS,
-    long_steps: int = LONG_STEPS,
+    run: Context, scales: tuple[float, ...] = SCALES, n: int = 1000, steps: int = STEPS, long_steps: int = LONG_STEPS
 ) -> Evidence:
     """From σ<sub>w</sub>² = 1/d, σ<sub>b</sub>² = 1/d², gradient descent ends with coefficients that
     are of one size inside a class and small across classes.
     """
     task = MultiCluster(k=K, d=D)
     # One sample for every start.
-    samples = {
-        seed: Coefficients(draw(task, n, Recipe().neurons(K), seed), rebuild=False)
-        for seed in run.seeds
-    }
+    samples = {seed: Coefficients(draw(task, n, Recipe().neurons(K), seed), rebuild=False) for seed in run.seeds}
 
     def measure(scale: float, seed: int) -> dict[str, float]:
         return ended(samples[seed], scale, steps)

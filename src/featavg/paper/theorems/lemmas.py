@@ -17,15 +17,7 @@ from featavg.figures.typeset import number
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import exponents
 from featavg.paper.theorems.recorders import Activations, Coefficients, UngatedUpdates
-from featavg.paper.theorems.runs import (
-    against_d,
-    against_n,
-    in_regime,
-    panels,
-    regime,
-    sweep,
-    theorem_run,
-)
+from featavg.paper.theorems.runs import against_d, against_n, in_regime, panels, regime, sweep, theorem_run
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
@@ -37,9 +29,7 @@ K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
 
 
 @cache
-def paper_run(
-    labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int = STEPS
-) -> xr.Dataset:
+def paper_run(labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int = STEPS) -> xr.Dataset:
     """Training at the paper's setting, with what the lemmas are about before and after each step."""
     import xarray as xr
 
@@ -77,10 +67,7 @@ def rebuild(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     μ<sub>j</sub>/|μ<sub>j</sub>|² + Σ<sub>i</sub> σ<sub>s,r,i</sub>(t)
     ξ<sub>i</sub>/|ξ<sub>i</sub>|², with coefficients that follow a recursion of their own.
     """
-    errors = {
-        labels: paper_run(labels, run.seeds, n, steps)["rebuild_error"][1:]
-        for labels in ("coarse", "fine")
-    }
+    errors = {labels: paper_run(labels, run.seeds, n, steps)["rebuild_error"][1:] for labels in ("coarse", "fine")}
     worst = {labels: float(error.max()) for labels, error in errors.items()}
     lines = (
         _line("binary network", errors["coarse"], "averaged"),
@@ -97,11 +84,12 @@ def rebuild(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     return Evidence(
         Check("largest relative error, binary", worst["coarse"], "<=", 1e-9),
         Check("largest relative error, grouped", worst["fine"], "<=", 1e-9),
-        figure=figure, numbers={"worst": worst},
+        figure=figure,
+        numbers={"worst": worst},
         finding="An identity, and a test of the code: the recursion rebuilds the weights to round-off "
         f"({number(max(worst.values()))}) with the squared norms as factors; the lecture notes print "
         "them as divisors, with which it would not.",
-    )  # fmt: skip
+    )
 
 
 def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
@@ -112,15 +100,16 @@ def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
 
 
 @claim(
-    "lemma-3-activation", "Every neuron is active on its whole class", theme="Lemmas",
+    "lemma-3-activation",
+    "Every neuron is active on its whole class",
+    theme="Lemmas",
     source="Lecture notes on arXiv 2410.10322, Lemma 3",
     measured="share of active (neuron, own-class sample) pairs: at all times ηT ≥ 1 in the theorem's "
     "regime, and from the first step on at the paper's setting",
-    minutes=0.1, shares="theorem-1 runs",
-    statements=(
-        "notes-lemma-3", "notes-assumption-3-discussion",
-    ),
-)  # fmt: skip
+    minutes=0.1,
+    shares="theorem-1 runs",
+    statements=("notes-lemma-3", "notes-assumption-3-discussion"),
+)
 def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     """For all t up to T<sub>0</sub>, every neuron of a class is active on every training sample of
     that class.
@@ -179,10 +168,7 @@ def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     settled = min(int(_settled(paper["own_active"].values).max()), steps)
     own, other = paper["ungated_own"], paper["ungated_other"]
     least = float(other[settled:].min())
-    lines = (
-        _line("clusters of the own class", own, "averaged"),
-        _line("of the other class", other, "neutral"),
-    )
+    lines = (_line("clusters of the own class", own, "averaged"), _line("of the other class", other, "neutral"))
     figure = Figure(
         "updates",
         "Where the indicator may be left out",

@@ -139,9 +139,7 @@ def packed_bytes(task: MultiCluster, n: int, neurons: int, precision: Precision 
     return int(triangle + 8 * 16 * neurons * (2 * n + before))
 
 
-def draw_packed(
-    task: MultiCluster, n: int, neurons: int, seed: int, precision: Precision = "float32"
-) -> PackedSet:
+def draw_packed(task: MultiCluster, n: int, neurons: int, seed: int, precision: Precision = "float32") -> PackedSet:
     """A training set with the law of `draw(..., coordinates="compressed")`, from other draws.
 
     >>> data = draw_packed(MultiCluster(k=4, d=10**6), n=600, neurons=4, seed=0)

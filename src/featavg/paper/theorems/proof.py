@@ -122,11 +122,12 @@ def bounds(run: Context, k: int = 0, constant: int = REGIME_CONSTANT) -> Evidenc
     unaided = math.sqrt(constant) * float(table["lemma 9"][-1].max())
     return Evidence(
         *(Check(text, worst[name], "<=", ALLOWED) for name, text in names.items()),
-        figure=figure(table, constant), numbers=table,
+        figure=figure(table, constant),
+        numbers=table,
         finding=f"At d = {constant} k¹⁰ the tightest bound is reached to {max(worst.values()):.0%}. Lemma 9 "
         f"is the one that needs the constant: |w| = λ/√d, so that at d = k¹⁰ itself it would be at "
         f"{unaided:.1f} times its bound for k = {int(table['k'][-1])}.",
-    )  # fmt: skip
+    )
 
 
 @claim(
@@ -152,12 +153,13 @@ def inequalities(run: Context, k: int = 0, constant: int = REGIME_CONSTANT) -> E
     return Evidence(
         *(Check(text, worst[name], "<=", ALLOWED) for name, text in names.items()),
         Check("|λ − λ<sub>j,r,j</sub>|/λ over ε", bare, "<=", ALLOWED, role="note", note="204 k² left out"),
-        figure=figure(table, constant), numbers=table,
+        figure=figure(table, constant),
+        numbers=table,
         finding=f"At the worst of all fresh points and all |ρ| ≤ √d/10, 3λ/4 is {worst['theorem 5, own']:.0%} "
         f"of what the own neuron keeps, and the others reach {worst['theorem 5, other']:.0%} of 3λ/4 − ln k. "
         f"Lemma 11's 204 k²ε is {loose:.0f} or more here, so it says nothing; measured, the coefficients are "
         f"within {bare:.3f} ε of λ.",
-    )  # fmt: skip
+    )
 
 
 @claim(
@@ -177,10 +179,11 @@ def size_of_epsilon(run: Context, d_power: float = 10.0, n_power: float = 7.0) -
     return Evidence(
         Check("exponent of ε in k, k = 10⁸ to 10¹²", exponent, "<=", -2.5, role="main"),
         Check("ε k²·⁵ at k = 10⁴ over that at k = 2", scaled[-1] / scaled[0], "<=", 1.0),
-        figure=Figure("epsilon", "ε is o(k⁻²·⁵), slowly", "Lemma 12's ε times k²·⁵ for d = k¹⁰, n = k⁷.",
-                      (Lines(*axes, (line,)),)),
+        figure=Figure(
+            "epsilon", "ε is o(k⁻²·⁵), slowly", "Lemma 12's ε times k²·⁵ for d = k¹⁰, n = k⁷.", (Lines(*axes, (line,)),)
+        ),
         numbers={"clusters": clusters, "scaled": scaled, "exponent": exponent},
         finding=f"Arithmetic: ε ~ 12 ln(k)/k³, exponent {exponent:.2f}. But it is o(1) late: ε is "
         f"{small[3.0]:.2f} at k = 3 and {small[10.0]:.3f} at k = 10, so bounds in "
         "multiples of k²ε say nothing for any k that can be run.",
-    )  # fmt: skip
+    )

@@ -159,10 +159,7 @@ def projected_coefficients(
         directions = np.concatenate([data.features, noise])
         solution = np.linalg.lstsq(directions.T, moved.T, rcond=None)[0].T
         lambdas, sigmas = solution[:, : data.task.k], solution[:, data.task.k :]
-    return (
-        (lambdas * squares).reshape(*size, data.task.k),
-        (sigmas * noise_squares).reshape(*size, len(noise)),
-    )
+    return ((lambdas * squares).reshape(*size, data.task.k), (sigmas * noise_squares).reshape(*size, len(noise)))
 
 
 class _Series(ABC):
@@ -260,10 +257,7 @@ class LossBalance(_Series):
         index = np.zeros_like(labels) if binary else labels
         slopes = np.take_along_axis(evaluation.loss.slopes, index[..., None], axis=-1)[..., 0]
         pulls = np.abs(slopes)
-        return {
-            "ratio": np.exp(_largest_spread(np.log(pulls), labels)),
-            "clusters": self._cluster_sums(pulls),
-        }
+        return {"ratio": np.exp(_largest_spread(np.log(pulls), labels)), "clusters": self._cluster_sums(pulls)}
 
     def _cluster_sums(self, pulls: Float[ndarray, "*s n"]) -> PerSeed:
         task, worst = self.data.task, np.zeros(pulls.shape[:-1])
@@ -302,9 +296,7 @@ class UngatedUpdates(_Series):
         members = np.swapaxes(np.eye(self.data.task.k)[self.data.clusters], -1, -2)
         whole = members @ (evaluation.loss.slopes @ evaluation.net.head)
         gated = members @ evaluation.neuron_slopes
-        error = np.divide(
-            np.abs(gated - whole), np.abs(whole), out=np.zeros_like(whole), where=whole != 0
-        )
+        error = np.divide(np.abs(gated - whole), np.abs(whole), out=np.zeros_like(whole), where=whole != 0)
         own = own_clusters(evaluation.net, self.data)
         return {
             "own": np.where(own, error, 0.0).max(axis=(-1, -2)),

@@ -24,12 +24,7 @@ from featavg.figures.marks import Role
 from featavg.measures.accuracy import decisions
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.tables import tabulate
-from featavg.paper.theorems.recorders import (
-    Activations,
-    LossBalance,
-    own_clusters,
-    projected_coefficients,
-)
+from featavg.paper.theorems.recorders import Activations, LossBalance, own_clusters, projected_coefficients
 from featavg.progress import Progress, part, silent
 from featavg.training.driver import SaveAt
 from featavg.training.recipe import Recipe
@@ -59,9 +54,7 @@ SIZES, SIZES_D = (200, 400, 800, 1600), 10**6
 ROLE: dict[str, Role] = {"coarse": "averaged", "fine": "decoupled"}
 
 
-def scaled_recipe(
-    labels: str, d: int, m: int = 5, h: int = 1, tolerance: float = FLOW_TOLERANCE
-) -> Recipe:
+def scaled_recipe(labels: str, d: int, m: int = 5, h: int = 1, tolerance: float = FLOW_TOLERANCE) -> Recipe:
     """The paper's training as a gradient flow, at dimension d: what matters is time times d.
 
     The initial weights shrink like 1/d, as sigma_w^2 = O(eta k^-5) asks for.
@@ -85,9 +78,7 @@ def theorem_recipe(labels: str, k: int, d: int, tolerance: float = FLOW_TOLERANC
 
 
 @cache
-def scaled_run(
-    labels: str, d: int, n: int, seed: int, k: int = 10, tests: int = 1000
-) -> xr.Dataset:
+def scaled_run(labels: str, d: int, n: int, seed: int, k: int = 10, tests: int = 1000) -> xr.Dataset:
     """The paper's setting at another d or n."""
     recipe = scaled_recipe(labels, d, tolerance=SWEEP_TOLERANCE)
     return follow(MultiCluster(k=k, d=d), recipe, n, seed, tests)
@@ -95,12 +86,7 @@ def scaled_run(
 
 @cache
 def theorem_run(
-    labels: str,
-    k: int,
-    seed: int,
-    constant: int = 1,
-    tests: int = 2000,
-    tolerance: float = FLOW_TOLERANCE,
+    labels: str, k: int, seed: int, constant: int = 1, tests: int = 2000, tolerance: float = FLOW_TOLERANCE
 ) -> xr.Dataset:
     """A run in the theorems' own regime, d = constant * k^10 and n = k^7: k = 2, 3 and 4 are affordable."""
     d = constant * k**10
@@ -153,10 +139,7 @@ def follow(task: MultiCluster, recipe: Recipe, n: int, seed: int, tests: int) ->
 
 
 def _moment(
-    data: TrainingSet,
-    knows: Bool[ndarray, "M k"],
-    net: TwoLayer,
-    lambdas: Float[ndarray, "M k"],
+    data: TrainingSet, knows: Bool[ndarray, "M k"], net: TwoLayer, lambdas: Float[ndarray, "M k"]
 ) -> dict[str, float]:
     """Numbers of one saved state with the coefficients `lambdas`."""
     own = lambdas[knows]
@@ -173,9 +156,7 @@ def _moment(
         "within": float((high / low).max()) if np.all(low > 0) else 1e12,
         "difference": float((high - low).max()),  # the same as a difference
         "across": float(np.abs(lambdas[~knows]).max()),  # on features that are not the neuron's
-        "deviation": float(
-            math.sqrt(data.task.d) * off.max()
-        ),  # sqrt(d) |w - lambda sum mu/|mu|^2|
+        "deviation": float(math.sqrt(data.task.d) * off.max()),  # sqrt(d) |w - lambda sum mu/|mu|^2|
         "bias": float(np.abs(net.biases).max()),
     }
 
@@ -234,9 +215,7 @@ def regime(k: int, full: bool) -> tuple[int, ...]:
     return tuple(range(2, (k or (4 if full else 3)) + 1))
 
 
-def against_d(
-    labels: str, seeds: Sequence[int], progress: Progress = silent, only_largest: bool = False
-) -> xr.Dataset:
+def against_d(labels: str, seeds: Sequence[int], progress: Progress = silent, only_largest: bool = False) -> xr.Dataset:
     """Numbers of the runs at the paper's time, n = SAMPLES and k = 10, for each d."""
 
     def measure(d: int, seed: int) -> dict[str, float]:
@@ -245,9 +224,7 @@ def against_d(
     return tabulate(measure, seeds, progress, d=DIMENSIONS[-1:] if only_largest else DIMENSIONS)
 
 
-def in_regime(
-    labels: str, seeds: Sequence[int], clusters: Sequence[int], progress: Progress = silent
-) -> xr.Dataset:
+def in_regime(labels: str, seeds: Sequence[int], clusters: Sequence[int], progress: Progress = silent) -> xr.Dataset:
     """Numbers of the runs in the theorems' regime, for each k."""
 
     def measure(k: int, seed: int) -> dict[str, float]:
@@ -283,7 +260,7 @@ def panels(values: Mapping[str, xr.DataArray], labels: str, label: str) -> tuple
         "d": (Axis("dimension d", log=True), f"n = {SAMPLES}, k = 10"),
         "n": (Axis("samples n", log=True), f"d = {SIZES_D:,}, k = 10"),
         "k": (Axis("clusters k", ticks=clusters, tick_labels=tuple(map(str, clusters))), "d = k¹⁰, n = k⁷"),
-    }  # fmt: skip
+    }
     drawn = []
     for name, (axis, title) in axes.items():
         x, runs, role = values[name][name].values, values[name].values.T, ROLE[labels]

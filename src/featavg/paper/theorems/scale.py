@@ -30,13 +30,7 @@ from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import run_folder
-from featavg.paper.theorems.packed import (
-    PackedObjective,
-    PackedSet,
-    Precision,
-    draw_packed,
-    packed_bytes,
-)
+from featavg.paper.theorems.packed import PackedObjective, PackedSet, Precision, draw_packed, packed_bytes
 from featavg.paper.theorems.runs import SAMPLES_POWER, SWEEP_TOLERANCE, theorem_recipe
 from featavg.progress import Progress, part, silent
 from featavg.storage.files import dumps, write
@@ -77,19 +71,14 @@ class ScaleRun:
 
 
 def theorem_scale(
-    clusters: Sequence[int],
-    seed: int = 0,
-    store: Path | None = None,
-    progress: Progress = silent,
+    clusters: Sequence[int], seed: int = 0, store: Path | None = None, progress: Progress = silent
 ) -> tuple[list[ScaleRun], ScaleRun, ScaleRun]:
     """Runs each k in single precision, the last k but one in double precision too, the first k tightly too.
 
     Finished runs are kept in `store` and not repeated.
     """
     doubled = clusters[max(len(clusters) - 2, 0)]
-    planned: list[tuple[int, Precision, float]] = [
-        (k, "float32", SWEEP_TOLERANCE) for k in clusters
-    ]
+    planned: list[tuple[int, Precision, float]] = [(k, "float32", SWEEP_TOLERANCE) for k in clusters]
     planned += [(doubled, "float64", SWEEP_TOLERANCE), (clusters[0], "float32", TIGHT)]
     # A step reads the triangle of n^2 / 2 numbers.
     ends_at = np.cumsum([float(k) ** (2 * SAMPLES_POWER) for k, *_ in planned])
@@ -102,12 +91,7 @@ def theorem_scale(
 
 
 def _kept_or_run(
-    k: int,
-    precision: Precision,
-    tolerance: float,
-    seed: int,
-    store: Path | None,
-    progress: Progress,
+    k: int, precision: Precision, tolerance: float, seed: int, store: Path | None, progress: Progress
 ) -> ScaleRun:
     """A run, or what an earlier one of the same version left."""
     words = f"{featavg.__version__}-k{k}-seed{seed}-{precision}-{tolerance:g}"

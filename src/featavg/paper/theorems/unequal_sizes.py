@@ -74,9 +74,7 @@ def figure(tables: Mapping[str, xr.Dataset]) -> Figure:
     """lambda_j against the size of its cluster, and evenness against the partition."""
     sizes, even = tables["sizes"].isel(seed=0, largest=0), tables["partitions"]["evenness"]
     order = np.argsort(sizes["share"].values)
-    share, measured, predicted = (
-        sizes[name].values[order] for name in ("share", "measured", "predicted")
-    )
+    share, measured, predicted = (sizes[name].values[order] for name in ("share", "measured", "predicted"))
     weights = (
         Series("measured", share, measured, "averaged", "markers"),
         Series("λ + e^λ = 1 + dpt/m", share, predicted, "reference"),
@@ -108,9 +106,7 @@ def figure(tables: Mapping[str, xr.Dataset]) -> Figure:
         "csml-model", "summary-mechanism-1",
     ),
 )  # fmt: skip
-def unequal(
-    run: Context, positive: tuple[int, ...] = (2, 5, 8), largest: float = 4.0, n: int = 500
-) -> Evidence:
+def unequal(run: Context, positive: tuple[int, ...] = (2, 5, 8), largest: float = 4.0, n: int = 500) -> Evidence:
     """Classes may have different numbers of clusters, up to a constant ratio: the features of each
     class are still averaged.
     """

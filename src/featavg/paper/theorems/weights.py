@@ -21,15 +21,7 @@ from featavg.figures.figure import Figure
 from featavg.measures.accuracy import Accuracy, wilson
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import exponents, power_law_exponent
-from featavg.paper.theorems.runs import (
-    PAPER_D,
-    PAPER_TIME,
-    against_n,
-    panels,
-    regime,
-    scaled_recipe,
-    sweep,
-)
+from featavg.paper.theorems.runs import PAPER_D, PAPER_TIME, against_n, panels, regime, scaled_recipe, sweep
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
@@ -194,7 +186,7 @@ def decoupling(run: Context, k: int = 0) -> Evidence:
         finding=f"With cluster labels each group is its own feature up to {relative[-1]:.1%} at k = {k} "
         f"({relative[0]:.1%} at k = 2); λ = {lam:.1f} lies well inside Lemma 10's bounds. With "
         "few samples for each cluster some neurons never learn theirs: see decoupling-dead-neurons.",
-    )  # fmt: skip
+    )
 
 
 @claim(

@@ -54,10 +54,7 @@ class Row:
 def decide(rows: Sequence[Row], run: Context, seconds: float) -> list[dict[str, Any]]:
     """Every row's counts and costs; finished images are kept, so that a killed run goes on."""
     count = len(rows)
-    return [
-        _row(row, run, seconds, part(run.progress, i / count, (i + 1) / count))
-        for i, row in enumerate(rows)
-    ]
+    return [_row(row, run, seconds, part(run.progress, i / count, (i + 1) / count)) for i, row in enumerate(rows)]
 
 
 def _row(row: Row, run: Context, seconds: float, progress: Progress) -> dict[str, Any]:
@@ -92,9 +89,7 @@ def _row(row: Row, run: Context, seconds: float, progress: Progress) -> dict[str
     }
 
 
-def _image(
-    net: Deep, x: ndarray, y: ndarray, row: Row, seconds: float, waited: float
-) -> dict[str, Any]:
+def _image(net: Deep, x: ndarray, y: ndarray, row: Row, seconds: float, waited: float) -> dict[str, Any]:
     """One image; what took longer than the seconds of CPU counts as open."""
     begun, wall = process_time(), perf_counter()
     bounds = (0.0, 1.0) if row.box else None
@@ -135,9 +130,7 @@ def evidence(found: Sequence[Mapping[str, Any]], *checks: Check) -> Evidence:
 
 def open_images(found: Mapping[str, Any], most: float) -> Check:
     """At most so many images open."""
-    name = (
-        f"{found['network']} at {found['radius']:g}, {found['threat']}: open of {found['images']}"
-    )
+    name = f"{found['network']} at {found['radius']:g}, {found['threat']}: open of {found['images']}"
     return Check(name, found["open"], "<=", most)
 
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from featavg.paper.engine.claim import Context, Evidence, claim
 from featavg.paper.verification.decided import Row, decide, evidence, open_images
-from featavg.paper.verification.networks import (
-    CROWN,
-    MIP,
-    ROBUSTNESS,
-    PublicFile,
-    PublicImages,
-    arrays,
-    dense,
-)
+from featavg.paper.verification.networks import CROWN, MIP, ROBUSTNESS, PublicFile, PublicImages, arrays, dense
 
 TEST = PublicImages()
 SHA256 = {
@@ -21,20 +13,10 @@ SHA256 = {
     "W2": "b6a3fc8aca69afd8ab63378f4b077e572b2593677dc9fca2ec3f545ea7c81af1",
     "B2": "c6fcf4acc1f5f4fbeb1946cfc80fc99e2fb32ade2db53f5ffc8f9239457ace5b",
 }
-RSL18A = arrays(
-    *(PublicFile(MIP, f"weights/mnist/RSL18a/linf0.1/{k}.npy", v) for k, v in SHA256.items())
-)
+RSL18A = arrays(*(PublicFile(MIP, f"weights/mnist/RSL18a/linf0.1/{k}.npy", v) for k, v in SHA256.items()))
 MODELS = "complete_verifier/models/eran"
-SIX = dense(
-    CROWN,
-    f"{MODELS}/mnist_6_100_nat.pth",
-    "38f0dcd40e28d890f7a70809ea8821455349af7cb635604e99286a4970beaf5d",
-)
-NINE = dense(
-    CROWN,
-    f"{MODELS}/mnist_9_200_nat.pth",
-    "90db3361c48e8421c2588153dd35bf2b1a893101cfb9b7129706cca655b8a067",
-)
+SIX = dense(CROWN, f"{MODELS}/mnist_6_100_nat.pth", "38f0dcd40e28d890f7a70809ea8821455349af7cb635604e99286a4970beaf5d")
+NINE = dense(CROWN, f"{MODELS}/mnist_9_200_nat.pth", "90db3361c48e8421c2588153dd35bf2b1a893101cfb9b7129706cca655b8a067")
 TWO = dense(
     ROBUSTNESS,
     "networks_onnx/MNIST/fomlas/mnist-net_256x2.onnx",

@@ -27,11 +27,7 @@ from featavg.storage.reading import ARRAY_LIMIT, read_bytes
 SDP = "henba1/SDP-CROWN_auto-verify"
 CROWN = "Verified-Intelligence/alpha-beta-CROWN"
 ROBUSTNESS = "ADA-research/NNV_JAIR_robustness_distributions"
-MIP, CONVEX, PRELU = (
-    "vtjeng/MIPVerify_data",
-    "locuslab/convex_adversarial",
-    "hanchmin/pReLU_ICML24",
-)
+MIP, CONVEX, PRELU = ("vtjeng/MIPVerify_data", "locuslab/convex_adversarial", "hanchmin/pReLU_ICML24")
 
 
 @dataclass(frozen=True)
@@ -89,9 +85,7 @@ def dense(repository: str, path: str, sha256: str) -> PublicNetwork:
     return PublicNetwork((file,), lambda paths: load_network(paths[0]))
 
 
-def small_convolutional(
-    file: PublicFile, channels: int, size: int, **normalisation: Any
-) -> PublicNetwork:
+def small_convolutional(file: PublicFile, channels: int, size: int, **normalisation: Any) -> PublicNetwork:
     """Two convolutions of 16 and 32 channels, 4 x 4 with stride 2, and two dense layers."""
 
     def read(paths: Sequence[Path]) -> Deep:

@@ -56,13 +56,9 @@ def _attacked(
     w = {name: torch.from_numpy(value) for name, value in weights.items()}
     net = power_relu_net(w["center"], 10, w["prelulayer.W"].shape[1], float(p)).double()
     state = {"centre": w["center"].flatten(), "weights": w["prelulayer.W"].T}
-    net.load_state_dict(
-        state | {f"linear.{name}": w[f"output_net.{name}"] for name in ("weight", "bias")}
-    )
+    net.load_state_dict(state | {f"linear.{name}": w[f"output_net.{name}"] for name in ("weight", "bias")})
     model = torch_model(net.eval(), groups=range(10), readout="max", batch=512)
-    found = attack_suite(
-        model, pixels, y, "l2", "multi-start-ddn", budget=budget, progress=progress
-    )
+    found = attack_suite(model, pixels, y, "l2", "multi-start-ddn", budget=budget, progress=progress)
     return {"radii": found.radii}
 
 
@@ -75,9 +71,7 @@ def _attacked(
     "powers is not to be had: they are no piecewise linear functions)",
     tier="full", minutes=10, needs=("torch", "mnist"), seeds=1, runs=0,
 )  # fmt: skip
-def prelu(
-    run: Context, images: int = 200, few: int = 10, budget: int = 100, seconds: float = 60.0
-) -> Evidence:
+def prelu(run: Context, images: int = 200, few: int = 10, budget: int = 100, seconds: float = 60.0) -> Evidence:
     """At l2 radius 1.0 attacks leave about the published 30.1% (p = 1) and 77.5% (p = 4); for p = 1 nothing
     that is certified is flipped by an attack.
     """
@@ -94,10 +88,7 @@ def prelu(
         radii.append(kept["radii"])
         robust.append(100.0 * float(np.mean(radii[-1] > 1.0)))
     plain = PublicNetwork((FILES[0],), _plain)
-    rows = [
-        Row("pReLU p = 1", plain, PublicImages(), few, 1.0, box, "30.1% left by attacks")
-        for box in (False, True)
-    ]
+    rows = [Row("pReLU p = 1", plain, PublicImages(), few, 1.0, box, "30.1% left by attacks") for box in (False, True)]
     last = Context(run.seeds, run.full, run.data_dir, part(run.progress, 0.6, 1.0))
     decided = decide(rows, last, seconds)
     certain = decided[1]["certified"]
@@ -119,6 +110,5 @@ def prelu(
         *said.checks,
         figures=said.figures,
         numbers={**said.numbers, "attacked": dict(zip("1234", robust, strict=True))},
-        finding=f"Attacks with {budget} gradients leave, in percent of {images} images: {powers}. "
-        f"{said.finding}",
+        finding=f"Attacks with {budget} gradients leave, in percent of {images} images: {powers}. {said.finding}",
     )

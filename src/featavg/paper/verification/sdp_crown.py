@@ -9,22 +9,14 @@ from featavg.paper.verification.networks import SDP, PublicFile, PublicImages, d
 MNIST = PublicImages(
     (
         PublicFile(
-            SDP,
-            "datasets/sdp/mnist/X_sdp.npy",
-            "277b5e781c2e2838246070f3663b64e5ec02087e1a0a25dba804fcf8ff832419",
+            SDP, "datasets/sdp/mnist/X_sdp.npy", "277b5e781c2e2838246070f3663b64e5ec02087e1a0a25dba804fcf8ff832419"
         ),
         PublicFile(
-            SDP,
-            "datasets/sdp/mnist/y_sdp.npy",
-            "00b2d850ef5c455c33eea88bcc86a940be739b0479f2067d27d8b282263f29a9",
+            SDP, "datasets/sdp/mnist/y_sdp.npy", "00b2d850ef5c455c33eea88bcc86a940be739b0479f2067d27d8b282263f29a9"
         ),
     )
 )
-MLP = dense(
-    SDP,
-    "models/mnist_mlp.pth",
-    "74d872b9e55e00a5ad1cb6db9f34b943a86e3db53cbf89f14ecabcb6add8863b",
-)
+MLP = dense(SDP, "models/mnist_mlp.pth", "74d872b9e55e00a5ad1cb6db9f34b943a86e3db53cbf89f14ecabcb6add8863b")
 # Their table: robust accuracy in percent, verified without the box and attacked in it.
 VERIFIED, ATTACKED = 41.0, 54.0
 
@@ -50,7 +42,6 @@ def sdp_crown(run: Context, images: int = 200, seconds: float = 60.0) -> Evidenc
         found,
         open_images(found[0], 0),
         open_images(found[1], 3),
-        Check("robust accuracy without a box, %", ball, ">=", VERIFIED,
-              note="published: verified without a box"),
+        Check("robust accuracy without a box, %", ball, ">=", VERIFIED, note="published: verified without a box"),
         Check("robust accuracy in the box, %", box, "<=", ATTACKED, note="published: left by attacks in it"),
-    )  # fmt: skip
+    )

@@ -50,9 +50,7 @@ class FeatureDirections:
         samples = None if self.nearest_samples is None else change(self.nearest_samples)
         return FeatureDirections(change(self.vectors), self.classes, samples)
 
-    def at(
-        self, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]
-    ) -> dict[str, Float[ndarray, "n D"]]:
+    def at(self, x: Float[ndarray, "n D"], label: Int[ndarray, " n"]) -> dict[str, Float[ndarray, "n D"]]:
         r"""The theory's directions for each point, each a unit vector.
 
         - `universal`: -sum of the own class's features + sum of the others', one vector per class;
@@ -66,11 +64,7 @@ class FeatureDirections:
         own = vectors[np.where(same > 0, most, -np.inf).argmax(axis=1)]
         rival = vectors[np.where(same > 0, -np.inf, most).argmax(axis=1)]
         up = (1 - same) @ vectors
-        vectors_of = {
-            "universal": up - same @ vectors,
-            "own-down-rivals-up": up - own,
-            "swap": rival - own,
-        }
+        vectors_of = {"universal": up - same @ vectors, "own-down-rivals-up": up - own, "swap": rival - own}
         if self.nearest_samples is not None:
             vectors_of["smallest-margin"] = -self.nearest_samples.astype(x.dtype)[label]
         return {name: steepest(vector, "l2") for name, vector in vectors_of.items()}
@@ -171,17 +165,13 @@ class Attack(ABC):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), least=1)
 
-    def obstacle(
-        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
-    ) -> InputError | None:
+    def obstacle(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> InputError | None:
         """Why this attack cannot be used here, as the error to raise; None if it can."""
         if norm in self.norms:
             return None
         return InputError("attacks", f"name {self}, which is not {norm}", "choose another")
 
-    def applies_to(
-        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
-    ) -> bool:
+    def applies_to(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> bool:
         """Whether this attack can be used on a model."""
         return self.obstacle(model, norm, features) is None
 

@@ -252,14 +252,10 @@ def _direction(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, "n 
     kink it is those that settle in between: 1.5% longer radii on a digits network under `max`.
     """
     unit = steepest(gradient, "l2")
-    return (
-        unit if norm == "l2" else np.asarray(unit * unit.dtype.type(2 * gradient.shape[1] ** 0.5))
-    )
+    return unit if norm == "l2" else np.asarray(unit * unit.dtype.type(2 * gradient.shape[1] ** 0.5))
 
 
-def _to_sphere(
-    delta: Float[ndarray, "n D"], radius: Float[ndarray, " n"], norm: str
-) -> Float[ndarray, "n D"]:
+def _to_sphere(delta: Float[ndarray, "n D"], radius: Float[ndarray, " n"], norm: str) -> Float[ndarray, "n D"]:
     """Scaled to the sphere in l2; in l_inf cut off, where scaling would undo whole coordinates."""
     if norm == "linf":
         return to_ball(delta, radius, norm)

@@ -56,14 +56,10 @@ class Directions(Attack):
         """The descent, and as much again for the line searches."""
         return 2 * self.steps
 
-    def obstacle(
-        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
-    ) -> InputError | None:
+    def obstacle(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> InputError | None:
         """Without features there are no directions."""
         if features is None and not isinstance(model, TwoLayerModel):
-            return InputError(
-                "features", "are missing", 'give class means, or leave out "directions"'
-            )
+            return InputError("features", "are missing", 'give class means, or leave out "directions"')
         return super().obstacle(model, norm, features)
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
@@ -173,9 +169,7 @@ class RandomStarts(Attack):
         by_pgd = minimal_pgd(some, np.full(len(rows), scale), restarts=self.starts)
         return nothing.put(rows, slide(some, nearer(some.x, best, by_pgd, some.norm)))
 
-    def _along(
-        self, problem: AttackProblem, unit: Float[ndarray, "m D"], length: float
-    ) -> AttackEnd:
+    def _along(self, problem: AttackProblem, unit: Float[ndarray, "m D"], length: float) -> AttackEnd:
         """Along one direction for each point, and down from where the line flips or ends."""
         x = problem.x
         far = reach(problem, unit, np.full(len(x), length))

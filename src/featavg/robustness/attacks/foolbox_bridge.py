@@ -43,9 +43,7 @@ class Foolbox(Attack):
 
     name: ClassVar[str] = "foolbox"
 
-    def obstacle(
-        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
-    ) -> InputError | None:
+    def obstacle(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> InputError | None:
         """foolbox must be there, know the attack, and measure in the same norm."""
         attack = _foolbox_class(self.attack)(**self.settings)
         power = {"l2": 2.0, "linf": float("inf")}[norm]
@@ -101,17 +99,13 @@ def foolbox_attack(
     attack = _foolbox_class(name)(**settings)
     import torch
 
-    wrapped = foolbox.PyTorchModel(
-        scores_module(model), bounds=model.bounds or _wide(x), device="cpu"
-    )
+    wrapped = foolbox.PyTorchModel(scores_module(model), bounds=model.bounds or _wide(x), device="cpu")
     fixed = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
     if fixed and radii is None:
         raise InputError("radii", f"are missing for foolbox:{name}", "give the radii to try")
     epsilons = [float(r) for r in radii] if fixed and radii is not None else None
     with _own_random_state(seed):
-        _, clipped, _ = attack(
-            wrapped, torch.as_tensor(x), torch.as_tensor(label), epsilons=epsilons
-        )
+        _, clipped, _ = attack(wrapped, torch.as_tensor(x), torch.as_tensor(label), epsilons=epsilons)
     best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
     for points in [clipped] if epsilons is None else clipped:
         moved = points.detach().cpu().numpy().astype(x.dtype)
@@ -150,9 +144,7 @@ def _load() -> ModuleType:
         return import_module("foolbox")
     except ImportError as error:
         raise InputError(
-            "attacks",
-            f"name foolbox, and {error.name} is not installed",
-            "pip install foolbox torch",
+            "attacks", f"name foolbox, and {error.name} is not installed", "pip install foolbox torch"
         ) from error
 
 
@@ -177,9 +169,7 @@ def scores_module(model: Model) -> Any:
         def backward(ctx: Any, up: torch.Tensor) -> torch.Tensor:
             (x,) = ctx.saved_tensors
             weights = up.detach().cpu().numpy().astype(float)
-            _, gradient = model.pull(
-                x.detach().cpu().numpy(), lambda f, at: model.decision.pull(f, weights[at])
-            )
+            _, gradient = model.pull(x.detach().cpu().numpy(), lambda f, at: model.decision.pull(f, weights[at]))
             return torch.as_tensor(gradient).to(x)
 
     class Module(torch.nn.Module):

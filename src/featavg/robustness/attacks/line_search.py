@@ -13,9 +13,7 @@ from featavg.robustness.models.norms import to_box
 TOLERANCE = 1e-7
 
 
-def shorten(
-    problem: AttackProblem, end: AttackEnd, steps: int = 8, insist: bool = False
-) -> AttackEnd:
+def shorten(problem: AttackProblem, end: AttackEnd, steps: int = 8, insist: bool = False) -> AttackEnd:
     """The points on the ways from x to the flipped ends where the decision flips.
 
     Keeps a flipped end and an unflipped end. The secant through both is tried first and moved a
@@ -68,10 +66,7 @@ def shorten(
 
 
 def reach(
-    problem: AttackProblem,
-    direction: Float[ndarray, "n D"],
-    scale: Float[ndarray, " n"],
-    doublings: int = 12,
+    problem: AttackProblem, direction: Float[ndarray, "n D"], scale: Float[ndarray, " n"], doublings: int = 12
 ) -> AttackEnd:
     """x plus the shortest of the multiples scale * 2^i that flips it, i = -doublings..doublings.
 

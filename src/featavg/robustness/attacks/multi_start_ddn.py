@@ -10,13 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.streams import stream
-from featavg.robustness.attacks.attack import (
-    Attack,
-    AttackEnd,
-    AttackProblem,
-    nearer,
-    targets,
-)
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, nearer, targets
 from featavg.robustness.attacks.ddn import ddn, fmn
 from featavg.robustness.attacks.line_search import confirmed, shorten
 from featavg.robustness.models.decision import ALL
@@ -110,9 +104,7 @@ class MultiStartDDN(Attack):
         return refined if best.flipped.all() else _from_other_points(problem, refined, last)
 
 
-def _refined(
-    problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int
-) -> AttackEnd:
+def _refined(problem: AttackProblem, best: AttackEnd, aims: Int[ndarray, " n"], steps: int) -> AttackEnd:
     """The shortest by small steps. FMN cannot aim: what was found at a rival is refined by DDN."""
     by_fmn = (problem.norm == "linf") & (aims == ALL)
     for which in (by_fmn, ~by_fmn) if steps >= 1 else ():
@@ -129,9 +121,7 @@ def _refined(
     return best
 
 
-def _rivals(
-    problem: AttackProblem,
-) -> tuple[Int[ndarray, "n r"], list[Float[ndarray, "n D"]]]:
+def _rivals(problem: AttackProblem) -> tuple[Int[ndarray, "n r"], list[Float[ndarray, "n D"]]]:
     """The rivals of each point, nearest first, and the linearised way to each.
 
     One gradient per rival and point. Nothing where the margin is smooth between them: aiming at one
@@ -159,9 +149,7 @@ def _no_rivals(x: Float[ndarray, "n D"]) -> Int[ndarray, "n 0"]:
     return np.empty((len(x), 0), dtype=int)
 
 
-def _elsewhere(
-    problem: AttackProblem, best: AttackEnd, draw: np.random.Generator
-) -> Float[ndarray, "n D"]:
+def _elsewhere(problem: AttackProblem, best: AttackEnd, draw: np.random.Generator) -> Float[ndarray, "n D"]:
     """A start near the best so far and away from it.
 
     Starts on the other side of x (-delta_best / 2) were tried: a seventh descent from there improves
@@ -200,9 +188,7 @@ def _from_other_points(problem: AttackProblem, best: AttackEnd, steps: int) -> A
     return best.put(rows, end)
 
 
-def minimal_radii(
-    model: Model, pixels: ndarray, y: Int[ndarray, " n"], norm: str, budget: int
-) -> Float[ndarray, " n"]:
+def minimal_radii(model: Model, pixels: ndarray, y: Int[ndarray, " n"], norm: str, budget: int) -> Float[ndarray, " n"]:
     """The smallest flip that `MultiStartDDN` finds, shortened along its line."""
     x, label = model.rows(pixels), model.decision.labels(y)
     margin = model.margins(x, label)

@@ -13,12 +13,7 @@ from scipy.special import expit, softmax
 
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of, whole
-from featavg.robustness.attacks.attack import (
-    Attack,
-    AttackEnd,
-    AttackProblem,
-    nearer,
-)
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, nearer
 from featavg.robustness.attacks.line_search import shorten
 from featavg.robustness.models.model import Covector, Model
 from featavg.robustness.models.norms import length, steepest, to_ball, to_box
@@ -203,9 +198,7 @@ def _look(
     return model.flips(outputs, label[rows]), gradient
 
 
-def _covector(
-    model: Model, label: Int[ndarray, " n"], loss: str, own: Int[ndarray, " n"] | None
-) -> Covector:
+def _covector(model: Model, label: Int[ndarray, " n"], loss: str, own: Int[ndarray, " n"] | None) -> Covector:
     """What is to fall: the margin, or minus the cross-entropy."""
     if loss == "margin":
         every = np.full(len(label), -1)
@@ -273,9 +266,7 @@ class APGD(_Bisected):
         """Bisect between radii where APGD flips and where it does not."""
         model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
         return smallest_radius(
-            lambda radius: apgd(
-                model, x, label, radius, norm, self.steps, self.restarts, problem.seed
-            ),
+            lambda radius: apgd(model, x, label, radius, norm, self.steps, self.restarts, problem.seed),
             problem,
             first_guess(problem),
             self.rounds,
@@ -351,9 +342,7 @@ def _descend(
         hit = margin <= 0
         end.point[rows[hit]], end.flipped[rows[hit]] = point[hit], True
         if hit.any():
-            rows, delta, before, best, value, gradient = (
-                a[~hit] for a in (rows, delta, before, best, value, gradient)
-            )
+            rows, delta, before, best, value, gradient = (a[~hit] for a in (rows, delta, before, best, value, gradient))
         if len(rows) == 0:
             return end
         improved[rows] += value < last[rows]

@@ -19,12 +19,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.readouts._readout import Minorant, ReadOut, Sum
-from featavg.robustness.attacks.attack import (
-    Attack,
-    AttackEnd,
-    AttackProblem,
-    FeatureDirections,
-)
+from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, FeatureDirections
 from featavg.robustness.geometry.qp import shortest_step
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import length, to_box
@@ -53,27 +48,16 @@ class Polish(Attack):
     def __post_init__(self) -> None:
         self.at_least_one("rounds")
 
-    def obstacle(
-        self, model: Model, norm: str = "l2", features: FeatureDirections | None = None
-    ) -> InputError | None:
+    def obstacle(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> InputError | None:
         """The convex pieces are known for two-layer networks; in l_inf not inside a box."""
         if isinstance(model, TwoLayerModel) and (norm == "l2" or model.bounds is None):
             return super().obstacle(model, norm, features)
-        return InputError(
-            "attacks", "name polish", "it is for two-layer networks; in l_inf, unbounded"
-        )
+        return InputError("attacks", "name polish", "it is for two-layer networks; in l_inf, unbounded")
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """The nearest points of the pieces that the ends so far lie in, and beside them."""
         assert isinstance(problem.model, TwoLayerModel), "refused by `obstacle`"
-        return polish(
-            problem.model,
-            problem.x,
-            problem.label,
-            list(problem.ends),
-            problem.norm,
-            self.rounds,
-        )
+        return polish(problem.model, problem.x, problem.label, list(problem.ends), problem.norm, self.rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +109,7 @@ def polish(
 
 
 def _polish_one(
-    model: TwoLayerModel,
-    x: Float[ndarray, " D"],
-    label: int,
-    points: list[ndarray],
-    norm: str,
-    rounds: int,
+    model: TwoLayerModel, x: Float[ndarray, " D"], label: int, points: list[ndarray], norm: str, rounds: int
 ) -> Float[ndarray, " D"] | None:
     """The shortest perturbation over all starting pieces."""
     net = model.net

@@ -125,9 +125,7 @@ def attack_suite(
     )
 
 
-def _run(
-    problem: AttackProblem, attacks: tuple[Attack, ...], progress: Progress | None
-) -> tuple[AttackEnd, list[str]]:
+def _run(problem: AttackProblem, attacks: tuple[Attack, ...], progress: Progress | None) -> tuple[AttackEnd, list[str]]:
     """All attacks: the nearest end of each point, and whose it is."""
     inner, span = _in_span(problem)
     names = [""] * len(inner.x)

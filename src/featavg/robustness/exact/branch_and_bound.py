@@ -13,13 +13,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Clock, Search
-from featavg.robustness.exact.cutting_planes import (
-    Planes,
-    Problem,
-    cutting_planes,
-    price_of,
-    shrink,
-)
+from featavg.robustness.exact.cutting_planes import Planes, Problem, cutting_planes, price_of, shrink
 from featavg.robustness.exact.relaxation import Affine, Box, Price, Relaxation, Terms
 from featavg.robustness.geometry.qp import Nearest
 from featavg.robustness.geometry.subspace import Subspace
@@ -83,13 +77,7 @@ class TreeSearch:
         largest = float(np.linalg.norm(rows, 2)) ** 2 if len(rows) else 1.0
         return np.where(concave, 1.0 / (largest * (1.0 + 1e-10)), 0.0)
 
-    def at(
-        self,
-        z: Float[ndarray, " M"],
-        reach: float,
-        clock: Clock,
-        before: Search | None = None,
-    ) -> Search:
+    def at(self, z: Float[ndarray, " M"], reach: float, clock: Clock, before: Search | None = None) -> Search:
         """`begin` and `run` in one."""
         self.begin(z, reach, before)
         return self.run(clock)
@@ -196,18 +184,11 @@ class TreeSearch:
         if split is None:
             return [], bound
         return [
-            _Node(bound, next(self.number), relaxation, part, z, normal, price)
-            for part in box.split(*split)
+            _Node(bound, next(self.number), relaxation, part, z, normal, price) for part in box.split(*split)
         ], bound
 
     def _chords(
-        self,
-        relaxation: Relaxation,
-        box: Box,
-        z: ndarray,
-        bound: float,
-        normal: ndarray | None,
-        limit: float,
+        self, relaxation: Relaxation, box: Box, z: ndarray, bound: float, normal: ndarray | None, limit: float
     ) -> tuple[Box, float, ndarray | None, ndarray, bool] | None:
         """The chord bound, repeated while it shrinks the box; None if the box is empty."""
         for _ in range(3):
@@ -235,9 +216,7 @@ class TreeSearch:
                 break
         return box, bound, normal, z, bound >= limit
 
-    def _local(
-        self, relaxation: Relaxation, box: Box, z: ndarray, limit: float, careful: bool
-    ) -> Price | None:
+    def _local(self, relaxation: Relaxation, box: Box, z: ndarray, limit: float, careful: bool) -> Price | None:
         """The price of a local solution inside the box; a careful one may be a candidate too."""
         inside = [
             (length, place)
@@ -263,9 +242,7 @@ class TreeSearch:
             last = length
         return price
 
-    def _separable(
-        self, relaxation: Relaxation, box: Box, price: Price, limit: float
-    ) -> tuple[float, Terms, ndarray]:
+    def _separable(self, relaxation: Relaxation, box: Box, price: Price, limit: float) -> tuple[float, Terms, ndarray]:
         """The separable bound, the terms it is the sum of, and z* = z + rows u*."""
         step = -(price.kappa @ self.rows)
         place = self.z + self.rows @ step
@@ -319,9 +296,7 @@ class TreeSearch:
             last, z = found
         return last, z
 
-    def _step(
-        self, relaxation: Relaxation, side: Affine, seen: list[ndarray]
-    ) -> tuple[float, ndarray] | None:
+    def _step(self, relaxation: Relaxation, side: Affine, seen: list[ndarray]) -> tuple[float, ndarray] | None:
         """Solve one inner approximation and keep its solution as a candidate."""
         planes = self._relaxed(relaxation, side, None, seen, math.inf)
         answer, rows = planes.answer, planes.rows

@@ -51,9 +51,7 @@ class Problem:
         return np.sqrt(np.einsum("mr,mr->m", self.rows, self.rows))
 
 
-def shrink(
-    problem: Problem, box: Box, normal: ndarray | None, depth: float, limit: float
-) -> Box | None:
+def shrink(problem: Problem, box: Box, normal: ndarray | None, depth: float, limit: float) -> Box | None:
     """The box, cut down to |u| <= limit, to normal . u >= depth, and to what the last split leaves.
 
     None if nothing is left of it.
@@ -78,9 +76,7 @@ def shrink(
     return None if np.any(lo > hi) else replace(box, lo=lo, hi=hi)
 
 
-def cap(
-    problem: Problem, normal: Float[ndarray, " r"], depth: float, radius: float
-) -> Float[ndarray, "2 M"]:
+def cap(problem: Problem, normal: Float[ndarray, " r"], depth: float, radius: float) -> Float[ndarray, "2 M"]:
     r"""The largest rows @ u and -rows @ u over |u| <= radius, normal . u >= depth.
 
     For one row c it is depth (c . n) + sqrt(|c|^2 - (c . n)^2) sqrt(radius^2 - depth^2), or

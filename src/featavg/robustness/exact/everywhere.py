@@ -111,17 +111,13 @@ def anywhere(net: Layered, conditions: Sequence[Condition], clock: Clock) -> Som
     return Somewhere(True, None)
 
 
-def _flip(
-    net: Layered, condition: LinearCondition, v: Float[ndarray, " v"]
-) -> Float[ndarray, " m"] | None:
+def _flip(net: Layered, condition: LinearCondition, v: Float[ndarray, " v"]) -> Float[ndarray, " m"] | None:
     """The first pre-activations at this input, if the network itself is flipped there."""
     z = net.first @ v[: net.first.shape[1]] + net.offset
     return z if condition.excess(net.forward(z)[-1]) <= 0 else None
 
 
-def _proven_empty(
-    net: _Exact, signs: list[ndarray], condition: LinearCondition, support: ndarray
-) -> bool:
+def _proven_empty(net: _Exact, signs: list[ndarray], condition: LinearCondition, support: ndarray) -> bool:
     rows, constants = map(_fractions, _inequalities(net, signs, condition, support))
     return empty([(list(row), c) for row, c in zip(rows, constants, strict=True)])
 
@@ -160,10 +156,7 @@ def _in_fractions(net: Layered) -> _Exact:
 
 
 def _inequalities(
-    net: Layered | _Exact,
-    signs: list[ndarray],
-    condition: LinearCondition,
-    which: ndarray | slice = slice(None),
+    net: Layered | _Exact, signs: list[ndarray], condition: LinearCondition, which: ndarray | slice = slice(None)
 ) -> tuple[ndarray, ndarray]:
     """rows v + constants <= 0 for every flipped point of a part; some of them, in floats or fractions.
 
@@ -180,12 +173,7 @@ def _inequalities(
         h[opened] = 0
         h[opened, free + np.arange(len(opened))] = 1
         free += len(opened)
-        found += [
-            -z[some > 0],
-            z[some < 0],
-            z[opened] - h[opened],
-            net.leak * z[opened] - h[opened],
-        ]
+        found += [-z[some > 0], z[some < 0], z[opened] - h[opened], net.leak * z[opened] - h[opened]]
         below = h + below if net.skips[number] else h
         z = net.weights[number] @ below
         z[:, size] = z[:, size] + net.biases[number]
@@ -224,16 +212,12 @@ def _solution(
     return -residual[:-1] / residual[-1] * scale, kept[:0]
 
 
-def _halves(
-    net: Layered, signs: list[ndarray], v: Float[ndarray, " v"] | None
-) -> list[list[ndarray]] | None:
+def _halves(net: Layered, signs: list[ndarray], v: Float[ndarray, " v"] | None) -> list[list[ndarray]] | None:
     """The part on both sides of the open neuron whose activation in v is furthest from its own.
 
     Of the first open one where there is no v; None if no sign is open.
     """
-    opened = [
-        (layer, int(i)) for layer, some in enumerate(signs) for i in np.flatnonzero(some == 0)
-    ]
+    opened = [(layer, int(i)) for layer, some in enumerate(signs) for i in np.flatnonzero(some == 0)]
     if not opened:
         return None
     layer, neuron = opened[0 if v is None else int(np.argmax(_gaps(net, signs, v)))]

@@ -97,9 +97,7 @@ def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
                 row[place] = -1.0
                 below.append(row)
                 below_to.append(0.0)
-    sums = [
-        slice(size + a * len(rivals), size + (a + 1) * len(rivals)) for a in range(len(outputs))
-    ]
+    sums = [slice(size + a * len(rivals), size + (a + 1) * len(rivals)) for a in range(len(outputs))]
     sums += [slice(size + b, total - 1, len(rivals)) for b in range(len(rivals))]
     for entries in sums:
         below.append(_row(total, entries, 1.0))
@@ -156,9 +154,7 @@ def _holds(net: TwoLayer, own: ndarray, mixture: ndarray) -> bool:
     return columns_fit and all(sum(table[o, v] for v in rivals) <= 1 for o in outputs)
 
 
-def solve(
-    columns: list[list[Fraction]], target: list[Fraction], guess: list[Fraction]
-) -> list[Fraction] | None:
+def solve(columns: list[list[Fraction]], target: list[Fraction], guess: list[Fraction]) -> list[Fraction] | None:
     """An x with sum_j x_j columns_j = target, as the guess where that is free; None if none is.
 
     >>> one, two = Fraction(1), Fraction(2)

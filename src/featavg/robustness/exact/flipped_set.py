@@ -132,15 +132,11 @@ class ReluRelaxation:
         """The largest left side minus right side."""
         return float(np.max(self.net @ np.maximum(z, 0.0) + self.family.shift))
 
-    def kinks(
-        self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float
-    ) -> Float[ndarray, "p r"]:
+    def kinks(self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float) -> Float[ndarray, "p r"]:
         """See `flipped_set.kinks`."""
         return kinks(rows, self.family.up, self.family.down * (z > 0), z, scale)
 
-    def terms(
-        self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
-    ) -> Terms:
+    def terms(self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]) -> Terms:
         """Each term is two parabolas, or two lines, that meet at z = 0: five points suffice."""
         a, kappa = price.weights @ self.net, price.kappa
         soft = np.where(stiffness > 0, stiffness, 1.0)
@@ -169,9 +165,7 @@ class ReluRelaxation:
             size=abs(shift) + float(np.abs(values).max(axis=0).sum()),
         )
 
-    def cut_at(
-        self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]
-    ) -> tuple[int, float] | None:
+    def cut_at(self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]) -> tuple[int, float] | None:
         """At zero, the undecided neuron whose term falls furthest below its value at z.
 
         Without terms, or if none falls, the neuron whose chord is furthest above its ReLU.

@@ -83,9 +83,7 @@ class Layered:
             layers.append(below @ weight.T + bias)
         return layers
 
-    def gradient(
-        self, layers: list[ndarray], functional: Float[ndarray, " c"]
-    ) -> Float[ndarray, " r"]:
+    def gradient(self, layers: list[ndarray], functional: Float[ndarray, " c"]) -> Float[ndarray, " r"]:
         """The derivative of functional . F in u, in the activation region of these layers."""
         g = functional
         extra: ndarray | None = None
@@ -98,10 +96,7 @@ class Layered:
         return g @ self.rows
 
     def kinks(
-        self,
-        layers: list[ndarray],
-        scales: list[ndarray],
-        functionals: Float[ndarray, "p c"],
+        self, layers: list[ndarray], scales: list[ndarray], functionals: Float[ndarray, "p c"]
     ) -> Float[ndarray, "q r"]:
         """Normals of the neurons that are at zero here, pointing to where they raise the functionals.
 
@@ -111,8 +106,7 @@ class Layered:
         pre-activations of a point that says what counts as zero.
         """
         zero = [
-            np.abs(z) <= AT_ZERO * float(np.abs(scale).max())
-            for z, scale in zip(layers[:-1], scales[:-1], strict=True)
+            np.abs(z) <= AT_ZERO * float(np.abs(scale).max()) for z, scale in zip(layers[:-1], scales[:-1], strict=True)
         ]
         slopes = [np.where(z >= 0, 1.0, self.leak) for z in layers[:-1]]
         signs: list[ndarray] = []
@@ -132,9 +126,7 @@ class Layered:
             of_layer = self.weights[number] @ below
         return np.concatenate([*normals, functionals @ of_layer])
 
-    def absolute(
-        self, sizes: Sequence[ndarray]
-    ) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
+    def absolute(self, sizes: Sequence[ndarray]) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
         """How large the sums are that make each pre-activation, and the rows of its gradient.
 
         `sizes` bounds |z_l| in the ball that is searched. A rounding error of a bound on z_l, or of
@@ -183,8 +175,7 @@ def layered(
             )
     given = [None] * len(arrays) if biases is None else list(biases)
     offsets = [
-        np.zeros(len(w)) if b is None else np.asarray(b, dtype=float)
-        for w, b in zip(arrays, given, strict=True)
+        np.zeros(len(w)) if b is None else np.asarray(b, dtype=float) for w, b in zip(arrays, given, strict=True)
     ]
     joined = tuple(False for _ in arrays[1:]) if skips is None else tuple(map(bool, skips))
     _check(arrays, offsets, joined, leak)
@@ -219,26 +210,18 @@ def layered_of(net: Deep | TwoLayer) -> Layered:
     return layered(net.weights, net.biases, [layer.skip for layer in net.layers[:-1]], leak)
 
 
-def _check(
-    weights: list[ndarray], biases: list[ndarray], skips: tuple[bool, ...], leak: float
-) -> None:
+def _check(weights: list[ndarray], biases: list[ndarray], skips: tuple[bool, ...], leak: float) -> None:
     if not 0.0 <= leak <= 1.0:
         raise InputError("leak", f"is {leak}", "give a slope from 0 (ReLU) to 1")
     for number, (weight, bias) in enumerate(zip(weights, biases, strict=True), start=1):
         if bias.shape != (len(weight),):
-            raise InputError(
-                f"bias {number}", f"has shape {bias.shape}", "give one value per neuron"
-            )
+            raise InputError(f"bias {number}", f"has shape {bias.shape}", "give one value per neuron")
         if not (np.all(np.isfinite(weight)) and np.all(np.isfinite(bias))):
             raise InputError(f"layer {number}", "is not finite", "train the network again")
     if len(skips) != len(weights) - 1:
-        raise InputError(
-            "skips", f"are {len(skips)}", f"give {len(weights) - 1}, one per hidden layer"
-        )
+        raise InputError("skips", f"are {len(skips)}", f"give {len(weights) - 1}, one per hidden layer")
     if skips and skips[0]:
         raise InputError("skips", "begin with the first layer", "start them at the second")
     for number, skip in enumerate(skips):
         if skip and len(weights[number]) != len(weights[number - 1]):
-            raise InputError(
-                f"layer {number + 1}", "adds an input of another width", "keep the width the same"
-            )
+            raise InputError(f"layer {number + 1}", "adds an input of another width", "keep the width the same")

@@ -54,9 +54,7 @@ class Program:
         object.__setattr__(self, "sizes", np.abs(self.normals).sum(axis=1))
         object.__setattr__(self, "bent", np.flatnonzero((self.family.up > 0).any(axis=0)))
 
-    def lines(
-        self, chosen: Int[ndarray, " M"], radius: float
-    ) -> tuple[Float[ndarray, " M"], Float[ndarray, " M"]]:
+    def lines(self, chosen: Int[ndarray, " M"], radius: float) -> tuple[Float[ndarray, " M"], Float[ndarray, " M"]]:
         """Slope and height of a line above each undecided ReLU, or of the line chosen for it."""
         # |z_r - at_x_r| = |<w_r, delta>| <= |w_r|_1 |delta|_inf (Hoelder): inside the radius z stays in
         # [low, high], and there the convex ReLU is below its chord. Beyond it nothing is claimed.
@@ -130,9 +128,7 @@ class Program:
         rows[len(above) :, -1] = low[below]
         return rows
 
-    def bound(
-        self, multipliers: Float[ndarray, " q"] | None, chosen: Int[ndarray, " M"], radius: float
-    ) -> float:
+    def bound(self, multipliers: Float[ndarray, " q"] | None, chosen: Int[ndarray, " M"], radius: float) -> float:
         r"""No flipped point below the node is nearer than this, or than `radius`.
 
         Any lambda >= 0 on the inequalities and 0 <= beta <= lambda.up on the ReLUs prove
@@ -261,9 +257,7 @@ def _flip(node: _Node, step: Float[ndarray, " N"], radius: float, probe: Probe) 
     if length < math.inf or np.any(node.chosen == UNDECIDED):
         return length
     program = node.program
-    scale = float(
-        np.abs(program.family.up) @ np.abs(program.at_x) @ np.ones(len(program.family.up))
-    )
+    scale = float(np.abs(program.family.up) @ np.abs(program.at_x) @ np.ones(len(program.family.up)))
     for slack in SLACKS:
         _, inside = program.solve(node.chosen, radius, slack * scale)
         if inside is not None and (length := probe(inside)) < math.inf:

@@ -149,9 +149,7 @@ class PieceSearch:
         ).max(axis=1)
         return [_Cuts(*one, active) for one in zip(slopes, values, mass, strict=True)]
 
-    def _distances(
-        self, across: ndarray, depth: ndarray, mass: ndarray, shift: ndarray | float
-    ) -> ndarray:
+    def _distances(self, across: ndarray, depth: ndarray, mass: ndarray, shift: ndarray | float) -> ndarray:
         """Distances of half-spaces from the point, rounded down."""
         error = self.space.error
         # A sum of `mass` unit rows has rounding errors up to error * mass in its slope, and as much

@@ -48,13 +48,9 @@ class ProbabilityRelaxation:
 
     def __init__(self, head: ndarray, constant: ndarray, own: Bool[ndarray, " c"]) -> None:
         if np.any(head < 0):
-            raise InputError(
-                "net", "has negative weights in its head", "use the read-out max or sum for it"
-            )
+            raise InputError("net", "has negative weights in its head", "use the read-out max or sum for it")
         if np.any((head > 0).sum(axis=0) > 1):
-            raise InputError(
-                "net", "has a neuron that feeds two outputs", "use the read-out max or sum for it"
-            )
+            raise InputError("net", "has a neuron that feeds two outputs", "use the read-out max or sum for it")
         self.own, self.own_shift = head[own], constant[own]
         self.rival, self.rival_shift = head[~own], constant[~own]
         self.concave = (self.rival > 0).any(axis=0)
@@ -92,13 +88,7 @@ class ProbabilityRelaxation:
         )
 
     def _chords(
-        self,
-        box: Box,
-        bottom: ndarray,
-        top: ndarray,
-        slopes: ndarray,
-        constants: ndarray,
-        sizes: ndarray,
+        self, box: Box, bottom: ndarray, top: ndarray, slopes: ndarray, constants: ndarray, sizes: ndarray
     ) -> None:
         """Chords of exp f over the intervals of single neurons, put in the place of others."""
         v, lo, hi = self.alone, box.lo[self.neuron], box.hi[self.neuron]
@@ -135,9 +125,7 @@ class ProbabilityRelaxation:
         self.level = float((self.own @ np.maximum(z, 0.0) + self.own_shift).max())
         sides = [
             Affine(
-                (below.weights @ self.rival)[None],
-                np.array([below.weights @ self.rival_shift + below.constant]),
-                ONE,
+                (below.weights @ self.rival)[None], np.array([below.weights @ self.rival_shift + below.constant]), ONE
             )
             for below in READOUT.minorants(len(self.rival))
         ]
@@ -152,9 +140,7 @@ class ProbabilityRelaxation:
         constant = value - slope @ z
         if side.log_scale is None:
             size = abs(value) + float(np.abs(slope) @ np.abs(z)) + side.magnitudes
-            return Affine(
-                slope[None] - side.coefficients, constant - side.constants, ONE, None, size
-            )
+            return Affine(slope[None] - side.coefficients, constant - side.constants, ONE, None, size)
         # log A <= log a + (A - a) / a for every a > 0, tightest at a = A(z). exp f_v >= exp b_v
         # keeps the true A away from zero, where z is outside what the chords are for.
         silent = np.minimum(self.rival_shift - side.log_scale, 0.0)
@@ -182,15 +168,11 @@ class ProbabilityRelaxation:
     def kinks(self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float) -> None:
         """None: the score falls along the step, which is all that a nudge needs here."""
 
-    def terms(
-        self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
-    ) -> Terms:
+    def terms(self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]) -> Terms:
         """The separable bound, which uses the inequality itself rather than its logarithm."""
         return self.separable.at(box, price, z, stiffness, self.level)
 
-    def cut_at(
-        self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]
-    ) -> tuple[int, float] | None:
+    def cut_at(self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]) -> tuple[int, float] | None:
         """The rival that loses most, between where it is and where its term is least.
 
         Without terms, or if none loses, the widest one in its middle.
@@ -284,11 +266,7 @@ class ProbabilityCondition:
             return None
         middle = float(np.log(max(slope[worst], 1e-300))) + top
         share = 0.1 * (high - low)
-        return (
-            int(rival[worst]),
-            float(np.clip(middle, low + share, high - share)),
-            float(gap[worst] / total),
-        )
+        return (int(rival[worst]), float(np.clip(middle, low + share, high - share)), float(gap[worst] / total))
 
     def clear(self, margin: float) -> ProbabilityCondition:
         """The own probability is smaller by a factor, too."""

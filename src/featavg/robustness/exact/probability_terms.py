@@ -53,12 +53,7 @@ class ProbabilityTerms:
         self.plural_of = (own > 0).argmax(axis=0)[self.plurals]
 
     def at(
-        self,
-        box: Box,
-        price: Price,
-        z: Float[ndarray, " M"],
-        stiffness: Float[ndarray, " M"],
-        level: float,
+        self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"], level: float
     ) -> Terms:
         """The terms over the box; `level` is subtracted from every exponent."""
         weight, kappa = float(price.weights[0]), price.kappa
@@ -150,9 +145,7 @@ class RivalTerm:
     def slope(self, x: Float[ndarray, " q"]) -> Float[ndarray, " q"]:
         """h'(x) for x >= 0."""
         power = np.exp(self.log_factor + self.beta * x)
-        return np.asarray(
-            2.0 * (self.stiffness * (x - self.z) - self.kappa - self.weight * self.beta * power)
-        )
+        return np.asarray(2.0 * (self.stiffness * (x - self.z) - self.kappa - self.weight * self.beta * power))
 
     def least(
         self, lo: Float[ndarray, " q"], hi: Float[ndarray, " q"]
@@ -173,9 +166,7 @@ class RivalTerm:
         for _ in range(NEWTON):
             power = self.weight * self.beta * np.exp(self.log_factor + self.beta * x)
             curvature = self.stiffness - self.beta * power
-            step = (self.stiffness * (x - self.z) - self.kappa - power) / np.where(
-                curvature > 0, curvature, np.inf
-            )
+            step = (self.stiffness * (x - self.z) - self.kappa - power) / np.where(curvature > 0, curvature, np.inf)
             x = np.clip(x - step, x, turn)
         places = np.stack([lo, vertex, start, hi, turn, x])
         values = self.at(places)

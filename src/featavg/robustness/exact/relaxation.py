@@ -41,10 +41,7 @@ class Box:
         """The part with z_r <= at and the part with z_r >= at."""
         hi, high, lo, low = self.hi.copy(), self.high.copy(), self.lo.copy(), self.low.copy()
         hi[r] = high[r] = lo[r] = low[r] = at
-        return (
-            Box(self.lo, hi, self.low, high, r),
-            Box(lo, self.hi, low, self.high, r),
-        )
+        return (Box(self.lo, hi, self.low, high, r), Box(lo, self.hi, low, self.high, r))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,25 +120,17 @@ class Relaxation(Protocol):
     def excess(self, z: Float[ndarray, " M"]) -> float:
         """Not positive exactly where z is flipped."""
 
-    def kinks(
-        self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float
-    ) -> Float[ndarray, "p r"] | None:
+    def kinks(self, rows: Float[ndarray, "M r"], z: Float[ndarray, " M"], scale: float) -> Float[ndarray, "p r"] | None:
         """What must fall for a candidate at z to move inwards, if z is at the kinks of neurons."""
 
-    def terms(
-        self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]
-    ) -> Terms:
+    def terms(self, box: Box, price: Price, z: Float[ndarray, " M"], stiffness: Float[ndarray, " M"]) -> Terms:
         """stiffness s^2 - 2 kappa s + 2 weights . (left - right), neuron by neuron, s from z."""
 
-    def cut_at(
-        self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]
-    ) -> tuple[int, float] | None:
+    def cut_at(self, box: Box, terms: Terms | None, z: Float[ndarray, " M"]) -> tuple[int, float] | None:
         """The neuron to split and where, or None if nothing is left to split."""
 
 
-def chord(
-    lo: Float[ndarray, " M"], hi: Float[ndarray, " M"]
-) -> tuple[Float[ndarray, " M"], Float[ndarray, " M"]]:
+def chord(lo: Float[ndarray, " M"], hi: Float[ndarray, " M"]) -> tuple[Float[ndarray, " M"], Float[ndarray, " M"]]:
     """Slope and offset with relu(z) <= slope * z + offset for lo <= z <= hi, tight at both ends.
 
     >>> [part.tolist() for part in chord(np.array([-1.0, 1.0]), np.array([3.0, 2.0]))]

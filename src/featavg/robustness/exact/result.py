@@ -114,20 +114,13 @@ class Answer:
 class Solver(ABC):
     """Answers for the points of one network."""
 
-    def hints(
-        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
-    ) -> list[Any]:
+    def hints(self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]) -> list[Any]:
         """What is found out for the points in these places at once, one hint each."""
         return [None] * len(where)
 
     @abstractmethod
     def at(
-        self,
-        x: Float[ndarray, " N"],
-        label: int,
-        clock: Clock,
-        hint: Any = None,
-        radius: float | None = None,
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: Any = None, radius: float | None = None
     ) -> Answer:
         """The radius of one correctly classified point, or what is within `radius`."""
 
@@ -168,9 +161,7 @@ class Radii:
         return f"Radii({facts})"
 
     def _repr_html_(self) -> str:
-        drawing = sparkline(
-            np.sort(self.certified).tolist(), "certified radii, from small to large"
-        )
+        drawing = sparkline(np.sort(self.certified).tolist(), "certified radii, from small to large")
         return table(f"Radii ({self.norm})", self._facts(), drawing)
 
     def _facts(self) -> dict[str, str]:
@@ -242,9 +233,7 @@ class Radii:
         joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
         return cls(**joined, witness=np.concatenate(witnesses), norm=parts[0].norm)
 
-    def robust_accuracy(
-        self, radii: Float[ndarray, " q"]
-    ) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
+    def robust_accuracy(self, radii: Float[ndarray, " q"]) -> tuple[Float[ndarray, " q"], Float[ndarray, " q"]]:
         """The share of points that no perturbation of length <= radius flips: between two curves.
 
         A point counts as robust for the lower curve if its certified radius is larger, and for the
@@ -282,9 +271,7 @@ class Radii:
         """Read what `save` wrote."""
         arrays, meta = read_folder(path)
         if meta.get("kind") != "radii" or meta.get("outcomes") != [o.value for o in RadiusStatus]:
-            raise InputError(
-                str(path), "does not hold radii", "give a folder that Radii.save wrote"
-            )
+            raise InputError(str(path), "does not hold radii", "give a folder that Radii.save wrote")
         return cls(**arrays, norm=meta["norm"])
 
 

@@ -67,9 +67,7 @@ class TwoLayerSolver(Solver):
         self.whole = Everywhere(layered_of(net))
         self.searches = {label: self._searches(label) for label in labels}
 
-    def hints(
-        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
-    ) -> list[ndarray]:
+    def hints(self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]) -> list[ndarray]:
         """The pre-activations of the points asked for."""
         return list(self.space.preactivations(x)[where])
 
@@ -103,12 +101,7 @@ class TwoLayerSolver(Solver):
         return TreeSearch(self.space, [ReluRelaxation(family) for family in families], SAME_WITHIN)
 
     def at(
-        self,
-        x: Float[ndarray, " N"],
-        label: int,
-        clock: Clock,
-        hint: Any = None,
-        radius: float | None = None,
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: Any = None, radius: float | None = None
     ) -> Answer:
         """The radius of one correctly classified point."""
         about = self.searches[label]

@@ -67,17 +67,13 @@ def nearest(
     # Rows were divided by their lengths, so multipliers of the given rows are, too; negative ones are
     # rounding, and zero proves as much without them.
     found = Nearest(
-        u * scale if flag == 1 else None,
-        half_space(rows, limits, row_errors, limit_errors, multipliers),
-        multipliers,
+        u * scale if flag == 1 else None, half_space(rows, limits, row_errors, limit_errors, multipliers), multipliers
     )
     if found.u is not None and found.bound >= (1.0 - TRUSTED) * math.sqrt(found.u @ found.u):
         return found
     if found.u is None and found.bound > 1e6 * scale:
         return found
-    return _second_opinion(
-        a, b / scale, lengths, scale, rows, limits, row_errors, limit_errors, found
-    )
+    return _second_opinion(a, b / scale, lengths, scale, rows, limits, row_errors, limit_errors, found)
 
 
 def _scale(b: Float[ndarray, " q"]) -> float:
@@ -161,9 +157,7 @@ def _second_opinion(
     if u is not None and np.any(a @ u > scale * (b + 1e-9)):
         u = None
     return Nearest(
-        first.u if u is None else u,
-        max(bound, first.bound),
-        multipliers if bound > first.bound else first.multipliers,
+        first.u if u is None else u, max(bound, first.bound), multipliers if bound > first.bound else first.multipliers
     )
 
 
@@ -207,10 +201,7 @@ def shortest_step(
 
 
 def _boxed(
-    rows: Float[ndarray, "K D"],
-    limits: Float[ndarray, " K"],
-    low: Float[ndarray, " D"],
-    high: Float[ndarray, " D"],
+    rows: Float[ndarray, "K D"], limits: Float[ndarray, " K"], low: Float[ndarray, " D"], high: Float[ndarray, " D"]
 ) -> Float[ndarray, " D"] | None:
     """The minimiser of the Lagrangian is clip(-rows^T u, low, high): maximise what is left in u."""
 
@@ -227,18 +218,13 @@ def _boxed(
     return delta if np.all(rows @ delta - limits <= 1e-4) else None
 
 
-def _linear_program(
-    rows: Float[ndarray, "K D"], limits: Float[ndarray, " K"]
-) -> Float[ndarray, " D"] | None:
+def _linear_program(rows: Float[ndarray, "K D"], limits: Float[ndarray, " K"]) -> Float[ndarray, " D"] | None:
     """With delta = s/t and |s| <= 1 the bounds are constants and K rows are left: maximise t."""
     objective = np.zeros(rows.shape[1] + 1)
     objective[-1] = -1.0
     box = np.tile([-1.0, 1.0], (rows.shape[1] + 1, 1))
     box[-1] = 0.0, np.inf
-    solution = linprog(
-        objective, np.column_stack([rows, -limits]), np.zeros(len(limits)), bounds=box,
-        method="highs",
-    )  # fmt: skip
+    solution = linprog(objective, np.column_stack([rows, -limits]), np.zeros(len(limits)), bounds=box, method="highs")
     if solution.status != 0 or not solution.x[-1] > 0:
         return None
     return np.asarray(solution.x[:-1] / solution.x[-1])

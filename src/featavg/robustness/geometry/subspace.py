@@ -93,10 +93,7 @@ class Span:
         return np.asarray(x @ self.space.basis)
 
     def back(
-        self,
-        x: Float[ndarray, "n N"],
-        at: Float[ndarray, "n r"],
-        point: Float[ndarray, "n r"],
+        self, x: Float[ndarray, "n N"], at: Float[ndarray, "n r"], point: Float[ndarray, "n r"]
     ) -> Float[ndarray, "n N"]:
         """The flipped points themselves: x moved as far and in the same direction."""
         return np.asarray(x + (point - at) @ self.space.basis.T)

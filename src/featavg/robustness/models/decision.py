@@ -99,9 +99,7 @@ class Decision:
         members = [outputs[:, self.groups == g] for g in range(self.classes)]
         return np.stack([self.readout.class_score(part) for part in members], axis=1)
 
-    def margins(
-        self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]
-    ) -> Float[ndarray, " n"]:
+    def margins(self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]) -> Float[ndarray, " n"]:
         """Own score minus the best other: the decision is right where this is positive."""
         scores = self.scores(outputs)
         rows = np.arange(len(label))
@@ -110,10 +108,7 @@ class Decision:
         return np.asarray(own - scores.max(axis=1))
 
     def objective(
-        self,
-        outputs: Float[ndarray, "n c"],
-        label: Int[ndarray, " n"],
-        rival: Int[ndarray, " n"],
+        self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"], rival: Int[ndarray, " n"]
     ) -> tuple[Float[ndarray, " n"], Float[ndarray, "n c"]]:
         """What an attack lowers, own score minus rival, and its derivative in the outputs."""
         rows = np.arange(len(label))
@@ -131,9 +126,7 @@ class Decision:
         down[aimed] = np.eye(outputs.shape[1])[rival[aimed]]
         return value, parts * (self.groups == label[:, None]) - down
 
-    def pull(
-        self, outputs: Float[ndarray, "n c"], weights: Float[ndarray, "n C"]
-    ) -> Float[ndarray, "n c"]:
+    def pull(self, outputs: Float[ndarray, "n c"], weights: Float[ndarray, "n C"]) -> Float[ndarray, "n c"]:
         """The derivative in the outputs of <weights, scores>."""
         if self.groups is None:
             return weights[:, 1:]

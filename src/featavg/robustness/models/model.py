@@ -82,23 +82,16 @@ class Model(ABC):
         """Positive where the decision is the label, by plain evaluation; a tie counts as fooled."""
         return self._margins(self.outputs(x), label)
 
-    def _margins(
-        self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]
-    ) -> Float[ndarray, " n"]:
+    def _margins(self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]) -> Float[ndarray, " n"]:
         depth = self.slack * np.abs(outputs).max(axis=1)
         return np.asarray(self.decision.margins(outputs, label) + depth)
 
-    def flips(
-        self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]
-    ) -> Bool[ndarray, " n"]:
+    def flips(self, outputs: Float[ndarray, "n c"], label: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
         """Where these outputs decide against the label."""
         return self._margins(outputs, label) <= 0
 
     def descend(
-        self,
-        x: Float[ndarray, "n D"],
-        label: Int[ndarray, " n"],
-        rival: Int[ndarray, " n"] | None = None,
+        self, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], rival: Int[ndarray, " n"] | None = None
     ) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"], Float[ndarray, "n D"]]:
         """The margin, and the objective against a rival (ALL unless told) with its gradient."""
         rivals = np.full(len(label), ALL) if rival is None else rival
@@ -107,9 +100,7 @@ class Model(ABC):
         value, _ = objective(outputs, label, rivals)
         return self._margins(outputs, label), value, gradient
 
-    def pull(
-        self, x: Float[ndarray, "n D"], covector: Covector
-    ) -> tuple[Float[ndarray, "n c"], Float[ndarray, "n D"]]:
+    def pull(self, x: Float[ndarray, "n D"], covector: Covector) -> tuple[Float[ndarray, "n c"], Float[ndarray, "n D"]]:
         """`_pull`, counted and checked."""
         self.cost.gradients += len(x)
 
@@ -142,9 +133,7 @@ def checked_bounds(bounds: Bounds) -> Bounds:
         return None
     low, high = bounds
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InputError(
-            "bounds", f"are ({low}, {high})", "give low < high, or None for raw inputs"
-        )
+        raise InputError("bounds", f"are ({low}, {high})", "give low < high, or None for raw inputs")
     return float(low), float(high)
 
 
@@ -179,9 +168,7 @@ class TwoLayerModel(Model):
         """Points as float64 rows with as many coordinates as the network has."""
         x = np.asarray(x, dtype=float)
         if x.ndim != 2 or x.shape[1] != self.net.dimension:
-            raise InputError(
-                "x", f"has shape {x.shape}", f"give rows of {self.net.dimension} coordinates"
-            )
+            raise InputError("x", f"has shape {x.shape}", f"give rows of {self.net.dimension} coordinates")
         return checked_points(x, self.bounds)
 
     def _outputs(self, x: Float[ndarray, "n D"]) -> Float[ndarray, "n c"]:

@@ -33,9 +33,7 @@ def steepest(gradient: Float[ndarray, "n D"], norm: str) -> Float[ndarray, "n D"
     return (gradient / np.where(size > 0, size, 1.0)).astype(gradient.dtype, copy=False)
 
 
-def to_ball(
-    delta: Float[ndarray, "n D"], radius: Float[ndarray, " n"], norm: str
-) -> Float[ndarray, "n D"]:
+def to_ball(delta: Float[ndarray, "n D"], radius: Float[ndarray, " n"], norm: str) -> Float[ndarray, "n D"]:
     """The nearest perturbation that is no longer than `radius`."""
     if norm == "linf":
         limit = radius[:, None].astype(delta.dtype)
@@ -45,19 +43,13 @@ def to_ball(
     return np.asarray(delta * shrink[:, None].astype(delta.dtype))
 
 
-def to_box(
-    x: Float[ndarray, "n D"], delta: Float[ndarray, "n D"], bounds: Bounds
-) -> Float[ndarray, "n D"]:
+def to_box(x: Float[ndarray, "n D"], delta: Float[ndarray, "n D"], bounds: Bounds) -> Float[ndarray, "n D"]:
     """The perturbation that is left when x + delta is clipped to the input bounds."""
     return delta if bounds is None else np.clip(x + delta, *bounds) - x
 
 
 def to_halfspace(
-    x: Float[ndarray, "n D"],
-    gradient: Float[ndarray, "n D"],
-    gap: Float[ndarray, " n"],
-    norm: str,
-    bounds: Bounds,
+    x: Float[ndarray, "n D"], gradient: Float[ndarray, "n D"], gap: Float[ndarray, " n"], norm: str, bounds: Bounds
 ) -> tuple[Float[ndarray, "n D"], Bool[ndarray, " n"]]:
     r"""The shortest delta with <g, delta> <= -gap and x + delta in the box; where there is one.
 

@@ -16,13 +16,7 @@ from featavg.boundary.public import public
 from featavg.errors import InputError, torch_needed
 from featavg.nets.readouts._readout import ReadOut
 from featavg.robustness.models.decision import Decision
-from featavg.robustness.models.model import (
-    Covector,
-    Model,
-    checked_bounds,
-    checked_points,
-    space_of,
-)
+from featavg.robustness.models.model import Covector, Model, checked_bounds, checked_points, space_of
 from featavg.robustness.models.norms import Bounds
 
 if TYPE_CHECKING:
@@ -172,16 +166,7 @@ def torch_model(
     decision = Decision.of(positive, groups, readout)
     box = checked_bounds(bounds)
     slack = 32 * float(torch.finfo(shift.dtype).eps)
-    return TorchModel(
-        decision,
-        box,
-        space_of(box),
-        slack,
-        module=module,
-        mean=shift,
-        std=scale,
-        batch=batch,
-    )
+    return TorchModel(decision, box, space_of(box), slack, module=module, mean=shift, std=scale, batch=batch)
 
 
 def _stays(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -83,9 +83,7 @@ class Processes:
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
-            pool = Parallel(
-                n_jobs=self.workers, return_as="generator_unordered", pre_dispatch="3*n_jobs"
-            )
+            pool = Parallel(n_jobs=self.workers, return_as="generator_unordered", pre_dispatch="3*n_jobs")
             yield from pool(delayed(_numbered)(i, chunk) for i, chunk in enumerate(chunks))
 
 
@@ -105,9 +103,7 @@ class Dask:
         patience: seconds to wait for the scheduler.
     """
 
-    def __init__(
-        self, address: str | None = None, workers: int | None = None, patience: float = 10.0
-    ) -> None:
+    def __init__(self, address: str | None = None, workers: int | None = None, patience: float = 10.0) -> None:
         self.address, self.workers, self.patience = address, workers, patience
 
     def run(self, jobs: Sequence[Job]) -> Iterator[list[Row]]:
@@ -157,9 +153,7 @@ def _local_client(distributed: Any, workers: int) -> Any:
     import dask
 
     # Dask's web servers cannot be turned off: on this machine only, and without a page.
-    pages: dict[str, list[str]] = {
-        f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")
-    }
+    pages: dict[str, list[str]] = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker")}
     # Dask gives its handlers their level back before its last threads have ended; two loggers have
     # levels and handlers of their own.
     for name in ("distributed", "distributed.client", "distributed.gc"):

@@ -51,10 +51,7 @@ class Run:
     def by_cluster(self) -> dict[str, TwoLayer | Deep]:
         """The same with one output, or one for each cluster, for measures of weights."""
         task = self.points.task
-        return {
-            labels: self.setting.recipe(labels).by_cluster(net, task)
-            for labels, net in self.nets.items()
-        }
+        return {labels: self.setting.recipe(labels).by_cluster(net, task) for labels, net in self.nets.items()}
 
     @cached_property
     def weights(self) -> dict[str, ndarray]:

@@ -91,19 +91,14 @@ def sweep(
         _compute(folder, index, jobs, worker, progress or silent)
         ids = _ids(settings, chosen, wanted)
         rows = list(index.rows({made: run for run, made in ids.items()}))
-    computed = {
-        (job.values, seed, name) for job in jobs for seed in job.seeds for name in job.measures
-    }
+    computed = {(job.values, seed, name) for job in jobs for seed in job.seeds for name in job.measures}
     known = (row for row in rows if (row.setting, row.seed, row.measure) not in computed)
     note_saved(sum(row.seconds for row in known))
     return Sweep.of(plan, points, settings, rows, folder)
 
 
 def missing(
-    index: RunIndex,
-    settings: Sequence[str],
-    seeds: tuple[int, ...],
-    measures: tuple[Measure, ...],
+    index: RunIndex, settings: Sequence[str], seeds: tuple[int, ...], measures: tuple[Measure, ...]
 ) -> list[Job]:
     """The jobs whose rows are not in the index: one for each setting and set of missing seeds."""
     ids = _ids(settings, seeds, measures)
@@ -111,10 +106,7 @@ def missing(
     index.forget_errors(list(ids.values()))
     jobs = []
     for setting in dict.fromkeys(settings):
-        lacking = {
-            seed: tuple(m.name for m in measures if ids[setting, seed, m.name] not in known)
-            for seed in seeds
-        }
+        lacking = {seed: tuple(m.name for m in measures if ids[setting, seed, m.name] not in known) for seed in seeds}
         for names in dict.fromkeys(names for names in lacking.values() if names):
             together = tuple(seed for seed in seeds if lacking[seed] == names)
             jobs.append(Job(setting, together, names, featavg.__version__))
@@ -129,9 +121,7 @@ def _ids(
     return {(s, seed, m.name): run_id(s, seed, m) for s, seed, m in runs}
 
 
-def _compute(
-    store: Path, index: RunIndex, jobs: list[Job], engine: Engine, progress: Progress
-) -> None:
+def _compute(store: Path, index: RunIndex, jobs: list[Job], engine: Engine, progress: Progress) -> None:
     for done, rows in enumerate(engine.run(jobs), start=1):
         for row in rows:
             keep_arrays(store, row)

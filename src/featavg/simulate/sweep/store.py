@@ -148,9 +148,7 @@ class RunIndex(contextlib.AbstractContextManager["RunIndex"]):
             ids: each with its setting, seed and measure, which the row has to name.
         """
         kept: dict[str, Row] = {}
-        for name, setting, seed, measure, values, *rest in self._each(
-            "SELECT * FROM runs WHERE", list(ids)
-        ):
+        for name, setting, seed, measure, values, *rest in self._each("SELECT * FROM runs WHERE", list(ids)):
             row = Row(name, setting, seed, measure, _numbers(values), *rest)
             whole = isinstance(row.seconds, float) and isinstance(row.error, str)
             if row.values is None or not whole or (setting, seed, measure) != ids[name]:

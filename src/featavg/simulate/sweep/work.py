@@ -82,14 +82,10 @@ def failed_rows(job: Job, sentence: str) -> list[Row]:
     return [_row(job, seed, name, error=sentence) for seed in job.seeds for name in job.measures]
 
 
-def _row(
-    job: Job, seed: int, name: str, found: Mapping[str, float | ndarray] = {}, error: str = ""
-) -> Row:
+def _row(job: Job, seed: int, name: str, found: Mapping[str, float | ndarray] = {}, error: str = "") -> Row:
     arrays = {k: v for k, v in found.items() if isinstance(v, ndarray)}
     # JSON has no NaN and no infinity; None says that there is no number.
-    numbers = {
-        k: float(v) if math.isfinite(v) else None for k, v in found.items() if k not in arrays
-    }
+    numbers = {k: float(v) if math.isfinite(v) else None for k, v in found.items() if k not in arrays}
     made = run_id(job.values, seed, MEASURES[name])
     return Row(made, job.values, seed, name, numbers, error, 0.0, job.version, arrays)
 
@@ -103,8 +99,7 @@ def trained(setting: Setting) -> tuple[SimulationPoints, dict[str, Trajectory]]:
     """
     points = gather_points(setting)
     trajectories = {
-        labels: train(share_points(setting, points, labels), setting.recipe(labels))
-        for labels in setting.each_labels
+        labels: train(share_points(setting, points, labels), setting.recipe(labels)) for labels in setting.each_labels
     }
     return points, trajectories
 
@@ -150,9 +145,7 @@ def measure_each(
     """
     import xarray as xr
 
-    functions = [
-        measures_named((one,))[0].function if isinstance(one, str) else one for one in measures
-    ]
+    functions = [measures_named((one,))[0].function if isinstance(one, str) else one for one in measures]
     choices: dict[str, Mapping[Any, Mapping[str, Any]]] = {
         name: values if isinstance(values, Mapping) else {value: {name: value} for value in values}
         for name, values in axes.items()

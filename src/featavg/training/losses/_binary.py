@@ -8,14 +8,7 @@ from numpy import ndarray
 
 from featavg.errors import InputError, finite
 from featavg.nets.readouts._readout import readout_of
-from featavg.training.parts import (
-    Loss,
-    LossValue,
-    from_margins,
-    log_mean_and_pulls,
-    log_softplus,
-    require_signs,
-)
+from featavg.training.parts import Loss, LossValue, from_margins, log_mean_and_pulls, log_softplus, require_signs
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from featavg.training.steppers._descent import Adam as Adam
 from featavg.training.steppers._descent import GradientDescent as GradientDescent
 from featavg.training.steppers._descent import Momentum as Momentum
 from featavg.training.steppers._descent import SignDescent as SignDescent
-from featavg.training.steppers._descent import (
-    StochasticGradientDescent as StochasticGradientDescent,
-)
+from featavg.training.steppers._descent import StochasticGradientDescent as StochasticGradientDescent
 from featavg.training.steppers._descent import WeightDecay as WeightDecay
 from featavg.training.steppers.flow import GradientFlow as GradientFlow

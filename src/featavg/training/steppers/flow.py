@@ -20,15 +20,7 @@ from numpy import ndarray
 
 from featavg.errors import finite
 from featavg.shapes import PerSeed
-from featavg.training.parts import (
-    Evaluation,
-    Objective,
-    Params,
-    Proposal,
-    Start,
-    Stepper,
-    scaled,
-)
+from featavg.training.parts import Evaluation, Objective, Params, Proposal, Start, Stepper, scaled
 
 Velocity = Callable[[Params, Evaluation], Params]
 
@@ -42,16 +34,11 @@ class Step(NamedTuple):
     log_elapsed: PerSeed  # log of the time t that has passed
 
 
-def step(
-    objective: Objective, params: Params, evaluation: Evaluation, velocity: Velocity, h: PerSeed
-) -> Step:
+def step(objective: Objective, params: Params, evaluation: Evaluation, velocity: Velocity, h: PerSeed) -> Step:
     """Move `params` by the time h along `velocity`."""
 
     def moved(*terms: tuple[float, Params]) -> Params:
-        return tuple(
-            p + scaled(h, np.add.reduce([weight * v[i] for weight, v in terms]))
-            for i, p in enumerate(params)
-        )
+        return tuple(p + scaled(h, np.add.reduce([weight * v[i] for weight, v in terms])) for i, p in enumerate(params))
 
     k1 = velocity(params, evaluation)
     halfway = moved((1 / 2, k1))
@@ -63,17 +50,10 @@ def step(
     end = moved((2 / 9, k1), (1 / 3, k2), (4 / 9, k3))
     last = objective.evaluate(end)
     k4 = velocity(end, last)
-    defects = tuple(
-        scaled(h, -5 / 72 * a + b / 12 + c / 9 - d / 8)
-        for a, b, c, d in zip(k1, k2, k3, k4, strict=True)
-    )
+    defects = tuple(scaled(h, -5 / 72 * a + b / 12 + c / 9 - d / 8) for a, b, c, d in zip(k1, k2, k3, k4, strict=True))
     # dt = ds / L, by the same quadrature as the step.
     log_elapsed = np.log(h) + np.logaddexp.reduce(
-        [
-            np.log(2 / 9) - evaluation.log_loss,
-            np.log(1 / 3) - second.log_loss,
-            np.log(4 / 9) - third.log_loss,
-        ]
+        [np.log(2 / 9) - evaluation.log_loss, np.log(1 / 3) - second.log_loss, np.log(4 / 9) - third.log_loss]
     )
     return Step(end, last, defects, log_elapsed)
 

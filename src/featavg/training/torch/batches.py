@@ -62,11 +62,7 @@ class Batches:
         if self.flips:
             mirrored = rng.random(n) < 0.5
             across[mirrored] = across[mirrored, ::-1]
-        taken = padded[
-            rows[:, None, None],
-            torch.from_numpy(down)[:, :, None],
-            torch.from_numpy(across)[:, None, :],
-        ]
+        taken = padded[rows[:, None, None], torch.from_numpy(down)[:, :, None], torch.from_numpy(across)[:, None, :]]
         x = taken.permute(0, 3, 1, 2)
         x = x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
         return x, labels[rows]

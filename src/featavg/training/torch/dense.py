@@ -99,18 +99,12 @@ def train_dense(
 
 
 def _trained(
-    task: ImageTask,
-    recipe: DenseRecipe,
-    run: str,
-    checkpoint: Checkpoint | None,
-    progress: Progress,
+    task: ImageTask, recipe: DenseRecipe, run: str, checkpoint: Checkpoint | None, progress: Progress
 ) -> dict[str, ndarray]:
     """The weights and biases, as torch names them."""
     net = _start(task, recipe)
     adam = torch.optim.Adam(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
-    batches = Batches(
-        task.train.pixels, task.targets(task.train, "fine"), recipe.batch, recipe.seed
-    )
+    batches = Batches(task.train.pixels, task.targets(task.train, "fine"), recipe.batch, recipe.seed)
     objective: Objective = Adversarial(recipe.attack) if recipe.attack else CrossEntropy()
     saved = None if checkpoint is None else checkpoint.read(run)
     first = 0 if saved is None else _restored(net, adam, *saved)
@@ -149,9 +143,7 @@ def _state(net: nn.Module, adam: torch.optim.Adam) -> dict[str, ndarray]:
     return arrays
 
 
-def _restored(
-    net: nn.Module, adam: torch.optim.Adam, arrays: dict[str, ndarray], about: dict[str, Any]
-) -> int:
+def _restored(net: nn.Module, adam: torch.optim.Adam, arrays: dict[str, ndarray], about: dict[str, Any]) -> int:
     """Put a state back; the epoch that comes next."""
     load_arrays(net, {name[4:]: a for name, a in arrays.items() if name.startswith("net.")})
     for i, parameter in enumerate(net.parameters()):

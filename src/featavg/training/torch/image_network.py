@@ -23,13 +23,7 @@ from featavg.storage.cache import note_saved
 from featavg.storage.files import check_writable
 from featavg.storage.folders import folder_exists, locked, read_folder, write_folder
 from featavg.training.checkpoint import Checkpoint
-from featavg.training.torch.module import (
-    arrays_of,
-    check_device,
-    load_arrays,
-    save_folder,
-    train_module,
-)
+from featavg.training.torch.module import arrays_of, check_device, load_arrays, save_folder, train_module
 from featavg.training.torch.recipe import ImageRecipe, image_preset, preset_for
 
 # Fields that recipes once had, and the only value they ever took: such networks are still good.
@@ -109,9 +103,7 @@ def train_images(
     chosen = preset_for(task.name) if preset is None else image_preset(preset)
     recipe = recipe or chosen.recipe
     kind = labels if isinstance(labels, str) else "fine"
-    described = architecture(
-        network or chosen.network, task, kind, chosen.width if width is None else width
-    )
+    described = architecture(network or chosen.network, task, kind, chosen.width if width is None else width)
     wanted = {
         "kind": "image network",
         "architecture": described.to_json(),
@@ -180,18 +172,14 @@ def load_trained(folder: str | Path) -> ImageNetwork:
     )
 
 
-def outputs(
-    net: nn.Module, pixels: np.ndarray, device: str = "cpu", batch: int = 500
-) -> np.ndarray:
+def outputs(net: nn.Module, pixels: np.ndarray, device: str = "cpu", batch: int = 500) -> np.ndarray:
     """The logits of images, float64."""
     net.eval()
     parts = []
     with torch.no_grad():
         for start in range(0, len(pixels), batch):
             x = torch.from_numpy(pixels[start : start + batch]).to(device)
-            parts.append(
-                net(x.contiguous(memory_format=torch.channels_last)).double().cpu().numpy()
-            )
+            parts.append(net(x.contiguous(memory_format=torch.channels_last)).double().cpu().numpy())
     return np.concatenate(parts)
 
 

@@ -138,9 +138,7 @@ class _Run:
         else:
             targets = task.targets(task.train, labels)
         flips = task.flips
-        self.batches = Batches(
-            task.train.pixels, targets, recipe.batch, recipe.seed, recipe.crop, flips
-        )
+        self.batches = Batches(task.train.pixels, targets, recipe.batch, recipe.seed, recipe.crop, flips)
         _check_width(net, task, labels)
         if recipe.small:
             _check_small(net, task.shape[0], recipe.small)
@@ -156,9 +154,7 @@ class _Run:
         )
         self.net = net.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.recipe, self.device, self.objective = recipe, device, objective
-        self.optimizer = torch.optim.SGD(
-            _groups(net, recipe), momentum=recipe.momentum, nesterov=True
-        )
+        self.optimizer = torch.optim.SGD(_groups(net, recipe), momentum=recipe.momentum, nesterov=True)
         self.steps = recipe.epochs * len(self.batches)
         self.step, self.seconds, self.before, self.started = 0, 0.0, 0.0, time.monotonic()
         self.loss_sum, self.right = 0.0, 0
@@ -218,11 +214,7 @@ class _Run:
     def line(self) -> str:
         """Progress for people."""
         done = self.step % len(self.batches) or len(self.batches)
-        speed = (
-            (self.step - self.resumed_at)
-            * self.recipe.batch
-            / max(self.clock() - self.before, 1e-9)
-        )
+        speed = (self.step - self.resumed_at) * self.recipe.batch / max(self.clock() - self.before, 1e-9)
         left = (self.steps - self.step) * self.recipe.batch / max(speed, 1e-9)
         mean = self.loss_sum / done if self.loss_sum else self.history[-1]["loss"]
         return (
@@ -298,10 +290,7 @@ def _check_small(net: nn.Module, channels: int, size: int) -> None:
 
 def arrays_of(net: nn.Module) -> dict[str, ndarray]:
     """Parameters and buffers as NumPy arrays."""
-    return {
-        name: np.ascontiguousarray(value.detach().cpu().numpy())
-        for name, value in net.state_dict().items()
-    }
+    return {name: np.ascontiguousarray(value.detach().cpu().numpy()) for name, value in net.state_dict().items()}
 
 
 def load_arrays(net: nn.Module, arrays: dict[str, ndarray]) -> None:

@@ -62,9 +62,7 @@ class ImageRecipe:
         """The rate when `share` of all steps is done: a straight line up, half a cosine down."""
         if share < self.warmup:
             return self.rate * max(share / self.warmup, 0.01)
-        return (
-            self.rate * 0.5 * (1.0 + math.cos(math.pi * (share - self.warmup) / (1 - self.warmup)))
-        )
+        return self.rate * 0.5 * (1.0 + math.cos(math.pi * (share - self.warmup) / (1 - self.warmup)))
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,7 @@ def image_presets() -> dict[str, ImagePreset]:
     'convnet'
     """
     return {
-        name: ImagePreset(
-            name, each.name, **({**values, "recipe": ImageRecipe(**values["recipe"])})
-        )
+        name: ImagePreset(name, each.name, **({**values, "recipe": ImageRecipe(**values["recipe"])}))
         for each in image_sets().values()
         for name, values in each.presets.items()
     }

@@ -18,15 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.paper.margins.network.passes import (
-    ROUND_OFF,
-    Params,
-    descend,
-    forward,
-    outputs_of,
-    rows_of,
-    that_matter,
-)
+from featavg.paper.margins.network.passes import ROUND_OFF, Params, descend, forward, outputs_of, rows_of, that_matter
 
 if TYPE_CHECKING:
     import torch
@@ -115,10 +107,7 @@ def descend_once(
 
 
 def measure(
-    params: Params,
-    data: ImageTensors,
-    before: Float[ndarray, " n"] | None = None,
-    limit: float = math.inf,
+    params: Params, data: ImageTensors, before: Float[ndarray, " n"] | None = None, limit: float = math.inf
 ) -> Measured | None:
     """Losses and margins of all samples; None as soon as the mean loss must exceed `limit`.
 
@@ -167,9 +156,7 @@ class ScaledLoss(NamedTuple):
     slopes: torch.Tensor
 
 
-def scaled_loss(
-    outputs: torch.Tensor, targets: torch.Tensor, log_scale: float | torch.Tensor
-) -> ScaledLoss:
+def scaled_loss(outputs: torch.Tensor, targets: torch.Tensor, log_scale: float | torch.Tensor) -> ScaledLoss:
     """Cross-entropy in float64 from float32 outputs.
 
     With s = log sum_{j != y} exp(F_j - F_y), the loss is softplus(s) and

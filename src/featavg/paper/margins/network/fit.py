@@ -104,13 +104,7 @@ def _found(folder: Path, settings: MarginSettings, digest: str) -> MarginRun:
 
 
 def _train(
-    folder: Path,
-    run: MarginRun,
-    data: ImageTensors,
-    epochs: int,
-    until: float,
-    workers: int,
-    progress: Progress,
+    folder: Path, run: MarginRun, data: ImageTensors, epochs: int, until: float, workers: int, progress: Progress
 ) -> MarginRun:
     import torch
 
@@ -193,9 +187,7 @@ def if_fail(run: MarginRun, failures: int) -> MarginRun:
     return replace(run, attempt=run.attempt + failures, rate=rate)
 
 
-def attempt(
-    run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None
-) -> PassResult:
+def attempt(run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None) -> PassResult:
     """SGD through the data once, and the loss after it. `tick` hears how much is done."""
     adaptive = isinstance(run.settings.controller, LossBased)
     # What losses are relative to, and the log-loss that the pass must not exceed to count.
@@ -208,9 +200,7 @@ def attempt(
     for left_out in (light, none):
         passes += 1
         params = tensors(run.params)
-        finished = descend_once(
-            params, data, order, left_out, log_scale=log_scale, rate=rate, batch=batch, tick=tick
-        )
+        finished = descend_once(params, data, order, left_out, log_scale=log_scale, rate=rate, batch=batch, tick=tick)
         measured = measure(params, data, run.log_losses, limit) if finished else None
         # Samples that were left out and came to matter: once more, with all of them.
         if measured is None or not light_samples_matter(measured, left_out, log_scale):

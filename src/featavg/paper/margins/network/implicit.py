@@ -44,10 +44,7 @@ _COOLING, _LOOSE = 3.0, 1e-4
 
 
 def shares_after(
-    log_losses: Float[ndarray, " n"],
-    products: Float[ndarray, "n n"],
-    rate: float,
-    tolerance: float = 1e-6,
+    log_losses: Float[ndarray, " n"], products: Float[ndarray, "n n"], rate: float, tolerance: float = 1e-6
 ) -> Float[ndarray, " n"]:
     """The shares p of the samples in the loss after the step: p = softmax(log_losses - rate K p).
 
@@ -97,10 +94,7 @@ def _minimum(
 
 
 def _newton(
-    products: Float[ndarray, "n n"],
-    shares: Float[ndarray, " n"],
-    rest: Float[ndarray, " n"],
-    rate: float,
+    products: Float[ndarray, "n n"], shares: Float[ndarray, " n"], rest: Float[ndarray, " n"], rate: float
 ) -> Float[ndarray, " n"]:
     """d with (I + rate (diag p - p p^T) K) d = -rest; a row with p_i = 0 is solved already."""
     inside = shares > _NOTHING
@@ -123,10 +117,7 @@ def _shares(log_losses: Float[ndarray, " n"]) -> tuple[Float[ndarray, " n"], flo
 
 
 def _value(
-    log_losses: Float[ndarray, " n"],
-    at: Float[ndarray, " n"],
-    products_at: Float[ndarray, " n"],
-    rate: float,
+    log_losses: Float[ndarray, " n"], at: Float[ndarray, " n"], products_at: Float[ndarray, " n"], rate: float
 ) -> tuple[float, Float[ndarray, " n"]]:
     shares, log_sum = _shares(log_losses - rate * products_at)
     return log_sum + 0.5 * rate * float(at @ products_at), shares
@@ -171,9 +162,7 @@ def inner_products(first: SampleGradients, second: SampleGradients) -> Float[nda
     return products
 
 
-def moved_along(
-    params: Params, gradients: SampleGradients, lengths: Float[ndarray, " n"]
-) -> Params:
+def moved_along(params: Params, gradients: SampleGradients, lengths: Float[ndarray, " n"]) -> Params:
     """theta - sum_i lengths_i g_i, as new tensors."""
     import torch
 
@@ -185,9 +174,7 @@ def moved_along(
         for layer, part in (("conv2", gradients.convolution2), ("conv1", gradients.convolution1))
     )
     moved: Params = {}
-    for layer, total in zip(
-        ("fc2", "fc1", "conv2", "conv1"), (full4, full3, *convolutions), strict=True
-    ):
+    for layer, total in zip(("fc2", "fc1", "conv2", "conv1"), (full4, full3, *convolutions), strict=True):
         weight = params[f"{layer}.weight"]
         size = weight[0].numel()
         moved[f"{layer}.weight"] = weight - total[:, :size].reshape(weight.shape)
@@ -211,9 +198,8 @@ def _of_chunk(params: Params, x: torch.Tensor, y: torch.Tensor) -> SampleGradien
     slopes2 = unpool(below.reshape(len(y), side, side, -1).permute(0, 3, 1, 2), kept.index2)
     pad = weight.shape[-1] // 2
     below = torch.ops.aten.convolution_backward(
-        slopes2, kept.active1, weight, None, [1, 1], [pad, pad], [1, 1], False, [0, 0], 1,
-        [True, False, False],
-    )[0]  # fmt: skip
+        slopes2, kept.active1, weight, None, [1, 1], [pad, pad], [1, 1], False, [0, 0], 1, [True, False, False]
+    )[0]
     slopes1 = unpool(below.mul_(kept.active1 > 0), kept.index1)
     return SampleGradients(
         log_losses,
@@ -229,9 +215,7 @@ def _of_chunk(params: Params, x: torch.Tensor, y: torch.Tensor) -> SampleGradien
 def _with_ones(params: Mapping[str, torch.Tensor], layer: str, below: torch.Tensor) -> torch.Tensor:
     import torch
 
-    return (
-        torch.cat([below, torch.ones_like(below[:, :1])], 1) if f"{layer}.bias" in params else below
-    )
+    return torch.cat([below, torch.ones_like(below[:, :1])], 1) if f"{layer}.bias" in params else below
 
 
 def _convolution(

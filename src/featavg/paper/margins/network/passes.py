@@ -99,9 +99,7 @@ def outputs_of(params: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Ten
     for start in range(0, len(x), _PIECE):
         piece = x[start : start + _PIECE]
         h = functional.conv2d(piece, params["conv1.weight"], params.get("conv1.bias"), padding=2)
-        h = functional.conv2d(
-            _pooled(h).relu_(), params["conv2.weight"], params.get("conv2.bias"), padding=1
-        )
+        h = functional.conv2d(_pooled(h).relu_(), params["conv2.weight"], params.get("conv2.bias"), padding=1)
         below.append(_pooled(h).relu_().permute(0, 2, 3, 1).reshape(len(piece), -1))
     h = functional.linear(torch.cat(below), params["fc1.weight"], params.get("fc1.bias")).relu_()
     return functional.linear(h, params["fc2.weight"], params.get("fc2.bias"))
@@ -166,9 +164,7 @@ def unpool(d: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
     n, channels, side, _ = d.shape
     # The operator reads only the shape and the strides of its second argument.
-    like = torch.empty(
-        (n, channels, 2 * side, 2 * side), memory_format=torch.channels_last, dtype=d.dtype
-    )
+    like = torch.empty((n, channels, 2 * side, 2 * side), memory_format=torch.channels_last, dtype=d.dtype)
     spread: torch.Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
         d, like, [2, 2], [2, 2], [0, 0], [1, 1], False, index
     )

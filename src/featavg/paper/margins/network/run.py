@@ -33,10 +33,7 @@ LAYERS = ("conv1", "conv2", "fc1", "fc2")
 BIASES = ("first", "all")
 # The deviation of a standard normal cut at +-2; TensorFlow's he_normal divides by it.
 _CUT_DEVIATION = 0.87962566103423978
-CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {
-    "constant": Constant,
-    "loss-based": LossBased,
-}
+CONTROLLERS: dict[str, type[Constant] | type[LossBased]] = {"constant": Constant, "loss-based": LossBased}
 
 
 @dataclass(frozen=True)
@@ -130,10 +127,7 @@ class SupportRule:
         finite("first_rate", self.first_rate, above=0)
         if not (0 < self.share < 1 and 0 < self.first_share < 1):
             raise InputError("share", "is no part of the loss", "give shares between 0 and 1")
-        if (
-            min(self.passes, self.first_passes, self.least, self.heaviest, self.most) < 1
-            or self.spare < 1
-        ):
+        if min(self.passes, self.first_passes, self.least, self.heaviest, self.most) < 1 or self.spare < 1:
             raise InputError("support", f"is {self}", "give at least one pass over one sample")
         whole("corrections", self.corrections, least=0)
 
@@ -161,9 +155,7 @@ class MarginSettings:
 
     def plain(self) -> dict[str, Any]:
         """As plain values."""
-        return asdict(self) | {
-            "controller": {"name": self.controller.name, **asdict(self.controller)}
-        }
+        return asdict(self) | {"controller": {"name": self.controller.name, **asdict(self.controller)}}
 
 
 def settings_of(plain: dict[str, Any]) -> MarginSettings:
@@ -272,11 +264,7 @@ def refuse_twins(pictures: Images) -> None:
     for number, (row, label) in enumerate(zip(pictures.pixels, pictures.fine, strict=True)):
         first = seen.setdefault(row.tobytes(), number)
         if pictures.fine[first] != label:
-            raise InputError(
-                "data",
-                f"has one picture with two labels ({first} and {number})",
-                "keep one of them",
-            )
+            raise InputError("data", f"has one picture with two labels ({first} and {number})", "keep one of them")
 
 
 def digest_of(data: ImageTensors) -> str:
@@ -308,9 +296,7 @@ def read_run(folder: Path, digest: str | None = None) -> MarginRun:
     for name, shape in settings.network.shapes().items():
         found = params[name]
         if found is None or found.shape != shape:
-            raise InputError(
-                str(folder), f"holds another network ({name} does not fit)", "give its own folder"
-            )
+            raise InputError(str(folder), f"holds another network ({name} does not fit)", "give its own folder")
     if digest is not None and meta["data"] != digest:
         raise InputError(str(folder), "was trained on other data", "give the data it began with")
     whole = {name: array for name, array in params.items() if array is not None}

@@ -51,9 +51,7 @@ UNKNOWN = 0.01
 _NEWCOMERS, _MOST_NEWCOMERS = 50, 400
 
 
-def support_of(
-    log_losses: Float[ndarray, " n"], share: float, spare: float, least: int
-) -> Int[ndarray, " m"]:
+def support_of(log_losses: Float[ndarray, " n"], share: float, spare: float, least: int) -> Int[ndarray, " m"]:
     """The heaviest samples: those that hold all but `share` of the loss, `spare` times as many.
 
     >>> losses = np.log(np.array([1e-9, 1.0, 1e-6, 1e-3, 1e-12, 1e-8]))
@@ -90,9 +88,7 @@ def share_outside(log_losses: Float[ndarray, " n"], members: Int[ndarray, " m"])
     return float(weights.sum()) / total
 
 
-def play_round(
-    run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None
-) -> PassResult:
+def play_round(run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None) -> PassResult:
     """One round from where `run` stands; a function of that, so that a killed run goes on alike."""
     rule, controller = run.settings.support, run.settings.controller
     if rule is None or not isinstance(controller, LossBased):
@@ -141,9 +137,7 @@ def _members(run: MarginRun, rule: SupportRule, count: int) -> tuple[Int[ndarray
     return members, max(1, rule.passes >> run.attempt)
 
 
-def _looked_at(
-    run: MarginRun, data: ImageTensors, steps: SupportSteps, members: Int[ndarray, " m"]
-) -> PassResult:
+def _looked_at(run: MarginRun, data: ImageTensors, steps: SupportSteps, members: Int[ndarray, " m"]) -> PassResult:
     """The whole training set after the steps; what was left out and matters is watched from now on."""
     low = is_low(run)
     arrays = {name: np.ascontiguousarray(p.numpy()) for name, p in steps.params.items()}
@@ -208,9 +202,7 @@ class SupportSteps:
         """One pass that counts whatever it does; False if the loss left all bounds."""
         self.samples += len(order)
         batch, none = min(self.batch, len(order)), np.zeros(len(order), dtype=bool)
-        return descend_once(
-            self.params, self.part, order, none, log_scale=0.0, rate=rate, batch=batch
-        )
+        return descend_once(self.params, self.part, order, none, log_scale=0.0, rate=rate, batch=batch)
 
     def implicit(self, controller: LossBased) -> None:
         """One implicit step over the support, undone if it raises the support's loss."""

@@ -137,9 +137,7 @@ def _first(gradient: Float[ndarray, " n"]) -> Float[ndarray, " n"]:
     return np.asarray(gradient * (0.1 / max(float(np.abs(gradient).max()), 1e-300)))
 
 
-def _direction(
-    gradient: Float[ndarray, " n"], pairs: list[tuple[ndarray, ndarray]]
-) -> Float[ndarray, " n"]:
+def _direction(gradient: Float[ndarray, " n"], pairs: list[tuple[ndarray, ndarray]]) -> Float[ndarray, " n"]:
     """The two loops of L-BFGS (Nocedal and Wright, Algorithm 7.4)."""
     if not pairs:
         return _first(gradient)

@@ -15,13 +15,7 @@ from numpy import ndarray
 from featavg.robustness.exact.budget import Clock, Search
 from featavg.robustness.exact.deep.ascent import SdpValue
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.linear_bounds import (
-    ball_bounds,
-    fallen,
-    lines_of,
-    tightened,
-    trace,
-)
+from featavg.robustness.exact.deep.linear_bounds import ball_bounds, fallen, lines_of, tightened, trace
 from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
 from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.sdp_chain import Ball
@@ -113,11 +107,7 @@ class BallSearch:
         ball = self._ball(z, reach)
         outputs = self.net.forward(z)
         self.clear = CLEARLY * (float(np.abs(outputs[-1]).max()) or 1.0)
-        left = [
-            condition
-            for condition in self.conditions
-            if not self._by_lines(ball, outputs, condition)
-        ]
+        left = [condition for condition in self.conditions if not self._by_lines(ball, outputs, condition)]
         for condition in left:
             if clock.late:
                 self.result.finished = False
@@ -125,9 +115,7 @@ class BallSearch:
             self.local.start(condition)
             if self._flipped:
                 return self.result
-        undecided = sum(
-            int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo[:-1], ball.hi[:-1], strict=True)
-        )
+        undecided = sum(int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo[:-1], ball.hi[:-1], strict=True))
         if left and undecided <= FEW and box is None:
             self.result.finished = False
             return self.result
@@ -141,10 +129,7 @@ class BallSearch:
         return self.result.attack <= self.radius
 
     def _ball(
-        self,
-        z: Float[ndarray, " m"],
-        reach: float,
-        known: tuple[list[ndarray], list[ndarray]] | None = None,
+        self, z: Float[ndarray, " m"], reach: float, known: tuple[list[ndarray], list[ndarray]] | None = None
     ) -> Ball:
         """The ball with the bounds that lines give, and those that are known."""
         net, radius = self.lines_net, self.radius
@@ -155,8 +140,7 @@ class BallSearch:
         short = _shortened(self.net, *bounds)
         # W x itself is rounded: an error of its size enters every slope.
         errors = [
-            short.error * (size + (radius + reach) * slope)
-            for size, slope in zip(magnitudes, slopes, strict=True)
+            short.error * (size + (radius + reach) * slope) for size, slope in zip(magnitudes, slopes, strict=True)
         ]
         return Ball(short, z, radius, *bounds, errors, self.box)
 
@@ -243,11 +227,7 @@ class BallSearch:
         return 2.0 * every * size**2 + 4.0 * size**3 + sides
 
     def _bounded(
-        self,
-        condition: Condition,
-        relaxation: SdpBound,
-        theta: Float[ndarray, " n"],
-        steps: int,
+        self, condition: Condition, relaxation: SdpBound, theta: Float[ndarray, " n"], steps: int
     ) -> list[_Part]:
         """The part with its bound, or nothing if it holds no flipped point."""
         theta, value = relaxation.climbed(theta, steps, self.clear, self.clock)

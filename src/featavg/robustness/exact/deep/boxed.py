@@ -37,19 +37,12 @@ class FirstWithout(Solver):
     def __init__(self, plain: Solver, bounds: Bounds, order: float) -> None:
         self.plain, self.bounds, self.order = plain, bounds, order
 
-    def hints(
-        self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]
-    ) -> list[object]:
+    def hints(self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]) -> list[object]:
         """Those of the solver without the box."""
         return self.plain.hints(x, y, where)
 
     def at(
-        self,
-        x: Float[ndarray, " N"],
-        label: int,
-        clock: Clock,
-        hint: object = None,
-        radius: float | None = None,
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: object = None, radius: float | None = None
     ) -> Answer:
         """The radius of one correctly classified point inside the box."""
         alone = replace(clock, deadline=clock.part(ALONE).deadline)
@@ -75,9 +68,7 @@ class FirstWithout(Solver):
 class BoxedSolver(FirstWithout):
     """The nearest flip in the box in l2, for networks of any depth."""
 
-    def __init__(
-        self, plain: Solver, decision: Decision, labels: Iterable[int], gap: float, bounds: Bounds
-    ) -> None:
+    def __init__(self, plain: Solver, decision: Decision, labels: Iterable[int], gap: float, bounds: Bounds) -> None:
         super().__init__(plain, bounds, 2)
         self.decision, self.gap = decision, gap
         net = layered_of(decision.net).unturned()
@@ -123,9 +114,7 @@ class BoxedSolver(FirstWithout):
         rounding = 1e-12 * reach
         return Answer(found.certified, attack, witness, found.nodes, found.finished, rounding)
 
-    def _flipped(
-        self, x: ndarray, label: int, sides: StepBox, candidate: Candidate
-    ) -> Float[ndarray, " N"] | None:
+    def _flipped(self, x: ndarray, label: int, sides: StepBox, candidate: Candidate) -> Float[ndarray, " N"] | None:
         """The candidate, nudged inwards between the sides until the network flips."""
         for step in _nudged(candidate, sides):
             point = np.clip(x + step, *self.bounds)

@@ -52,9 +52,7 @@ class Cuts:
 
     def where(self, kept: ndarray) -> Cuts:
         """Some of the half-spaces."""
-        return Cuts(
-            self.rows[kept], self.limits[kept], self.row_errors[kept], self.limit_errors[kept]
-        )
+        return Cuts(self.rows[kept], self.limits[kept], self.row_errors[kept], self.limit_errors[kept])
 
     def violated(self, u: Float[ndarray, " r"], share: float) -> ndarray:
         """Those that u is outside of by more than `share` of its length, or of rounding."""
@@ -206,10 +204,5 @@ def half_spaces(
     # A row is a sum of products of weights: its rounding is at most `error` times the same sum of
     # absolute values (`Layered.absolute`). Its limit is off by that of the functional's value, and by
     # the row's own error times the length of u, which `limit` bounds in the ball that is searched.
-    cuts = Cuts(
-        traced.rows,
-        -(traced.constants + constants),
-        net.error * slopes,
-        net.error * (sizes + limit * slopes),
-    )
+    cuts = Cuts(traced.rows, -(traced.constants + constants), net.error * slopes, net.error * (sizes + limit * slopes))
     return Relaxed(cuts, traced, lines)

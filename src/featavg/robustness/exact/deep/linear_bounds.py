@@ -44,9 +44,7 @@ class Lines:
         self.lower.append(np.where(undecided, np.where(side, 1.0, leak), decided))
 
 
-def lines_of(
-    net: Layered, lo: list[ndarray], hi: list[ndarray], at: list[ndarray] | None = None
-) -> Lines:
+def lines_of(net: Layered, lo: list[ndarray], hi: list[ndarray], at: list[ndarray] | None = None) -> Lines:
     """The lines for these bounds; lower slopes follow the signs of `at`, or the wider side."""
     lines = Lines([], [], [])
     for number in range(len(lo)):
@@ -102,9 +100,7 @@ def trace(
     return Traced(g @ net.rows, constants + g @ z, on_hidden)
 
 
-def extent(
-    rows: Float[ndarray, "p r"], radius: float, normal: ndarray | None, depth: float
-) -> Float[ndarray, " p"]:
+def extent(rows: Float[ndarray, "p r"], radius: float, normal: ndarray | None, depth: float) -> Float[ndarray, " p"]:
     """The largest -rows @ u over |u| <= radius and normal . u >= depth.
 
     >>> extent(np.eye(2), 1.0, np.array([1.0, 0.0]), 0.6)
@@ -121,10 +117,7 @@ def extent(
 
 
 def fallen(
-    rows: Float[ndarray, "p r"],
-    cap: tuple[float, ndarray | None, float],
-    box: StepBox | None,
-    error: float,
+    rows: Float[ndarray, "p r"], cap: tuple[float, ndarray | None, float], box: StepBox | None, error: float
 ) -> Float[ndarray, " p"]:
     """How far each row can fall in the cap, or in the ball that the box cuts."""
     if box is None:

@@ -32,12 +32,7 @@ class LocalSearch:
     """Upper ends for branch and bound; everything it keeps flips the network, between the sides."""
 
     def __init__(
-        self,
-        net: Layered,
-        z: Float[ndarray, " m"],
-        reach: float,
-        kept: Search,
-        sides: StepBox | None = None,
+        self, net: Layered, z: Float[ndarray, " m"], reach: float, kept: Search, sides: StepBox | None = None
     ) -> None:
         self.net, self.z, self.reach, self.kept, self.sides = net, z, reach, kept, sides
 

@@ -45,11 +45,7 @@ class SdpBound:
     """
 
     def __init__(
-        self,
-        ball: Ball,
-        rows: Float[ndarray, "p c"],
-        shifts: Float[ndarray, " p"],
-        splits: Sequence[Split] = (),
+        self, ball: Ball, rows: Float[ndarray, "p c"], shifts: Float[ndarray, " p"], splits: Sequence[Split] = ()
     ) -> None:
         self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
         self.form = Form(ball, rows, shifts, splits)
@@ -169,9 +165,7 @@ class SdpBound:
             s = box.step(v[:r])
             pull = terms.multiplier * box.shares * (2.0 * s - box.box.low - box.box.high)
             sides = np.arange(some, len(gradient))
-            metric[sides, sides] = (
-                2.0 * pull**2 / box.weights + terms.multiplier * box.box.radius**2
-            )
+            metric[sides, sides] = 2.0 * pull**2 / box.weights + terms.multiplier * box.box.radius**2
         metric[np.diag_indices_from(metric)] *= 1.0 + damping
         metric[np.diag_indices_from(metric)] += RIDGE * float(np.diag(metric).max(initial=1e-300))
         return np.asarray(np.linalg.solve(metric, gradient))
@@ -253,9 +247,7 @@ class SdpBound:
         worth = np.maximum(form.linear(form.terms(theta))[r:], 0.0)
         parts[4][:], parts[5][:] = below * worth / units[4], -worth / units[5]
         for layer in range(self.ball.net.hidden - 2, -1, -1):
-            here, above = (
-                np.flatnonzero(some) for some in (inner.layer == layer, inner.layer > layer)
-            )
+            here, above = (np.flatnonzero(some) for some in (inner.layer == layer, inner.layer > layer))
             if len(here):
                 block = self._remaining(theta, r + above)[np.ix_(r + here, r + here)]
                 much = 2.0 * max(-float(np.linalg.eigvalsh(block)[0]), 0.0) / units[3][here] + SLACK
@@ -272,9 +264,7 @@ class SdpBound:
         """Slopes of lines below the activations of the open neurons, steeper where these are on."""
         form, leak = self.form, self.ball.net.leak
         width = np.concatenate([form.inner.hi - form.inner.lo, form.outer.hi - form.outer.lo])
-        return np.asarray(
-            leak + (1.0 - leak) / (1.0 + np.exp(-np.clip(4.0 * centre / width, -4, 4)))
-        )
+        return np.asarray(leak + (1.0 - leak) / (1.0 + np.exp(-np.clip(4.0 * centre / width, -4, 4))))
 
     def _remaining(self, theta: Float[ndarray, " n"], gone: ndarray) -> Float[ndarray, "v v"]:
         """The second-order part of L where it is least in the variables that are gone."""
@@ -304,19 +294,12 @@ class SdpBound:
             parts[6:8] = [np.delete(part, i - len(form.inner)) for part in parts[6:8]]
         bound = SdpBound(self.ball, self.rows, self.shifts, (*self.splits, split))
         units = np.split(bound.form.units, bound.form.ends)
-        parts[8], parts[9] = (
-            np.append(parts[8], k / units[8][-1]),
-            np.append(parts[9], e / units[9][-1]),
-        )
+        parts[8], parts[9] = (np.append(parts[8], k / units[8][-1]), np.append(parts[9], e / units[9][-1]))
         return bound, np.concatenate(parts)
 
 
 def _bent(
-    both: Float[ndarray, "m v"],
-    factor: Float[ndarray, "v v"],
-    ball: Float[ndarray, "r r"],
-    n: int,
-    a: int,
+    both: Float[ndarray, "m v"], factor: Float[ndarray, "v v"], ball: Float[ndarray, "r r"], n: int, a: int
 ) -> Float[ndarray, "k k"]:
     """Minus the second derivatives of log det: in log lambda, squares, products and own squares.
 

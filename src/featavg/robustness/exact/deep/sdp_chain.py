@@ -193,9 +193,7 @@ class Tops:
         """
         nothing = np.zeros_like(self.soft)
         matrix, mean = np.zeros((len(nothing), 5, 5)), np.zeros((len(nothing), 5))
-        for slope, share, t, bend in zip(
-            (leak, 1.0), self.shares, self.at, self.bends, strict=True
-        ):
+        for slope, share, t, bend in zip((leak, 1.0), self.shares, self.at, self.bends, strict=True):
             gradient = np.stack([t**2, slope * t**2, slope**2 * t**2, t, slope * t], axis=1)
             one = nothing + 1.0
             moves = np.stack([2 * t, 2 * slope * t, 2 * slope**2 * t, one, slope * one], axis=1)

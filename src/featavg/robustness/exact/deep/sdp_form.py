@@ -57,11 +57,7 @@ class BoxTerms:
 
     @classmethod
     def of(
-        cls,
-        box: StepBox,
-        basis: Float[ndarray, "N r"],
-        multiplier: float,
-        shares: Float[ndarray, " N"],
+        cls, box: StepBox, basis: Float[ndarray, "N r"], multiplier: float, shares: Float[ndarray, " N"]
     ) -> BoxTerms:
         """lambda (|s|^2 - radius^2) + sum_i mu_i (s_i - low_i) (s_i - high_i), mu = lambda shares^2."""
         mu = multiplier * shares**2
@@ -83,18 +79,14 @@ class BoxTerms:
         push = self.basis @ (2.0 * self.matrix @ u + self.linear)
         return np.asarray(0.5 * (push - self.slopes) / self.weights)
 
-    def gradient(
-        self, u: Float[ndarray, " r"], multiplier: float
-    ) -> tuple[float, Float[ndarray, " N"]]:
+    def gradient(self, u: Float[ndarray, " r"], multiplier: float) -> tuple[float, Float[ndarray, " N"]]:
         """The derivatives of the form at u, in log lambda and in the shares."""
         s, box = self.step(u), self.box
         terms = (s - box.low) * (s - box.high)
         first = float(s @ s) - box.radius**2 + float(self.shares**2 @ terms)
         return multiplier * first, 2.0 * multiplier * self.shares * terms
 
-    def curving(
-        self, inverse: Float[ndarray, "r r"], multiplier: float
-    ) -> tuple[float, Float[ndarray, " N"]]:
+    def curving(self, inverse: Float[ndarray, "r r"], multiplier: float) -> tuple[float, Float[ndarray, " N"]]:
         """The derivatives of trace(inverse matrix), the inverse being held."""
         around = self.matrix @ inverse @ self.matrix
         each = np.einsum("nr,nr->n", self.basis @ around, self.basis) / self.weights**2
@@ -127,11 +119,7 @@ class Form:
     """
 
     def __init__(
-        self,
-        ball: Ball,
-        rows: Float[ndarray, "p c"],
-        shifts: Float[ndarray, " p"],
-        splits: Sequence[Split] = (),
+        self, ball: Ball, rows: Float[ndarray, "p c"], shifts: Float[ndarray, " p"], splits: Sequence[Split] = ()
     ) -> None:
         self.ball, self.rows, self.shifts, self.splits = ball, rows, shifts, tuple(splits)
         self.chain = chain(self.ball, self.ball.net.hidden, self.splits)
@@ -215,10 +203,7 @@ class Form:
         a, b = len(inner), len(inner) + len(outer)
         square, line = terms.square, terms.line
         bent = square[:a] + terms.own + terms.cross, line[:a] + terms.tilt
-        below = (
-            square[:a] + leak**2 * terms.own + leak * terms.cross,
-            line[:a] + leak * terms.tilt,
-        )
+        below = (square[:a] + leak**2 * terms.own + leak * terms.cross, line[:a] + leak * terms.tilt)
         on_h = terms.on_last[outer.number]
         k, e, kept = square[a:b], line[a:b], (square[b:], line[b:])
         return (
@@ -228,9 +213,7 @@ class Form:
         )
 
 
-def _prices(
-    ball: Ball, outputs: Float[ndarray, " c"]
-) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
+def _prices(ball: Ball, outputs: Float[ndarray, " c"]) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
     """What a unit of each activation is worth, roughly, and the ranges of the pre-activations."""
     net = ball.net
     prices: list[ndarray] = []
@@ -270,9 +253,7 @@ def proven(form: Form, theta: Float[ndarray, " n"]) -> float:
     spread = math.sqrt(tangent[:r] @ tangent[:r]) * (form.ball.radius + math.sqrt(v[:r] @ v[:r]))
     spread += float(np.abs(tangent[r:]) @ (largest[r:] + np.abs(v[r:])))
     # sizes . u^2 is at most the largest size times the radius squared.
-    sized = float(sizes[:r].max(initial=0.0)) * form.ball.radius**2 + float(
-        sizes[r:] @ largest[r:] ** 2
-    )
+    sized = float(sizes[:r].max(initial=0.0)) * form.ball.radius**2 + float(sizes[r:] @ largest[r:] ** 2)
     convexity = 4.0 * CONVEX * sized
     return lowest - spread - convexity - _rounding(form, terms, np.maximum(np.abs(v), largest))
 

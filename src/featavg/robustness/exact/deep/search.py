@@ -42,9 +42,7 @@ class DeepSearch:
     multipliers of the part prove: both shrink as the search goes on.
     """
 
-    def __init__(
-        self, net: Layered, conditions: Sequence[Condition], gap: float = SAME_WITHIN
-    ) -> None:
+    def __init__(self, net: Layered, conditions: Sequence[Condition], gap: float = SAME_WITHIN) -> None:
         self.net, self.conditions, self.gap = net, conditions, gap
         # Bounds of the outputs are wanted only where a condition is not linear in them.
         self.curved = any(condition.curved for condition in conditions)
@@ -219,9 +217,7 @@ class DeepSearch:
         # The bound rests on older half-spaces: the condition's own inequality stands for them.
         return np.eye(len(newest))[0]
 
-    def _layers(
-        self, answer: Nearest, relaxed: Relaxed, bounds: tuple[list[ndarray], list[ndarray]]
-    ) -> list[ndarray]:
+    def _layers(self, answer: Nearest, relaxed: Relaxed, bounds: tuple[list[ndarray], list[ndarray]]) -> list[ndarray]:
         """Pre-activations of the relaxation at its solution: chords where the bound used them."""
         net, (lo, hi) = self.net, bounds
         prices = self._prices(relaxed, answer)
@@ -258,9 +254,7 @@ class DeepSearch:
             on_h = relaxed.traced.on_hidden[number]
             z = np.clip(at[number], lo, hi)
             gap = relaxed.lines.upper[number] * z + relaxed.lines.offset[number] - self.net.phi(z)
-            cost = np.where(
-                undecided, -(prices @ np.minimum(on_h, 0.0)) * np.maximum(gap, 0.0), 0.0
-            )
+            cost = np.where(undecided, -(prices @ np.minimum(on_h, 0.0)) * np.maximum(gap, 0.0), 0.0)
             j = int(cost.argmax())
             if cost[j] > most:
                 most, split = float(cost[j]), (number, j, 0.0)

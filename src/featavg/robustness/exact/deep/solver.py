@@ -10,14 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.budget import (
-    NUDGES,
-    SAME_WITHIN,
-    Candidate,
-    Clock,
-    Search,
-    checked_witness,
-)
+from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Candidate, Clock, Search, checked_witness
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.search import DeepSearch
@@ -55,17 +48,10 @@ class DeepSolver(Solver):
                 self.balls[label] = BallSearch(self.layered, flips)
         # How far from zero the farthest kink of the first layer is; a weight of zero has none.
         lengths = self.layered.lengths
-        self.kinks = float(
-            np.max(np.abs(self.layered.offset[lengths > 0]) / lengths[lengths > 0], initial=0.0)
-        )
+        self.kinks = float(np.max(np.abs(self.layered.offset[lengths > 0]) / lengths[lengths > 0], initial=0.0))
 
     def at(
-        self,
-        x: Float[ndarray, " N"],
-        label: int,
-        clock: Clock,
-        hint: None = None,
-        radius: float | None = None,
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: None = None, radius: float | None = None
     ) -> Answer:
         """The radius of one correctly classified point, or what is within `radius`.
 
@@ -123,9 +109,7 @@ class DeepSolver(Solver):
         other, point = self._witness(x, label, clear)
         return _answer(found, *((other, point) if other < attack else (attack, witness)), reach)
 
-    def _witness(
-        self, x: Float[ndarray, " N"], label: int, found: Search
-    ) -> tuple[float, Float[ndarray, " N"]]:
+    def _witness(self, x: Float[ndarray, " N"], label: int, found: Search) -> tuple[float, Float[ndarray, " N"]]:
         return checked_witness(x, found, partial(self._flipped, x, label))
 
     def _flipped(self, x: ndarray, label: int, candidate: Candidate) -> ndarray | None:
@@ -144,9 +128,7 @@ class DeepSolver(Solver):
                         return tried
         return None
 
-    def _off_kinks(
-        self, x: ndarray, flips: Sequence[Condition], candidate: Candidate
-    ) -> list[Float[ndarray, " r"]]:
+    def _off_kinks(self, x: ndarray, flips: Sequence[Condition], candidate: Candidate) -> list[Float[ndarray, " r"]]:
         """Ways that leave the neurons at their kinks on the sides where the outputs are flipped."""
         start = self.layered.start(x[None])[0]
         scales = self.layered.forward(start)
@@ -165,19 +147,12 @@ class Certifier(DeepSolver):
         bounds: the lower and upper sides of a box that flips must be in.
     """
 
-    def __init__(
-        self, decision: Decision, labels: Iterable[int], gap: float, bounds: Bounds | None
-    ) -> None:
+    def __init__(self, decision: Decision, labels: Iterable[int], gap: float, bounds: Bounds | None) -> None:
         super().__init__(decision, labels, gap)
         self.bounds = bounds
 
     def at(
-        self,
-        x: Float[ndarray, " N"],
-        label: int,
-        clock: Clock,
-        hint: None = None,
-        radius: float | None = None,
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: None = None, radius: float | None = None
     ) -> Answer:
         """What is within `radius` of one correctly classified point.
 
