@@ -98,7 +98,7 @@ MUTANTS = [
         ),
     ),
     *mutants_of(
-        "training/state.py",
+        "training/driver.py",
         (
             '_ARRAYS = ("rate", "cap", "log_time",',
             '_ARRAYS = ("rate", "log_time",',
