@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from featavg.figures.html import Picture, environment, look, picture, render_all
+from featavg.figures.html import Picture, environment, look, render_all
 from featavg.figures.typeset import number, without_tags
 from featavg.paper.engine.check import decision_text, measured_text, tolerance_text
 from featavg.paper.engine.claim import Headline, Verdict
@@ -39,20 +39,25 @@ HERE = Path(__file__).parent
 NAME, PLAYGROUND = "report.html", "playground.html"
 
 
-def write_report(outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None) -> Path:
-    """Write `folder/report.html`, the playground beside it, tables and figures; the page's path."""
-    drawn = [
-        (outcome.id, figure)
+def write_report(
+    outcomes: Sequence[ClaimResult], folder: Path, about: Mapping[str, str] | None = None, pdf: bool = False
+) -> Path:
+    """Write `folder/report.html`, the playground beside it, tables and figures; the page's path.
+
+    A PDF takes longer than all else of a figure, most of it to embed the fonts: only if it is asked for.
+    """
+    drawn = {
+        f"{outcome.id}--{figure.name}": (outcome.id, figure)
         for outcome in outcomes
         if outcome.evidence is not None
         for figure in outcome.evidence.figures
-    ]
+    }
+    formats = ("png", "svg", "csv", *(("pdf",) if pdf else ()))
     pictures: dict[str, list[Picture]] = {}
-    for (name, figure), files in zip(drawn, render_all([f for _, f in drawn]), strict=True):
-        key = f"{name}--{figure.name}"
+    for made, files in render_all({key: figure for key, (_, figure) in drawn.items()}, formats):
         for extension, content in files.items():
-            write(folder / "figures" / f"{key}.{extension}", content)
-        pictures.setdefault(name, []).append(picture(key, figure, files))
+            write(folder / "figures" / f"{made.key}.{extension}", content)
+        pictures.setdefault(drawn[made.key][0], []).append(made)
     write(folder / "verdicts.md", markdown(outcomes))
     write(folder / "verdicts.tex", latex(outcomes))
     playground(folder / PLAYGROUND)

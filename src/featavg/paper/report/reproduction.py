@@ -85,7 +85,11 @@ def reproduce(
 
 
 def rebuild(
-    folder: str | Path | None = None, only: str | Iterable[str] | None = None, quiet: bool = False, slides: bool = False
+    folder: str | Path | None = None,
+    only: str | Iterable[str] | None = None,
+    quiet: bool = False,
+    slides: bool = False,
+    pdf: bool = False,
 ) -> list[ClaimResult]:
     """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
 
@@ -97,6 +101,7 @@ def rebuild(
         only: ids or beginnings of ids, whether they have a result there or not.
         quiet: print nothing.
         slides: write `slides.pdf` too, a figure a page.
+        pdf: write every figure as PDF too.
 
     >>> import tempfile
     >>> import featavg as fa  # long
@@ -120,7 +125,7 @@ def rebuild(
     ]
     if not quiet:
         show_results(results)
-    _write(results, usable_folder(out), None, quiet)
+    _write(results, usable_folder(out), None, quiet, pdf)
     if slides:
         written = write_slides(results, out)
         if not quiet:
@@ -133,9 +138,9 @@ def exit_code(outcomes: Iterable[ClaimResult]) -> int:
     return int(any(outcome.error for outcome in outcomes))
 
 
-def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: bool) -> None:
+def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: bool, pdf: bool = False) -> None:
     about = provenance()
-    page = write_report(outcomes, folder, about)
+    page = write_report(outcomes, folder, about, pdf)
     if json is not None:
         described = {"provenance": about, "outcomes": [outcome.to_json() for outcome in outcomes]}
         write(json, dumps(strict_json(described)), "json")
