@@ -16,9 +16,8 @@ from pathlib import Path
 import featavg
 from featavg.paper.engine.check import measured_text, tolerance_text
 from featavg.paper.engine.claim import Claim
-from featavg.paper.engine.registry import all_claims
+from featavg.paper.engine.registry import all_claims, all_statements
 from featavg.paper.engine.result import ClaimResult
-from featavg.paper.engine.statements import all_statements
 from featavg.paper.engine.store import recorded_result
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "verdicts.json"

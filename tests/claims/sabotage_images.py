@@ -118,14 +118,13 @@ def published_are_in(unit: str):
     """Curves that agree with the published ones when radii are in `unit`, and else are far off."""
     paper = [figure3.published("cifar10", m, protocols.RADII) for m in LABELS]
     away = [0.0 if each == unit else -40.0 for _, each in protocols.ROWS]
-    units = (protocols.PIXELS, protocols.DATA_UNIT, protocols.USUAL_UNIT)
     percent = np.array(away)[:, None, None] + np.array(paper)
-    table = protocols.table_of(percent, [97.0, 98.0], dict.fromkeys(units, 1.0))
+    scales = dict.fromkeys((protocols.PIXELS, protocols.DATA_UNIT, protocols.USUAL_UNIT), 1.0)
 
     def patch(monkeypatch):
         monkeypatch.setattr(protocols, "data_needed", lambda *_: None)
-        monkeypatch.setattr(protocols, "trained_pair", lambda *_: {})
-        monkeypatch.setattr(protocols, "robust_accuracies", lambda *_: table)
+        monkeypatch.setattr(protocols, "unit_scales", lambda *_: scales)
+        monkeypatch.setattr(protocols, "pair_accuracies", lambda *_: (percent, [97.0, 98.0]))
 
     return patch
 

@@ -19,7 +19,6 @@ from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import judge
 from featavg.paper.engine.run import run_claims
 from featavg.paper.report.reproduction import exit_code, rebuild, reproduce
-from featavg.paper.report.slides import write_slides
 from featavg.storage.places import typed
 from featavg.storage.provenance import commit, provenance
 
@@ -58,8 +57,8 @@ def test_a_run_leaves_a_report_figures_and_json(tmp_path, results, capsys):
     assert str(tmp_path / "out" / "report.html") in said.out
     assert "[1/5]" in said.err  # no terminal: plain lines
     names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    for extension in ("pdf", "svg", "png", "csv"):
-        assert f"lemma-5-balance--radii.{extension}" in names
+    kinds = {name.rpartition(".")[2] for name in names if name.startswith("lemma-5-balance--radii.")}
+    assert kinds == {"svg", "png", "csv"}  # PDFs if asked for
     read = json.loads(file.read_text(), parse_constant=pytest.fail)
     assert [o["verdict"] for o in read["outcomes"]] == [o.verdict.value for o in found]
     assert read["outcomes"][2]["evidence"]["checks"][0]["measured"] == "nan"
@@ -373,10 +372,13 @@ def test_the_report_is_rebuilt_without_running(tmp_path, monkeypatch):
         rebuild(tmp_path / "nothing")
 
 
-def test_slides_have_a_page_for_every_figure(tmp_path):
+def test_slides_have_a_page_for_every_figure_and_pdfs_are_written_if_asked_for(tmp_path, monkeypatch):
     results = reproduce(only=CLAIMS[0].id, claims=CLAIMS, out=tmp_path, quiet=True)
     figures = sum(len(result.evidence.figures) for result in results)
-    slides = write_slides(results, tmp_path).read_bytes()
+    monkeypatch.setattr("featavg.paper.engine.registry.all_claims", lambda: CLAIMS)
+    rebuild(tmp_path, slides=True, pdf=True, quiet=True)
+    assert len(list((tmp_path / "figures").glob("*.pdf"))) == figures
+    slides = (tmp_path / "slides.pdf").read_bytes()
     assert slides.startswith(b"%PDF")
     assert figures == slides.count(b"/Type /Page ") > 0
 

@@ -57,7 +57,7 @@ def test_no_claim_uses_a_seed_of_another_block():
 @pytest.mark.parametrize(
     ("chosen", "options", "word"),
     [
-        ([claim("a", Seen(), most_seeds=0)], {}, "only"),
+        ([claim("a", Seen(), seeds=0)], {}, "only"),
         ([claim("a", Seen(), tier="full")], {}, "only"),
         ([claim("a", Seen())], {"blocks": 0}, "blocks"),
     ],

@@ -111,16 +111,24 @@ def environment(templates: Path) -> Environment:
     return found
 
 
-def render_all(drawn: Sequence[Figure]) -> list[dict[str, bytes]]:
-    """Every figure in every format. Matplotlib takes most of the time of a report: share it out."""
+def render_all(drawn: Mapping[str, Figure], formats: Sequence[str]) -> list[tuple[Picture, dict[str, bytes]]]:
+    """Every figure by its key, for the page and in some formats.
+
+    Matplotlib takes most of the time of a report, so processes share it: a picture is made where it is drawn.
+    """
     if len(drawn) < PARALLEL or cores() < 2:
-        return [matplotlib_figure.render(figure) for figure in drawn]
+        return [_rendered(key, figure, formats) for key, figure in drawn.items()]
     from joblib import Parallel, delayed
 
-    rendered: list[dict[str, bytes]] = Parallel(n_jobs=min(cores(), 8))(
-        delayed(matplotlib_figure.render)(figure) for figure in drawn
+    made: list[tuple[Picture, dict[str, bytes]]] = Parallel(n_jobs=min(cores(), 8), batch_size=1)(
+        delayed(_rendered)(key, figure, formats) for key, figure in drawn.items()
     )
-    return rendered
+    return made
+
+
+def _rendered(key: str, figure: Figure, formats: Sequence[str]) -> tuple[Picture, dict[str, bytes]]:
+    files = matplotlib_figure.render(figure, formats)
+    return picture(key, figure, files), files
 
 
 def picture(key: str, figure: Figure, files: Mapping[str, bytes]) -> Picture:

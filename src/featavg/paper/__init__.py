@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from featavg.paper.engine.claim import Evidence as Evidence
     from featavg.paper.engine.claim import claim as claim
     from featavg.paper.engine.registry import all_claims as all_claims
+    from featavg.paper.engine.registry import all_statements as all_statements
     from featavg.paper.engine.run import run_claim as run_claim
     from featavg.paper.engine.stability import stability as stability
-    from featavg.paper.engine.statements import all_statements as all_statements
     from featavg.paper.report.reproduction import rebuild as rebuild
     from featavg.paper.report.reproduction import reproduce as reproduce
 
@@ -32,7 +32,7 @@ _HOMES = {
     "all_claims": "engine.registry",
     "run_claim": "engine.run",
     "stability": "engine.stability",
-    "all_statements": "engine.statements",
+    "all_statements": "engine.registry",
     "rebuild": "report.reproduction",
     "reproduce": "report.reproduction",
 }

@@ -169,11 +169,12 @@ def _report(
     ] = None,
     only: Only = None,
     slides: Annotated[bool, typer.Option("--slides", help="Write slides.pdf too, a figure a page.")] = False,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write every figure as PDF too, for a paper.")] = False,
 ) -> None:
     """Write the report and the tables of verdicts from results that are there."""
     from featavg.paper.report.reproduction import rebuild
 
-    rebuild(folder, ",".join(only) if only else None, slides=slides)
+    rebuild(folder, ",".join(only) if only else None, slides=slides, pdf=pdf)
 
 
 def last_verdict(claim_id: str, out: Path) -> str | None:

@@ -22,14 +22,17 @@ CheckOf = Literal["seed", "mean"]
 class CheckStatus(Enum):
     """How a check came out; "undecided" if its interval has a part on each side of the bound."""
 
-    PASSED = "within"
-    UNDECIDED = "undecided"
-    FAILED = "outside"
+    PASSED = "within", "✓"
+    UNDECIDED = "undecided", "?"
+    FAILED = "outside", "✗"
 
-    @property
-    def symbol(self) -> str:
-        """A sign that distinguishes them without colour."""
-        return {"within": "✓", "undecided": "?", "outside": "✗"}[self.value]
+    symbol: str  # distinguishes them without colour
+
+    def __new__(cls, value: str, symbol: str) -> CheckStatus:
+        """A member that is found by its value."""
+        made = object.__new__(cls)
+        made._value_, made.symbol = value, symbol
+        return made
 
 
 @dataclass(frozen=True, init=False)
@@ -88,26 +91,20 @@ class Check:
         values = tuple(given.ravel().tolist()) if given.ndim else ()
         if values:
             interval = _interval(values, of)
-        if interval is not None:
-            low, high = map(float, interval)
-            if low > high:
-                raise InputError("interval", f"is {interval!r}", "give the smaller end first")
-            interval = (low, high)
+        elif interval is not None:
+            interval = _ordered("interval", interval)
+        if (relation == "within") != isinstance(bound, tuple):
+            remedy = "give a pair for 'within' and one number otherwise"
+            raise InputError("bound", f"is {bound!r} for {relation!r}", remedy)
+        if not isinstance(bound, tuple) and math.isnan(bound):
+            raise InputError("bound", "is NaN", "give a number")
         single = fmean(values) if values else float(given)
         if math.isnan(single) and interval is not None and not values:
             single = (interval[0] + interval[1]) / 2
+        bound = _ordered("bound", bound) if isinstance(bound, tuple) else float(bound)
         # The class is frozen for everybody else.
-        self.__dict__.update(
-            name=name,
-            measured=single,
-            relation=relation,
-            bound=_bound(relation, bound),
-            note=note,
-            role=role,
-            values=values,
-            interval=interval,
-            of=of,
-        )
+        self.__dict__.update(name=name, measured=single, relation=relation, bound=bound, note=note, role=role,
+                             values=values, interval=interval, of=of)  # fmt: skip
 
     @property
     def essential(self) -> bool:
@@ -148,32 +145,22 @@ class Check:
         """A check of a recorded result."""
         values = [float(value) for value in given.get("values", ())]
         bound, interval = given["bound"], given.get("interval")
-        ends = None if values or interval is None else (float(interval[0]), float(interval[1]))
-        role = given.get("role", "essential" if given["essential"] else "note")
         return Check(
             given["name"],
             values or float(given["measured"]),
             given["relation"],
             tuple(map(float, bound)) if isinstance(bound, list) else float(bound),
             given["note"],
-            role,
-            ends,
+            given.get("role", "essential" if given["essential"] else "note"),
+            None if values else interval,
             given.get("of", "seed"),
         )
 
 
-def _bound(relation: str, bound: Any) -> float | tuple[float, float]:
-    pair = isinstance(bound, (tuple, list))
-    if (relation == "within") != pair:
-        remedy = "give a pair for 'within' and one number otherwise"
-        raise InputError("bound", f"is {bound!r} for {relation!r}", remedy)
-    if not pair:
-        if math.isnan(bound):
-            raise InputError("bound", "is NaN", "give a number")
-        return float(bound)
-    low, high = map(float, bound)
+def _ordered(name: str, pair: Any) -> tuple[float, float]:
+    low, high = map(float, pair)
     if not low <= high:
-        raise InputError("bound", f"is {bound!r}", "give numbers, the smaller one first")
+        raise InputError(name, f"is {pair!r}", "give numbers, the smaller one first")
     return low, high
 
 

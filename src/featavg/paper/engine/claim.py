@@ -55,31 +55,20 @@ class Verdict(Enum):
     - the claim could not be run: **not run**, with the reason.
     """
 
-    HOLDS = "holds"
-    IN_PART = "holds in part"
-    UNDECIDED = "undecided"
-    FAILS = "fails"
-    NOT_RUN = "not run"
+    HOLDS = "holds", "✓", "Every essential check is within its tolerance."
+    IN_PART = "holds in part", "◐", "The main check is within its tolerance, another essential one is not."
+    UNDECIDED = "undecided", "?", "A check has a part of its interval on each side of its tolerance."
+    FAILS = "fails", "✗", "The main check is outside its tolerance."
+    NOT_RUN = "not run", "–", "The claim was not run; the reason is given."
 
-    @property
-    def sentence(self) -> str:
-        """What the verdict means, for a reader."""
-        return _SENTENCES[self]
+    symbol: str  # distinguishes them without colour
+    sentence: str
 
-    @property
-    def symbol(self) -> str:
-        """A sign that tells the verdicts apart without colour."""
-        return _SYMBOLS[self]
-
-
-_SENTENCES = {
-    Verdict.HOLDS: "Every essential check is within its tolerance.",
-    Verdict.IN_PART: "The main check is within its tolerance, another essential one is not.",
-    Verdict.UNDECIDED: "A check has a part of its interval on each side of its tolerance.",
-    Verdict.FAILS: "The main check is outside its tolerance.",
-    Verdict.NOT_RUN: "The claim was not run; the reason is given.",
-}
-_SYMBOLS = dict(zip(Verdict, "✓◐?✗–", strict=True))
+    def __new__(cls, value: str, symbol: str, sentence: str) -> Verdict:
+        """A member that is found by its value."""
+        made = object.__new__(cls)
+        made._value_, made.symbol, made.sentence = value, symbol, sentence
+        return made
 
 
 class NotRun(Exception):  # noqa: N818 (an outcome, not a fault)
@@ -159,38 +148,28 @@ class Evidence:
         return next(check for check in self.checks if check.role == "main")
 
     @property
-    def verdict(self) -> Verdict:
-        """The mechanical rule of `Verdict`."""
-        return _VERDICT_OF[self._deciding[0]]
-
-    @property
     def key_check(self) -> Check:
-        """The check that decided."""
-        return self._deciding[1]
+        """The check that decided: the main one, or one that fails or straddles where the main one passes.
 
-    @property
-    def _deciding(self) -> tuple[tuple[CheckStatus, CheckStatus], Check]:
-        """The status of the main check and the worst one of all essential checks, and whose it is.
-
-        A main check that did not pass decides alone. Otherwise a failure decides before a check
-        that straddles: whatever the latter would turn out to be, the claim no longer holds whole.
+        A failure decides before a check that straddles: whatever the latter would turn out to be, the
+        claim no longer holds whole.
         """
-        main, statuses = self.main, (CheckStatus.FAILED, CheckStatus.UNDECIDED)
-        if main.passed:
-            for status in statuses:
+        if self.main.passed:
+            for status in (CheckStatus.FAILED, CheckStatus.UNDECIDED):
                 for check in self.checks:
                     if check.essential and check.status is status:
-                        return (main.status, status), check
-        return (main.status, main.status), main
+                        return check
+        return self.main
 
-
-_VERDICT_OF = {
-    (CheckStatus.PASSED, CheckStatus.PASSED): Verdict.HOLDS,
-    (CheckStatus.PASSED, CheckStatus.FAILED): Verdict.IN_PART,
-    (CheckStatus.PASSED, CheckStatus.UNDECIDED): Verdict.UNDECIDED,
-    (CheckStatus.UNDECIDED, CheckStatus.UNDECIDED): Verdict.UNDECIDED,
-    (CheckStatus.FAILED, CheckStatus.FAILED): Verdict.FAILS,
-}
+    @property
+    def verdict(self) -> Verdict:
+        """The mechanical rule of `Verdict`."""
+        key = self.key_check
+        if key.passed:
+            return Verdict.HOLDS
+        if key.status is CheckStatus.UNDECIDED:
+            return Verdict.UNDECIDED
+        return Verdict.FAILS if key is self.main else Verdict.IN_PART
 
 
 def _with_main(checks: tuple[Check, ...]) -> tuple[Check, ...]:
@@ -228,7 +207,7 @@ class Claim:
         needs: packages such as "torch" and data sets such as "mnist".
         statements: ids of the statements of the documents that it checks, such as "notes-theorem-1".
         shares: claims with the same word use the same runs, computed once in one process.
-        most_seeds: how many of the seeds that are asked for the program uses; 0 if nothing is random.
+        seeds: how many of the seeds that are asked for the program uses at most; 0 if nothing is random.
         runs: independent trainings behind the verdict, if they are not one a seed; 0 if none is.
         times: seeds that the program uses for each one asked for, where five decide nothing.
 
@@ -247,7 +226,7 @@ class Claim:
     needs: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
     shares: str = ""
-    most_seeds: int | None = None
+    seeds: int | None = None
     runs: int | None = None
     times: int = 1
 
@@ -261,13 +240,13 @@ class Claim:
             raise InputError("minutes", f"is {self.minutes}", "estimate more than no time at all")
 
     def seeds_used(self, asked: tuple[int, ...]) -> tuple[int, ...]:
-        """The seeds that the program gets: the first `most_seeds`, and `times` as many, counting on.
+        """The seeds that the program gets: the first `seeds`, and `times` as many, counting on.
 
         >>> tripled = Claim("a", "A", "", "", "", "", lambda run: Evidence(), times=3)
         >>> tripled.seeds_used((1000, 1001))
         (1000, 1001, 1002, 1003, 1004, 1005)
         """
-        first = asked[: self.most_seeds]
+        first = asked[: self.seeds]
         return tuple(seed + i * len(first) for i in range(self.times) for seed in first)
 
     @property
@@ -306,34 +285,15 @@ def _like(default: Any, name: str, value: Any) -> Any:
         raise InputError("set", f"gives {name} as {value!r}", f"give it as {default!r}") from None
 
 
-def claim(
-    id: str,
-    title: str,
-    *,
-    theme: str,
-    source: str,
-    measured: str,
-    statement: str = "",
-    tier: Literal["quick", "full"] = "quick",
-    minutes: Number = 0.1,
-    needs: tuple[str, ...] = (),
-    statements: tuple[str, ...] = (),
-    shares: str = "",
-    seeds: int | None = None,
-    runs: int | None = None,
-    times: int = 1,
-) -> Callable[[Callable[..., Evidence]], Claim]:
-    """Make a `Claim` of a function; its docstring is the statement unless one is given.
+def claim(id: str, title: str, *, statement: str = "", **about: Any) -> Callable[[Callable[..., Evidence]], Claim]:
+    """Makes a `Claim` of a function; its docstring is the statement unless one is given.
 
     Args:
-        seeds: how many seeds the program uses at most; 0 if nothing in it is random.
-        runs: independent trainings behind the verdict, if they are not one a seed; 0 if none is.
-        times: seeds that the program uses for each one asked for, where five decide nothing.
+        about: the other attributes of `Claim`.
     """
 
     def made(run: Callable[..., Evidence]) -> Claim:
         said = " ".join((statement or run.__doc__ or "").split())
-        words = (id, title, theme, said, source, measured)
-        return Claim(*words, run, tier, minutes, needs, statements, shares, seeds, runs, times)
+        return Claim(id, title, statement=said, run=run, **about)
 
     return made

@@ -1,17 +1,24 @@
-"""Where the claims are: one visible list of modules, each with functions under `@claim`.
+"""Where the claims are: one visible list of modules, each with functions under `@claim`; and the statements.
 
-The order of `MODULES` is the order of the report.
+The order of `MODULES` is the order of the report. Every numbered statement of the five documents is in
+`paper/statements.toml`, in our words, with a reason where no claim checks it; a claim names those that it
+checks, and `statements_table` joins them with verdicts, for the report and the documentation.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from featavg.errors import InputError
 from featavg.paper.engine.claim import Claim
+from featavg.paper.engine.result import ClaimResult
+from featavg.storage.reading import read_toml
 
 # Names of modules in featavg.paper, imported only when the claims are asked for.
 MODULES: tuple[str, ...] = (
@@ -131,3 +138,87 @@ def _suggestion(name: str, ids: list[str]) -> str:
     near += [i for i in ids if name and name in i and i not in near]
     listed = "`featavg claims` lists them all"
     return f"did you mean {', '.join(near[:5])}? {listed}" if near else listed
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a document: where it is found, what it says, and the claims that check it.
+
+    Its id begins with the document's short name, such as "notes-lemma-3"; `reason` says why no claim does.
+    """
+
+    id: str
+    document: str
+    place: str
+    words: str
+    claims: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def document_title(self) -> str:
+        """The document, as a reader knows it."""
+        return documents()[self.document]
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return dict(read_toml(Path(__file__).parents[1] / "statements.toml"))
+
+
+def documents() -> dict[str, str]:
+    """The five documents: short name and title."""
+    return dict(_read()["documents"])
+
+
+@cache
+def all_statements() -> tuple[Statement, ...]:
+    """Every statement, in the order of the documents, with all claims that name it.
+
+    >>> import featavg as fa
+    >>> fa.paper.all_statements()[0].document_title
+    'Lecture notes on arXiv 2410.10322'
+    """
+    named: dict[str, list[str]] = {}
+    for claim in all_claims():
+        for statement in claim.statements:
+            named.setdefault(statement, []).append(claim.id)
+    statements = []
+    for row in _read()["statements"]:
+        document = row["id"].split("-")[0]
+        checked_by = tuple(named.pop(row["id"], ()))
+        words = row["place"], row["words"], checked_by, row.get("reason", "")
+        statements.append(Statement(row["id"], document, *words))
+    if named:
+        unknown = ", ".join(sorted(named))
+        raise InputError("statements", f"of some claim name no statement ({unknown})", "add it to statements.toml")
+    return tuple(statements)
+
+
+@dataclass(frozen=True)
+class StatementRow:
+    """A statement, the id of one of its claims, its verdict; or "", "no claim" and the reason."""
+
+    statement: Statement
+    claim: str
+    verdict: str
+    reason: str
+
+
+def statements_table(results: Iterable[ClaimResult] = ()) -> tuple[StatementRow, ...]:
+    """Statement, claim and verdict, one row for each pair, in the order of the documents.
+
+    Args:
+        results: of a run, such as `run_claims` returns; claims without one are "not run".
+
+    >>> row = statements_table()[0]
+    >>> row.statement.document_title, row.verdict
+    ('Lecture notes on arXiv 2410.10322', 'not run')
+    """
+    verdicts = {result.id: result.verdict.value for result in results}
+    rows = []
+    for statement in all_statements():
+        if not statement.claims:
+            rows.append(StatementRow(statement, "", "no claim", statement.reason))
+        for claim in statement.claims:
+            rows.append(StatementRow(statement, claim, verdicts.get(claim, "not run"), ""))
+    return tuple(rows)

@@ -1,4 +1,4 @@
-"""Running one claim: whatever happens, it ends in an `ClaimResult` with a verdict."""
+"""Running one claim: whatever happens, it ends in a `ClaimResult` with a verdict."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from featavg.storage.places import install_command, typed
 from featavg.storage.provenance import commit
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
-PACKAGES = {"torch": "torch", "transformers": "transformers", "foolbox": "foolbox", "onnx": "onnx"}
-
-
+PACKAGES = ("torch", "transformers", "foolbox", "onnx")
+# What a result takes over from its claim.
+TEXTS = ("title", "theme", "statement", "source", "statements")
 # Fewer independent trainings than this decide nothing.
 LEAST_RUNS = 3
 
@@ -66,7 +66,10 @@ class ClaimResult:
         if self.evidence is not None:
             evidence = {
                 "finding": self.evidence.finding,
-                "checks": [_described(check) for check in self.evidence.checks],
+                "checks": [
+                    asdict(each) | {"essential": each.essential, "passed": each.passed, "status": each.status.value}
+                    for each in self.evidence.checks
+                ],
                 "numbers": self.evidence.numbers,
                 "headlines": [asdict(headline) for headline in self.evidence.headlines],
                 "figures": [figure.to_json() for figure in self.evidence.figures],
@@ -84,7 +87,14 @@ class ClaimResult:
             given["seeds"] = tuple(given["seeds"])
             given["statements"] = tuple(given.get("statements", ()))
             if given["evidence"] is not None:
-                given["evidence"] = _evidence(given["evidence"])
+                found = given["evidence"]
+                given["evidence"] = Evidence(
+                    *map(Check.from_json, found["checks"]),
+                    figures=map(Figure.from_json, found["figures"]),
+                    numbers=found["numbers"],
+                    finding=found["finding"],
+                    headlines=(Headline(**headline) for headline in found["headlines"]),
+                )
                 # A verdict is the rule applied to the checks, also to checks of long ago.
                 given["verdict"] = given["evidence"].verdict
             given.setdefault("runs", len(given["seeds"]))
@@ -107,7 +117,7 @@ def settled(result: ClaimResult) -> ClaimResult:
 def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
     """Run `claim`. A fault in its program is caught and shown; the other claims go on."""
     started = perf_counter()
-    missing = [need for need in claim.needs if need in PACKAGES and not find_spec(PACKAGES[need])]
+    missing = [need for need in claim.needs if need in PACKAGES and not find_spec(need)]
     if missing:
         remedy = install_command(missing[0])
         return not_run(claim, settings, f"It needs {' and '.join(missing)}: {remedy}.")
@@ -163,13 +173,7 @@ def _commit() -> str:
 
 def _outcome(claim: Claim, settings: Context, verdict: Verdict, evidence: Evidence | None, reason: str) -> ClaimResult:
     return ClaimResult(
-        id=claim.id,
-        title=claim.title,
-        theme=claim.theme,
-        statement=claim.statement,
-        source=claim.source,
-        measured=claim.measured,
-        tier=claim.tier,
+        **{name: getattr(claim, name) for name in ("id", *TEXTS, "measured", "tier")},
         verdict=verdict,
         evidence=evidence,
         reason=reason,
@@ -179,19 +183,4 @@ def _outcome(claim: Claim, settings: Context, verdict: Verdict, evidence: Eviden
         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         command=command_for(claim, settings),
         commit=_commit(),
-        statements=claim.statements,
     )
-
-
-def _evidence(given: Mapping[str, Any]) -> Evidence:
-    return Evidence(
-        *(Check.from_json(check) for check in given["checks"]),
-        figures=(Figure.from_json(figure) for figure in given["figures"]),
-        numbers=given["numbers"],
-        finding=given["finding"],
-        headlines=(Headline(**headline) for headline in given["headlines"]),
-    )
-
-
-def _described(check: Check) -> dict[str, Any]:
-    return asdict(check) | {"essential": check.essential, "passed": check.passed, "status": check.status.value}

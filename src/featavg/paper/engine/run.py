@@ -107,8 +107,12 @@ def _judged(waiting: Sequence[Claim], settings: Context, watch: terminal.Watch, 
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    # What one process has computed another does not know: claims on the same runs go to one process.
+    families: dict[str, list[Claim]] = {}
+    for claim in waiting:
+        families.setdefault(claim.shares or f"alone: {claim.id}", []).append(claim)
     # The longest first, so that no worker is left with a long claim at the end.
-    ordered = sorted(_families(waiting), key=_family_minutes, reverse=True)
+    ordered = sorted(families.values(), key=lambda some: sum(float(claim.minutes) for claim in some), reverse=True)
     # One BLAS thread each, so that a claim's numbers do not depend on how many run beside it.
     with parallel_config(backend="loky", inner_max_num_threads=1):
         pool = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
@@ -121,22 +125,6 @@ def _judged(waiting: Sequence[Claim], settings: Context, watch: terminal.Watch, 
                 "lost a process, perhaps for want of memory",
                 "use fewer; with --resume, finished claims are kept",
             ) from error
-
-
-def _families(waiting: Sequence[Claim]) -> list[list[Claim]]:
-    """The claims that share runs together, every other one alone.
-
-    What one process has computed another does not know: two claims on the same runs, in two
-    processes, would compute them twice.
-    """
-    families: dict[str, list[Claim]] = {}
-    for claim in waiting:
-        families.setdefault(claim.shares or f"alone: {claim.id}", []).append(claim)
-    return list(families.values())
-
-
-def _family_minutes(family: Sequence[Claim]) -> float:
-    return sum(float(claim.minutes) for claim in family)
 
 
 def _judge_alone(family: Sequence[Claim], settings: Context) -> list[ClaimResult]:

@@ -43,7 +43,7 @@ def block_seeds(block: int) -> tuple[int, ...]:
 
 def is_random(claim: Claim) -> bool:
     """Whether seeds can change what the claim measures."""
-    return claim.most_seeds != 0
+    return claim.seeds != 0
 
 
 def stability(

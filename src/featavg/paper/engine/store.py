@@ -20,7 +20,7 @@ import featavg
 from featavg.errors import InputError
 from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.registry import all_claims
-from featavg.paper.engine.result import ClaimResult, settled
+from featavg.paper.engine.result import TEXTS, ClaimResult, settled
 from featavg.storage.files import dumps, write
 from featavg.storage.reading import read_json
 
@@ -33,8 +33,9 @@ def record_result(outcome: ClaimResult, folder: Path | None = None) -> Path:
     if outcome.verdict is Verdict.NOT_RUN:
         raise InputError("record", f"has nothing for {outcome.id}", "record claims that were run")
     described = replace(outcome, recorded=False).to_json()
-    # The rows of one array on one line: a file of results is read in diffs.
-    return write((folder or RESULTS) / f"{outcome.id}.json", _compact(described), "record")
+    # A field a line, whatever it holds: a file of results is read in diffs.
+    lines = [f' "{k}": {json.dumps(v, allow_nan=False, ensure_ascii=False)}' for k, v in described.items()]
+    return write((folder or RESULTS) / f"{outcome.id}.json", "{\n" + ",\n".join(lines) + "\n}\n", "record")
 
 
 def recorded_result(claim_id: str, folder: Path | None = None) -> ClaimResult | None:
@@ -42,22 +43,25 @@ def recorded_result(claim_id: str, folder: Path | None = None) -> ClaimResult | 
     path = (folder or RESULTS) / f"{claim_id}.json"
     if not path.exists():
         return None
-    try:
-        result = replace(ClaimResult.from_json(read_json(path)), recorded=True)
-        # What a claim says is stated once, in its file; a record has the numbers and what was measured.
-        for claim in all_claims():
-            if claim.id == claim_id:
-                texts = ("title", "theme", "statement", "source", "statements")
-                result = replace(result, **{name: getattr(claim, name) for name in texts})
-                return result if claim.runs is None else _with_runs(result, claim.runs)
+    result = replace(_read(path, "restore or delete it"), recorded=True)
+    claim = next((claim for claim in all_claims() if claim.id == claim_id), None)
+    if claim is None:
         return result
-    except ValueError as error:  # InputError is one
-        raise InputError(str(path), f"is damaged ({error})", "restore or delete it") from error
-
-
-def _with_runs(result: ClaimResult, runs: int) -> ClaimResult:
+    # What a claim says is stated once, in its file; a record has the numbers and what was measured.
+    result = replace(result, **{name: getattr(claim, name) for name in TEXTS})
+    if claim.runs is None:
+        return result
     verdict = result.verdict if result.evidence is None else result.evidence.verdict
-    return settled(replace(result, runs=runs, verdict=verdict, reason=""))
+    return settled(replace(result, runs=claim.runs, verdict=verdict, reason=""))
+
+
+def _read(path: Path, remedy: str) -> ClaimResult:
+    try:
+        described = read_json(path)
+        described.pop("key", None)
+        return ClaimResult.from_json(described)
+    except (ValueError, AttributeError, TypeError) as error:  # InputError is a ValueError
+        raise InputError(str(path), f"is damaged ({error})", remedy) from error
 
 
 def keep(out: Path, outcome: ClaimResult, claim: Claim, settings: Context) -> None:
@@ -81,15 +85,7 @@ def kept(out: Path, claim: Claim, settings: Context) -> ClaimResult | None:
 def last_result(out: Path, claim_id: str) -> ClaimResult | None:
     """The last result of a claim in a report's folder, whatever it was made with; None if none."""
     path = out / "outcomes" / f"{claim_id}.json"
-    if not os.path.lexists(path):
-        return None
-    try:
-        described = read_json(path)
-        described.pop("key", None)
-        return ClaimResult.from_json(described)
-    except (ValueError, AttributeError, TypeError) as error:  # InputError is a ValueError
-        remedy = "delete it, or run the claim again"
-        raise InputError(str(path), f"is damaged ({error})", remedy) from error
+    return _read(path, "delete it, or run the claim again") if os.path.lexists(path) else None
 
 
 def any_kept(out: Path) -> bool:
@@ -137,13 +133,3 @@ def _file(module: str, package: Path) -> Path | None:
     first, *rest = module.split(".")
     path = package.joinpath(*rest).with_suffix(".py") if rest else package / "__init__.py"
     return path if first == "featavg" and path.exists() else None
-
-
-def _compact(value: dict[str, Any]) -> str:
-    """JSON with an indented outer level and long arrays of numbers on one line each."""
-    lines = [f" {json.dumps(k)}: {_value(v)}" for k, v in value.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _value(value: object) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(", ", ": "))

@@ -92,13 +92,6 @@ def verdict_table(outcomes: Sequence[ClaimResult]) -> Table:
     return table
 
 
-def summary(outcomes: Sequence[ClaimResult]) -> str:
-    """The count of verdicts in one line."""
-    counts = Counter(outcome.verdict for outcome in outcomes)
-    told = [f"{counts[v]} {v.value}" for v in Verdict if counts[v]]
-    return f"{len(outcomes)} claims: {', '.join(told)}" if told else "no claims"
-
-
 def show_results(outcomes: Sequence[ClaimResult]) -> None:
     """Print the table and the count."""
     from rich.console import Console
@@ -109,7 +102,9 @@ def show_results(outcomes: Sequence[ClaimResult]) -> None:
     for outcome in outcomes:
         if outcome.recorded and outcome.reason:  # a recorded result, and why it was not run anew
             console.print(f"{outcome.id}: {outcome.reason}", style="dim", markup=False)
-    console.print(summary(outcomes), style="bold")
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    counted = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    console.print(f"{len(outcomes)} claims: {counted}" if counted else "no claims", style="bold")
 
 
 def show_result(result: ClaimResult, parameters: Mapping[str, object]) -> None:

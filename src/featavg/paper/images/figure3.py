@@ -161,7 +161,10 @@ def evidence(data: str, pairs: Sequence[LabelPair]) -> Evidence:
     stretch, left = stretch_to_published(data, own_loss)
     gains = [advantages(pair.curves, radii) for pair in pairs]
     gain = {name: float(np.mean([each[name] for each in gains])) for name in gains[0]}
-    clean = {labels: about["test_accuracy"] for labels, about in pairs[0].about.items()}
+    clean = {
+        labels: {kind: float(np.mean([pair.about[labels]["test_accuracy"][kind] for pair in pairs])) for kind in first}
+        for labels, first in ((labels, about["test_accuracy"]) for labels, about in pairs[0].about.items())
+    }
     within = f"mean over radii {low:g} to {high:g}, points of percent, one value per pair"
 
     def advantage(check: str, name: str, role: Any, note: str = within) -> Check:

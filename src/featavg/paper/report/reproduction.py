@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from featavg.errors import InputError
 from featavg.figures.matplotlib_figure import render
+from featavg.figures.typeset import without_tags
 from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.registry import find_claims
 from featavg.paper.engine.result import ClaimResult, not_run
@@ -14,7 +17,6 @@ from featavg.paper.engine.run import run_claims
 from featavg.paper.engine.store import any_kept, last_result, record_result, recorded_result
 from featavg.paper.engine.terminal import show_results
 from featavg.paper.report.page import write_report
-from featavg.paper.report.slides import write_slides
 from featavg.storage.files import dumps, strict_json, usable_file, usable_folder, write
 from featavg.storage.places import results_folder, typed
 from featavg.storage.provenance import provenance
@@ -85,7 +87,11 @@ def reproduce(
 
 
 def rebuild(
-    folder: str | Path | None = None, only: str | Iterable[str] | None = None, quiet: bool = False, slides: bool = False
+    folder: str | Path | None = None,
+    only: str | Iterable[str] | None = None,
+    quiet: bool = False,
+    slides: bool = False,
+    pdf: bool = False,
 ) -> list[ClaimResult]:
     """Write the report again from the results that `reproduce` left in `folder`; nothing is run.
 
@@ -97,6 +103,7 @@ def rebuild(
         only: ids or beginnings of ids, whether they have a result there or not.
         quiet: print nothing.
         slides: write `slides.pdf` too, a figure a page.
+        pdf: write every figure as PDF too.
 
     >>> import tempfile
     >>> import featavg as fa  # long
@@ -120,9 +127,9 @@ def rebuild(
     ]
     if not quiet:
         show_results(results)
-    _write(results, usable_folder(out), None, quiet)
+    _write(results, usable_folder(out), None, quiet, pdf)
     if slides:
-        written = write_slides(results, out)
+        written = _write_slides(results, out)
         if not quiet:
             print(f"Slides: {written}")
     return results
@@ -133,9 +140,9 @@ def exit_code(outcomes: Iterable[ClaimResult]) -> int:
     return int(any(outcome.error for outcome in outcomes))
 
 
-def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: bool) -> None:
+def _write(outcomes: list[ClaimResult], folder: Path, json: Path | None, quiet: bool, pdf: bool = False) -> None:
     about = provenance()
-    page = write_report(outcomes, folder, about)
+    page = write_report(outcomes, folder, about, pdf)
     if json is not None:
         described = {"provenance": about, "outcomes": [outcome.to_json() for outcome in outcomes]}
         write(json, dumps(strict_json(described)), "json")
@@ -150,3 +157,28 @@ def write_result(result: ClaimResult, folder: Path) -> None:
         for extension, content in render(figure).items():
             write(folder / f"{figure.name}.{extension}", content)
     print(f"Written to {folder}")
+
+
+def _write_slides(results: Sequence[ClaimResult], folder: Path) -> Path:
+    """Writes `folder/slides.pdf`: the figures of `results`, in their order; the file's path."""
+    from matplotlib.backends.backend_pdf import PdfPages
+    from matplotlib.figure import Figure as Page
+    from matplotlib.image import imread
+
+    buffer = io.BytesIO()
+    with PdfPages(buffer, metadata={"Title": "featavg", "CreationDate": None}) as pages:
+        shown = [(r, figure) for r in results if r.evidence is not None for figure in r.evidence.figures]
+        for result, figure in shown:
+            # Inches: the 16:9 page of PowerPoint and Keynote.
+            page = Page(figsize=(13.33, 7.5))
+            page.text(0.04, 0.92, without_tags(figure.title), fontsize=24, weight="bold")
+            verdict = f"{result.verdict.value} · {result.id}"
+            page.text(0.04, 0.87, verdict, fontsize=13, color="0.35")
+            caption = textwrap.fill(without_tags(figure.caption), 130)
+            page.text(0.04, 0.04, caption, fontsize=12, color="0.25", va="bottom")
+            picture = page.add_axes((0.04, 0.16, 0.92, 0.68))
+            picture.imshow(imread(io.BytesIO(render(figure, ("png",))["png"])))
+            picture.set_axis_off()
+            page.set_dpi(200)
+            pages.savefig(page)
+    return write(folder / "slides.pdf", buffer.getvalue())
