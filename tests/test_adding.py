@@ -42,15 +42,15 @@ ADDITIONS = {
     "activation": Addition("nets/activations/toy.py"),
     "readout": Addition(
         "nets/readouts/toy.py",
-        "nets/readouts/__init__.py",
-        'NAMES = ("probability", "max", "sum")',
-        'NAMES = (*NAMES, "toy")',
+        "registry.py",
+        'READOUTS = ("probability", "max", "sum")',
+        'READOUTS = (*READOUTS, "toy")',
     ),
     "image_set": Addition(
         "data/image_sets/toy.py",
-        "data/image_sets/registry.py",
-        'MODULES: tuple[str, ...] = ("digits", "mnist", "cifar10", "cifar100")',
-        'MODULES = (*MODULES, "toy")',
+        "registry.py",
+        '_SETS = ("digits", "mnist", "cifar10", "cifar100")',
+        '_SETS = (*_SETS, "toy")',
     ),
     "panel": Addition(
         "figures/toy.py",

@@ -20,11 +20,11 @@ from tests.small import points, run
 
 import featavg as fa
 from featavg.cli.app import main
-from featavg.data.image_sets.archives import state
-from featavg.data.image_sets.registry import ImageSet, image_sets
+from featavg.data.image_sets.archives import ImageSet, state
 from featavg.errors import InputError
 from featavg.figures.html import _policy
 from featavg.nets.torch.architecture import Architecture
+from featavg.registry import IMAGE_SETS
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.table import write_sweep
@@ -215,5 +215,5 @@ def test_a_file_with_the_right_md5_and_another_sha256_is_damaged(tmp_path: Path)
     assert state(one, tmp_path) == "here"
     other = replace(one, sha256={"a.bin": hashlib.sha256(b"other").hexdigest()})
     assert state(other, tmp_path) == "damaged"
-    published = [image_sets()[name] for name in ("mnist", "cifar10", "cifar100")]
+    published = [IMAGE_SETS[name] for name in ("mnist", "cifar10", "cifar100")]
     assert all(set(each.sha256) == {file for file, md5 in each.md5.items() if md5} for each in published)

@@ -1,8 +1,9 @@
-"""Parts that are chosen by name: a file in a folder is a part, and its name is the file's.
+"""Parts that are chosen by name, in one table: a name is an entry here, or a file in a folder.
 
-`training/steppers/momentum.py` holds the stepper "momentum": settings, flags, help texts and error
-messages know it because the file is there. Names are read from the folder without importing
-anything, so that `featavg --help` answers at once; a part is imported when it is first built.
+`training/steppers/x.py` holds the stepper "x": settings, flags, help texts and error messages know it
+because the file is there. The entries of a table below are parts that share a file with others, or
+whose folder holds other files too. Names are known without importing anything, so that
+`featavg --help` answers at once; a part is imported when it is first built.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from featavg.errors import InputError, one_of
 
 if TYPE_CHECKING:
     from featavg.nets.activations._activation import Activation
+    from featavg.nets.readouts._readout import ReadOut
     from featavg.training.parts import Controller, Loss, Stepper
 
 P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
+_TYPES = {"int": int, "float": float, "str": str, "bool": {"true": True, "false": False}.__getitem__}
 
 
-class Registry(Generic[P]):
+class Registry(Mapping[str, type[P]]):
     """The parts of one kind, by name.
 
     A part is a dataclass whose fields are its options. Where an object is expected, so is its name,
@@ -34,8 +37,8 @@ class Registry(Generic[P]):
     Args:
         kind: what the parts are called in settings and messages.
         folder: their folder, relative to the package.
-        shared: the files of the parts that share one with others, by name.
-        scanned: whether every other file of the folder (but `_x.py`) is a part; otherwise `shared`
+        table: the files of the parts that share one with others, by name.
+        scanned: whether every other file of the folder (but `_x.py`) is a part; otherwise `table`
             has all of them, in their order.
 
     >>> import featavg as fa
@@ -50,32 +53,32 @@ class Registry(Generic[P]):
     """
 
     def __init__(
-        self, kind: str, folder: str, shared: Mapping[str, str] = MappingProxyType({}), scanned: bool = True
+        self, kind: str, folder: str, table: Mapping[str, str] = MappingProxyType({}), scanned: bool = True
     ) -> None:
-        self.kind, self.folder, self._shared, self._scanned = kind, folder, shared, scanned
+        self.kind, self.folder, self._table, self._scanned = kind, folder, table, scanned
         self._added: dict[str, type[P]] = {}
 
-    def names(self) -> list[str]:
-        """All of them, in alphabetical order unless they are listed in another."""
-        if not self._scanned:
-            return [*self._shared, *self._added]
-        return sorted({*self._files, *self._shared, *self._added})
-
     @cached_property
-    def _files(self) -> frozenset[str]:
-        """The names of the files, read once: a sweep builds thousands of settings."""
+    def _listed(self) -> list[str]:
+        """The names of table and folder, read once: a sweep builds thousands of settings."""
+        if not self._scanned:
+            return list(self._table)
         files = (path.stem for path in (_PACKAGE / self.folder).glob("*.py"))
-        return frozenset(name.replace("_", "-") for name in files if not name.startswith("_"))
+        return sorted({*self._table, *(name.replace("_", "-") for name in files if not name.startswith("_"))})
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        names = [*self._listed, *self._added]
+        return iter(sorted(names) if self._scanned else names)
+
+    def __len__(self) -> int:
+        return len(self._listed) + len(self._added)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return name in self._listed or name in self._added
 
     def __str__(self) -> str:
         """For a help text, such as "adam, flow, gd or momentum"."""
-        *most, last = self.names()
+        *most, last = self
         return f"{', '.join(most)} or {last}"
 
     def add(self, part: type[P]) -> type[P]:
@@ -91,17 +94,13 @@ class Registry(Generic[P]):
         del self._added[name]
 
     def __getitem__(self, name: str) -> type[P]:
-        """The class of a part."""
+        """The class of a part (the object, where parts are objects)."""
         one_of(self.kind, name, self)
         if name in self._added:
             return self._added[name]
-        file = self._shared.get(name, name.replace("-", "_"))
-        where = f"featavg.{self.folder.replace('/', '.')}.{file}"
-        module = import_module(where)
-        for thing in vars(module).values():
-            if getattr(thing, "__module__", None) == where and getattr(thing, "name", None) == name:
-                return thing
-        raise TypeError(f"{where} has no class with the name {name!r}")
+        file = self._table.get(name, name.replace("-", "_"))
+        module = import_module(f"featavg.{self.folder.replace('/', '.')}.{file}")
+        return next(thing for thing in vars(module).values() if getattr(thing, "name", None) == name)
 
     def build(self, part: P | str, **settings: object) -> P:
         """The part that `part` names; an object is returned as it is.
@@ -110,8 +109,11 @@ class Registry(Generic[P]):
             part: a name, perhaps with options, or a part.
             settings: options that every part of the kind may have; a part takes those it knows.
         """
+        if isinstance(part, type):
+            raise InputError(self.kind, f"is the class {part.__name__}", f"give {part.__name__}(...) or a name")
         if not isinstance(part, str):
-            self._refuse_strangers(part)
+            if not hasattr(part, "name"):
+                raise InputError(self.kind, f"is {part!r:.40}", f"give {self}, or a part of yours")
             return part
         name, *given = part.split(":")
         made = self[name]
@@ -122,27 +124,14 @@ class Registry(Generic[P]):
             if option not in known:
                 remedy = f"{name} has {', '.join(known) or 'no options'}"
                 raise InputError(self.kind, f"is {part!r} with the option {option!r}", remedy)
-            options[option] = self._value(part, known[option], value)
+            field = known[option]
+            wanted = getattr(field.type, "__name__", str(field.type)).split(" ", maxsplit=1)[0]
+            try:
+                options[option] = _TYPES[wanted](value)
+            except (KeyError, ValueError):
+                remedy = f"give {option} as {wanted}, such as {option}={field.default}"
+                raise InputError(self.kind, f"is {part!r}", remedy) from None
         return made(**options)
-
-    def _refuse_strangers(self, part: object) -> None:
-        """A part has a name, and is an object: `Adam()`, not the class."""
-        if isinstance(part, type):
-            problem, remedy = (f"is the class {part.__name__}", f"give {part.__name__}(...) or a name")
-            raise InputError(self.kind, problem, remedy)
-        if not hasattr(part, "name"):
-            raise InputError(self.kind, f"is {part!r:.40}", f"give {self}, or a part of yours")
-
-    def _value(self, part: str, field: Field[Any], text: str) -> object:
-        """An option as its annotation wants it."""
-        wanted = getattr(field.type, "__name__", str(field.type)).split(" ", maxsplit=1)[0]
-        try:
-            if wanted == "bool":
-                return {"true": True, "false": False}[text]
-            return {"int": int, "float": float, "str": str}[wanted](text)
-        except (KeyError, ValueError):
-            remedy = f"give {field.name} as {wanted}, such as {field.name}={field.default}"
-            raise InputError(self.kind, f"is {part!r}", remedy) from None
 
 
 def spec(part: Any) -> str:
@@ -161,23 +150,31 @@ def _options(part: Any) -> list[Field[Any]]:
     return [field for field in fields(part) if field.init] if is_dataclass(part) else []
 
 
+def _table(**files: str) -> dict[str, str]:
+    """The file of each name, from the names of each file."""
+    return {name: file for file, names in files.items() for name in names.split()}
+
+
 STEPPERS: Registry[Stepper] = Registry(
-    "stepper", "training/steppers", dict.fromkeys(("adam", "gd", "momentum", "sgd", "sign", "weight-decay"), "_descent")
+    "stepper", "training/steppers", _table(_descent="adam gd momentum sgd sign weight-decay")
 )
 CONTROLLERS: Registry[Controller] = Registry(
-    "controller",
-    "training/controllers",
-    dict.fromkeys(("constant", "cosine", "error", "loss-based", "step-decay", "warmup"), "_rules"),
+    "controller", "training/controllers", _table(_rules="constant cosine error loss-based step-decay warmup")
 )
 LOSSES: Registry[Loss] = Registry(
     "loss",
     "training/losses",
-    dict.fromkeys(("exponential", "logistic", "pooled-logistic", "smoothed-logistic"), "_binary")
-    | dict.fromkeys(("cross-entropy", "partial-cross-entropy", "smoothed-cross-entropy"), "_outputs"),
+    _table(
+        _binary="exponential logistic pooled-logistic smoothed-logistic",
+        _outputs="cross-entropy partial-cross-entropy smoothed-cross-entropy",
+    ),
 )
-ACTIVATIONS: Registry[Activation] = Registry(
-    "activation", "nets/activations", {"relu": "_activation", "leaky-relu": "_activation"}
-)
-POOLINGS: Registry[Any] = Registry(
-    "pooling", "nets/readouts", {"max": "_readout", "mean": "_readout", "sum": "_readout", "probability": "soft"}
-)
+ACTIVATIONS: Registry[Activation] = Registry("activation", "nets/activations", _table(_activation="relu leaky-relu"))
+POOLINGS: Registry[ReadOut] = Registry("pooling", "nets/readouts", _table(_readout="max mean sum", soft="probability"))
+# Those of the poolings that also make the outputs of clusters a class.
+READOUTS = ("probability", "max", "sum")
+# The kinds of networks that a saved run may hold; the paper layer adds its own.
+NETWORKS: Registry[Any] = Registry("net", "nets", {"two-layer": "two_layer", "deep": "deep"}, scanned=False)
+# In the order of help texts.
+_SETS = ("digits", "mnist", "cifar10", "cifar100")
+IMAGE_SETS: Registry[Any] = Registry("data", "data/image_sets", {name: name for name in _SETS}, scanned=False)

@@ -243,9 +243,9 @@ def picture_folders(folder: Path) -> None:
 
 def data_folders(folder: Path) -> None:
     """Folders of data sets in which a file of MNIST is none, or another one."""
-    from featavg.data.image_sets.registry import image_set
+    from featavg.registry import IMAGE_SETS
 
-    mnist = image_set("mnist")
+    mnist = IMAGE_SETS["mnist"]
     makers = NO_FILES | {"pipe.EXT": os.mkfifo, "folder.EXT": Path.mkdir}
     for name, make in makers.items():
         if not name.startswith(("evil", "sparse", "endless", "random")):

@@ -4,20 +4,17 @@ import gzip
 import hashlib
 import os
 import struct
-import sys
-import types
 import zipfile
 
 import numpy as np
 import pytest
 
 from featavg.data.formats import read_cifar, read_idx
-from featavg.data.image_sets import registry
-from featavg.data.image_sets.archives import DAMAGED, HERE, MISSING, checked, download, state
+from featavg.data.image_sets.archives import DAMAGED, HERE, MISSING, Archive, ImageSet, checked, download, state
 from featavg.data.image_sets.loading import load, load_images, own_images
-from featavg.data.image_sets.registry import Archive, ImageSet
 from featavg.data.images import Images, ImageTask, partition, split
 from featavg.errors import InputError
+from featavg.registry import IMAGE_SETS
 
 
 def idx(array):
@@ -69,11 +66,7 @@ def published(monkeypatch, tmp_path):
         archives=(archive,),
         presets={"toy": {"network": "convnet", "width": 4, "recipe": {"epochs": 1}, "minutes": 0.1, "about": "a toy"}},
     )
-    # What a contributor does: a module with SET in the folder, and its name in MODULES.
-    module = types.ModuleType("featavg.data.image_sets.toy")
-    module.SET = entry
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "toy"))
+    monkeypatch.setitem(IMAGE_SETS._added, "toy", entry)
     return entry
 
 
@@ -83,7 +76,7 @@ def test_a_new_data_set_is_one_file_and_one_name(monkeypatch, tmp_path):
 
     entry = published(monkeypatch, tmp_path)
     local_retrieve(monkeypatch)
-    assert registry.named(downloads=True).endswith("toy")
+    assert [*IMAGE_SETS][-1] == "toy"
     assert doctor(tmp_path / "data").data["toy"] == MISSING
     download("toy", tmp_path / "data", progress=False)
     assert state(entry, tmp_path / "data") == HERE
@@ -99,7 +92,7 @@ def test_doctor_believes_only_what_the_loader_reads(name, tmp_path):
     """Folders of other names or layouts, or with other files, are no data."""
     from featavg.cli.doctor import doctor
 
-    entry = registry.image_set(name)
+    entry = IMAGE_SETS[name]
     for folder in (name, name.upper(), "cifar-10", "cifar-10-batches-py", "cifar-100-python"):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / "data_batch_1").write_bytes(b"x")

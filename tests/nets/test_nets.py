@@ -11,9 +11,9 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.network import unchecked
-from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer, biased_robust, binary, feature_averaging, feature_decoupling, grouped
+from featavg.registry import READOUTS
 
 RNG = np.random.default_rng(0)
 TASK = MultiCluster(k=6, d=50, positive=2, alpha=2.0, norms=(3.0, 4.0, 5.0, 6.0, 7.0, 8.0))

@@ -141,6 +141,16 @@ def test_soft_is_bracketed_and_tends_to_max() -> None:
     assert np.all(attacked.radii >= warm.certified * (1 - 1e-9))
 
 
+def test_soft_is_bracketed_where_the_head_is_trained_too() -> None:
+    """Neurons that lower an output, or feed several, were refused."""
+    net, x, mask = _competing(5)
+    net = net.with_arrays({"head": net.head + np.random.default_rng(0).normal(size=net.head.shape) / 3})
+    y = np.where(score(net(x), mask, "soft:temperature=0.5") > 0, 1, -1)
+    found = fa.radii(net, x, y=y, readout="soft:temperature=0.5", positive=mask)
+    assert np.all(found.certified >= 0.98 * found.attack)
+    assert np.all(score(net(found.witness), mask, "soft:temperature=0.5") * y <= 1e-9)
+
+
 def test_mean_is_the_binary_network() -> None:
     net, x, mask = _competing(6)
     plain = fa.binary(net.weights)

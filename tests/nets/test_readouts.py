@@ -11,8 +11,8 @@ import featavg as fa
 from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
 from featavg.measures.accuracy import decisions
-from featavg.nets.readouts import NAMES
 from featavg.nets.readouts._readout import ReadOut, readout_of, score
+from featavg.registry import READOUTS
 
 MASK = np.array([True, True, False, False])
 
@@ -33,7 +33,7 @@ class Mean(ReadOut):
         return [np.where(own, 1.0 / own.sum(), -1.0 / (~own).sum())[None]]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", READOUTS)
 def test_derivatives_and_minorants(name):
     """The derivative is that of finite differences, and what touches from below is below."""
     rule, rng = readout_of(name), np.random.default_rng(0)
@@ -50,7 +50,7 @@ def test_derivatives_and_minorants(name):
             assert below.weights @ other + below.constant <= rule.class_score(other) + 1e-12
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", READOUTS)
 def test_pieces_are_the_flipped_outputs(name):
     rule, rng = readout_of(name), np.random.default_rng(1)
     for _ in range(200):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featavg.data.image_sets.registry import Archive, ImageSet
+from featavg.data.image_sets.archives import Archive, ImageSet
 from featavg.data.images import Images, ImageTask
 
 

@@ -7,7 +7,7 @@ import typer
 
 from featavg.cli.flags import DataDir, Groups, Threads, use_torch
 from featavg.cli.output import Json, write_json
-from featavg.data.image_sets.registry import named
+from featavg.registry import IMAGE_SETS
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def _audit(
         ),
     ],
     data: Annotated[
-        str, typer.Option(help=f"{named()}, a folder of pictures, or an npz file with x, coarse and perhaps fine.")
+        str, typer.Option(help=f"{IMAGE_SETS}, a folder of pictures, or an npz file with x, coarse and perhaps fine.")
     ],
     weights: Annotated[
         Path | None, typer.Option(help="For FACTORY: safetensors, or torch tensors; never code.")

@@ -13,6 +13,7 @@ from featavg.boundary.public import public
 from featavg.cli.flags import DataDir
 from featavg.cores import cores
 from featavg.notebook import table
+from featavg.registry import IMAGE_SETS
 from featavg.storage.places import install_command
 
 CORE = (
@@ -97,12 +98,11 @@ def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Install
     """
     from featavg.data.image_sets.archives import state
     from featavg.data.image_sets.loading import data_folder
-    from featavg.data.image_sets.registry import image_sets
     from featavg.data.memory import available_bytes
 
     folder = data_folder(None if data_dir is None else Path(data_dir))
     target = Path(out).absolute()
-    downloads = {name: each for name, each in image_sets().items() if each.md5}
+    downloads = {name: each for name, each in IMAGE_SETS.items() if each.md5}
     return Installation(
         featavg=featavg.__version__,
         python=platform.python_version(),

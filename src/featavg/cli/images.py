@@ -8,10 +8,10 @@ import typer
 
 from featavg.cli.flags import MOST_WIDTH, DataDir, Groups, Threads, use_torch
 from featavg.cli.output import Json, write_json
-from featavg.data.image_sets.registry import named
+from featavg.registry import IMAGE_SETS
 from featavg.storage.places import results_folder
 
-Data = Annotated[str, typer.Argument(help=f"{named()}, an npz file or a folder of yours.")]
+Data = Annotated[str, typer.Argument(help=f"{', '.join(IMAGE_SETS)}, an npz file or a folder of yours.")]
 Out = Annotated[Path, typer.Option(help="Folder for the networks and results.")]
 PresetName = Annotated[str | None, typer.Option(help="Network and recipe; `featavg images presets` lists them.")]
 RUNS = results_folder("images")
@@ -90,7 +90,9 @@ def _train(
 
 def _data(
     action: Annotated[str, typer.Argument(help="list, or get to download.")] = "list",
-    name: Annotated[str, typer.Argument(help=f"One of {named(downloads=True)}.")] = "",
+    name: Annotated[
+        str, typer.Argument(help=f"One of {', '.join(n for n, each in IMAGE_SETS.items() if each.md5)}.")
+    ] = "",
     data_dir: DataDir = None,
 ) -> None:
     """List image data sets and whether each file is whole, or `get` one and check it by its hash."""
@@ -108,11 +110,10 @@ def _list(data_dir: Path | None) -> None:
     from featavg.cli.output import console, table
     from featavg.data.image_sets.archives import state
     from featavg.data.image_sets.loading import data_folder
-    from featavg.data.image_sets.registry import image_sets
 
     folder = data_folder(data_dir)
     rows = table("data", "state", "where")
-    for name, image_set in image_sets().items():
+    for name, image_set in IMAGE_SETS.items():
         if image_set.md5:
             rows.add_row(name, state(image_set, folder), escape(str(folder / image_set.folder)))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -57,6 +57,7 @@ class Deep:
     biases: tuple[Float[ndarray, "..."] | None, ...] | None = None
     activation: Activation | str = field(default_factory=ReLU)
     residual: bool = False
+    name: ClassVar[str] = "deep"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -242,7 +243,7 @@ class Deep:
 
     def structure(self) -> dict[str, Any]:
         """All but the arrays, as plain values."""
-        return {"kind": "deep", "activation": spec(self.phi), "residual": self.residual}
+        return {"kind": self.name, "activation": spec(self.phi), "residual": self.residual}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, ndarray], **options: Any) -> Deep:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -11,11 +10,9 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.registry import NETWORKS
 
 N = TypeVar("N")
-
-# The kinds of networks that a saved run may hold, and where they live; the paper layer adds its own.
-KINDS = {"two-layer": ("featavg.nets.two_layer", "TwoLayer"), "deep": ("featavg.nets.deep", "Deep")}
 
 
 @runtime_checkable
@@ -39,7 +36,7 @@ class Network(Protocol):
         """The same kind of network with some arrays replaced."""
 
     def structure(self) -> dict[str, Any]:
-        """All but the arrays, as plain values; `kind` is a key of `KINDS`."""
+        """All but the arrays, as plain values; `kind` is a key of `NETWORKS`."""
 
 
 def check_finite(arrays: Mapping[str, ndarray]) -> None:
@@ -73,8 +70,4 @@ def network_of(structure: Mapping[str, Any], arrays: Mapping[str, ndarray]) -> N
     array([[0.5]])
     """
     options = dict(structure)
-    kind = options.pop("kind", None)
-    if kind not in KINDS:
-        raise InputError("net", f"is of the kind {kind!r}", f"known are {', '.join(KINDS)}")
-    module, name = KINDS[kind]
-    return getattr(import_module(module), name).from_arrays(arrays, **options)
+    return NETWORKS[options.pop("kind", "")].from_arrays(arrays, **options)

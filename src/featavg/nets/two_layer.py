@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -40,6 +40,7 @@ class TwoLayer:
     weights: Float[ndarray, "*s M N"]
     biases: Float[ndarray, "*s M"]
     head: Float[ndarray, "*s c M"]
+    name: ClassVar[str] = "two-layer"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -102,7 +103,7 @@ class TwoLayer:
 
     def structure(self) -> dict[str, Any]:
         """All but the arrays: the kind."""
-        return {"kind": "two-layer"}
+        return {"kind": self.name}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, ndarray]) -> TwoLayer:

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.errors import one_of
-from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import readout_of
 from featavg.nets.two_layer import TwoLayer
+from featavg.registry import READOUTS
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
 from featavg.robustness.exact.decision import Decision, attacked
 from featavg.robustness.exact.deep.boxed import FirstWithout

@@ -26,6 +26,7 @@ from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, check_ambient, decision_of
 from featavg.robustness.exact.deep.boxed import BoxedSolver
 from featavg.robustness.exact.deep.solver import Certifier, DeepSolver
+from featavg.robustness.exact.flip_conditions import curved_of
 from featavg.robustness.exact.result import Answer, Radii, Solver
 from featavg.robustness.exact.step_box import Bounds
 from featavg.robustness.exact.two_layer import TwoLayerSolver
@@ -181,6 +182,9 @@ class Task:
         if self.radius is not None:
             return Certifier(*asked, self.sides)
         two = isinstance(self.decision.net, TwoLayer)
+        if two and curved_of(self.decision.readout):  # the faster search wants neurons that raise one output
+            head = self.decision.net.head
+            two = bool((head >= 0).all() and ((head > 0).sum(axis=0) <= 1).all())
         plain = TwoLayerSolver(*asked) if two else DeepSolver(*asked)
         return plain if self.sides is None else BoxedSolver(plain, *asked, self.sides)
 

@@ -16,9 +16,9 @@ from featavg.data.memory import require
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Result, Series
 from featavg.nets.deep import Deep
-from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
+from featavg.registry import READOUTS
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.result import Radii, RadiusStatus
 from featavg.robustness.radii import radii

@@ -16,8 +16,7 @@ from featavg.boundary.public import public
 from featavg.data.fields import TaskFields
 from featavg.errors import InputError, one_of
 from featavg.fields import about, fit_fields
-from featavg.nets.readouts import NAMES as READOUTS
-from featavg.registry import CONTROLLERS, LOSSES, STEPPERS, spec
+from featavg.registry import CONTROLLERS, LOSSES, READOUTS, STEPPERS, spec
 from featavg.training.recipe import LABELS, Recipe, RecipeFields
 
 if TYPE_CHECKING:

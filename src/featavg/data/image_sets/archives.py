@@ -1,19 +1,61 @@
-"""Whether the files of a data set are here and whole, and how they are downloaded."""
+"""What a published data set is, whether its files are here and whole, and how they are downloaded."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from featavg.data.image_sets.registry import ImageSet, image_sets, named
-from featavg.errors import InputError
+from featavg.errors import InputError, one_of
+from featavg.registry import IMAGE_SETS
 from featavg.storage.reading import is_file, opened
 
+if TYPE_CHECKING:
+    from featavg.data.images import ImageTask
+
 HERE, IN_PART, DAMAGED, MISSING = "here", "here in part", "damaged", "not here"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Something to download: one compressed file, or a tar file of several."""
+
+    url: str
+    md5: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """A published data set: its files, how to get them, and how to read them.
+
+    Attributes:
+        name: on the command line and in results.
+        title: for tables.
+        read: makes the task from the paths of the files (by name) and the seed of a split.
+        folder: inside the data folder; empty for data that come with a package.
+        md5: of each file, as published; empty where the content does not matter.
+        sha256: of the files where it is known: an md5 does not prove that nobody meddled with one.
+        optional: files that `read` can do without.
+        archives: what to download for the files.
+        presets: networks and recipes, see `featavg.training.torch.recipe`; plain values, because
+            this stage knows nothing of training.
+    """
+
+    name: str
+    title: str
+    read: Callable[[Mapping[str, Path], int], ImageTask]
+    folder: str = ""
+    md5: Mapping[str, str] = field(default_factory=dict)
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    archives: tuple[Archive, ...] = ()
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def checked(image_set: ImageSet, folder: Path) -> dict[str, Path]:
@@ -67,9 +109,8 @@ def download(name: str, folder: Path, progress: bool = True) -> list[Path]:
     """Get what is missing of a data set with pooch, check it and lay it out as published."""
     import pooch
 
-    image_set = image_sets().get(name)
-    if image_set is None or not image_set.archives:
-        raise InputError("data", f"is {name!r}", f"choose one of {named(downloads=True)}")
+    downloads = {known: each for known, each in IMAGE_SETS.items() if each.archives}
+    image_set = downloads[one_of("data", name, downloads)]
     target = folder / image_set.folder
     target.mkdir(parents=True, exist_ok=True)
     for archive in image_set.archives:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from featavg.data.image_sets.registry import Archive, ImageSet
+from featavg.data.image_sets.archives import Archive, ImageSet
 
 if TYPE_CHECKING:
     from featavg.data.images import ImageTask

@@ -15,10 +15,10 @@ from numpy import ndarray
 from featavg.boundary.kinds import Seed
 from featavg.boundary.public import public
 from featavg.data.image_sets.archives import checked
-from featavg.data.image_sets.registry import image_set, image_sets, named
 from featavg.data.images import Images, ImageTask, partition, split
 from featavg.data.user_points import read_npz
 from featavg.errors import InputError
+from featavg.registry import IMAGE_SETS
 from featavg.storage.reading import is_file, is_folder, read_bytes
 
 FOLDER_VARIABLE = "FEATAVG_DATA"
@@ -40,11 +40,11 @@ def load(name: str, folder: Path | None = None, seed: int = 0) -> ImageTask:
     """A registered data set, from files that are checked by their published md5.
 
     Args:
-        name: see `featavg.data.image_sets.registry`.
+        name: see `featavg.registry.IMAGE_SETS`.
         folder: see `data_folder`.
         seed: of the split into training and test images where none is published.
     """
-    chosen = image_set(name)
+    chosen = IMAGE_SETS[name]
     return chosen.read(checked(chosen, data_folder(folder)) if chosen.md5 else {}, seed)
 
 
@@ -65,12 +65,12 @@ def load_images(
     >>> fa.load_images("digits", groups="0,1,2,3,4/5,6,7,8,9")
     digits: 1258 training and 539 test images of 1 x 8 x 8, 10 fine classes in 2 coarse ones (...)
     """
-    if str(source) in image_sets():
+    if str(source) in IMAGE_SETS:
         task = load(str(source), None if data_dir is None else Path(data_dir), seed)
         return task.with_partition(groups) if groups else task
     path = Path(source)
     if not is_folder(path) and not is_file(path):
-        raise InputError("data", f"is {str(source)!r}", f"give {named()}, an npz file or a folder")
+        raise InputError("data", f"is {str(source)!r}", f"give {', '.join(IMAGE_SETS)}, an npz file or a folder")
     return own_images(path, groups, seed=seed)
 
 

@@ -3,5 +3,6 @@
 A read-out is a class derived from `_readout.ReadOut`, known by its `name` as a pooling over neurons.
 """
 
-# Those that also make the outputs of clusters a class. Read without NumPy, for flags and help texts.
-NAMES = ("probability", "max", "sum")
+from featavg.registry import READOUTS as NAMES
+
+__all__ = ["NAMES"]

@@ -14,8 +14,7 @@ from numpy import ndarray
 from featavg.boundary.public import public
 from featavg.data.clusters import positive_mask
 from featavg.errors import InputError, one_of
-from featavg.nets.readouts import NAMES
-from featavg.registry import POOLINGS
+from featavg.registry import POOLINGS, READOUTS
 from featavg.shapes import PerSeed
 
 
@@ -172,7 +171,7 @@ def readout_of(readout: str | ReadOut) -> ReadOut:
     if isinstance(readout, ReadOut):
         return readout
     if readout.partition(":")[0] not in POOLINGS:
-        one_of("readout", readout, dict.fromkeys((*NAMES, *POOLINGS)))
+        one_of("readout", readout, dict.fromkeys((*READOUTS, *POOLINGS)))
     rule: ReadOut = POOLINGS.build(readout)
     return rule
 

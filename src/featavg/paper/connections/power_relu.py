@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,8 +19,8 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.nets.activations._activation import LeakyReLU
-from featavg.nets.network import KINDS
 from featavg.progress import Progress
+from featavg.registry import NETWORKS
 from featavg.training.controllers import ErrorControl
 from featavg.training.driver import Stop, run
 from featavg.training.losses import Exponential
@@ -28,8 +28,6 @@ from featavg.training.objectives import check_points
 from featavg.training.parts import LossValue, Params, require_signs
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.trajectory import Trajectory
-
-KINDS["shallow"] = (__name__, "Shallow")  # a saved run may hold one
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,7 @@ def _power(base: ndarray, exponent: float) -> ndarray:
     return np.asarray(base**exponent)
 
 
+@NETWORKS.add  # a saved run may hold one
 @dataclass(frozen=True, eq=False)
 class Shallow:
     """h neurons and one output, both layers free; leading axes `*s` are independent networks.
@@ -90,6 +89,7 @@ class Shallow:
     weights: Float[ndarray, "*s h N"]
     head: Float[ndarray, "*s h"]
     activation: PowerReLU | LeakyReLU
+    name: ClassVar[str] = "shallow"
 
     def __post_init__(self) -> None:
         if self.head.shape != self.weights.shape[:-1]:
@@ -150,7 +150,7 @@ class Shallow:
 
     def structure(self) -> dict[str, Any]:
         """All but the arrays: the kind, and the power or the leak of the activation."""
-        return {"kind": "shallow"} | vars(self.activation)
+        return {"kind": self.name} | vars(self.activation)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, ndarray], **activation: float) -> Shallow:
@@ -226,6 +226,7 @@ class ShallowObjective:
     x: Float[ndarray, "*s n N"]
     y: Int[ndarray, "*s n"]
     activation: PowerReLU | LeakyReLU
+    name: ClassVar[str] = "shallow"
 
     def __post_init__(self) -> None:
         check_points(self.x, self.y)

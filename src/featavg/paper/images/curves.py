@@ -15,8 +15,8 @@ from numpy import ndarray
 from featavg.data.images import ImageTask, check_bounds
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.nets.readouts import NAMES as READOUTS
 from featavg.progress import Progress, silent
+from featavg.registry import READOUTS
 from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN, minimal_radii
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.curve import curve_of, pgd_curve

@@ -15,12 +15,12 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Style
 from featavg.measures.accuracy import robust_share
 from featavg.measures.averaging import evenness, feature_coefficients, random_coefficients
-from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.images.features import FeatureSet, efficientnet_lite0, embed
 from featavg.progress import Progress, part, silent
+from featavg.registry import READOUTS
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision
 from featavg.robustness.models.model import TwoLayerModel

@@ -13,10 +13,9 @@ from numpy import ndarray
 from featavg.data.clusters import Sample, positive_mask
 from featavg.errors import InputError, one_of
 from featavg.nets.deep import Deep
-from featavg.nets.readouts import NAMES as READOUTS
 from featavg.nets.readouts._readout import Max, ReadOut, readout_of
 from featavg.nets.two_layer import TwoLayer
-from featavg.registry import POOLINGS
+from featavg.registry import POOLINGS, READOUTS
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.step_box import Bounds
 from featavg.robustness.models.model import network_model

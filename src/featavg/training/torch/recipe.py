@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from featavg.boundary.public import check_fields
-from featavg.data.image_sets.registry import image_sets
 from featavg.errors import InputError, finite, one_of
+from featavg.registry import IMAGE_SETS
 
 PRECISIONS = ("float32", "bfloat16")
 # For the user's own images, of unknown size and number.
@@ -90,7 +90,7 @@ def image_presets() -> dict[str, ImagePreset]:
     """
     return {
         name: ImagePreset(name, each.name, **({**values, "recipe": ImageRecipe(**values["recipe"])}))
-        for each in image_sets().values()
+        for each in IMAGE_SETS.values()
         for name, values in each.presets.items()
     }
 
