@@ -16,7 +16,7 @@ from featavg.audit.gain import FeatureGain
 from featavg.data.clusters import MultiCluster
 from featavg.nets.readouts import NAMES as READOUTS
 from featavg.paper.images import attacks, audit, digits, figure3, heads, hidden, labels, protocols, superclasses
-from featavg.paper.images.comparison import Comparison
+from featavg.paper.images.attacks import Comparison
 from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.features import FeatureSet
 from featavg.paper.images.label_cell import LABELS, NETWORKS, TRAININGS

@@ -169,31 +169,18 @@ def label_table(cells: Cells) -> xr.Dataset:
     network guesses, `gain` their mean, `gap` the smallest median with fine labels minus the largest with
     coarse ones; how many pairs are `left_out` is counted.
     """
-    import xarray as xr
+    import pandas as pd
 
-    kinds = list(dict.fromkeys((c["data"], c["network"], c["training"]) for c in cells))
-    seeds = 1 + max(c["seed"] for c in cells)
-    shape = (len(kinds), len(LABELS), seeds)
-    values = {name: np.full(shape, np.nan) for name in (*MEASURED, "median")}
-    layers = np.full(shape, "", dtype=object)
-    for c in cells:
-        kind = kinds.index((c["data"], c["network"], c["training"]))
-        at = kind, LABELS.index(c["labels"]), c["seed"]
-        layers[at] = c["layer"]
-        for name, array in values.items():
-            array[at] = c[name]
-    names = zip(("data", "network", "training"), zip(*kinds, strict=True), strict=True)
-    table = xr.Dataset(
-        {name: (("row", "labels", "seed"), array) for name, array in values.items()},
-        coords={"row": [", ".join(kind) for kind in kinds], "labels": list(LABELS)}
-        | {name: ("row", list(each)) for name, each in names},
-    )
+    frame = pd.DataFrame(list(cells))
+    frame["row"] = frame["data"] + ", " + frame["network"] + ", " + frame["training"]
+    rows = frame.drop_duplicates("row").set_index("row")[["data", "network", "training"]]
+    values = frame.set_index(["row", "labels", "seed"])[[*MEASURED, "median", "layer"]].to_xarray()
+    table = values.reindex(row=rows.index).assign_coords({name: ("row", rows[name]) for name in rows})
     coarse, fine = (table["median"].sel(labels=labels, drop=True) for labels in LABELS)
     run = table["accuracy"].notnull().all("labels")
     learnt = run & (table["accuracy"].min("labels") >= GUESSING)
     gains = (fine / coarse.clip(min=1e-12)).where(learnt)
     return table.assign(
-        layer=(("row", "labels", "seed"), layers),
         seeds=run.sum("seed"),
         left_out=run.sum("seed") - learnt.sum("seed"),
         gains=gains,
