@@ -137,9 +137,9 @@ def network_sharing(task: MultiCluster, labels: str, seed: int, readout: str, n:
         "itcs-averaging-slide", "csml-averaging-slide", "summary-open-3", "abstract-principal",
     ),
 )  # fmt: skip
-def images(run: Context, recorded: bool = False) -> Evidence:
+def images(run: Context) -> Evidence:
     """It separates networks trained with coarse labels from networks with fine ones on images."""
-    rows = of_cells(all_cells(run, recorded=recorded))
+    rows = of_cells(all_cells(run))
     apart = [row.name for row in rows if row.gap > 0]
     known = [row for row in rows if not np.isnan(row.gap)]
     overlap = [f"{row.name} ({row.gap:+.2f})" for row in known if not row.gap > 0]
