@@ -55,7 +55,7 @@ test-lowest: python ## Run the fast tests with the oldest releases that pyprojec
 package: python ## Build wheel and sdist, install the wheel into a clean environment, use it from another folder
 	@$(PYTHON) tools/package.py $(ARGS)
 
-mutants: venv-dev ## Put small mistakes into a copy of the code and report the ones no test notices
+mutants: venv-dev ## Break the code on purpose and report what no test notices (ARGS="robustness/exact --sample 40")
 	@$(ONE_THREAD) $(BIN)/python tools/mutants.py $(ARGS)
 
 clean: ## Remove caches and the report

@@ -44,7 +44,10 @@ def _colours(palette):
     return palette | own
 
 
-html_theme_options = {"light_css_variables": _colours(LIGHT), "dark_css_variables": _colours(DARK)}
+html_theme_options = {
+    "light_css_variables": _colours(LIGHT),
+    "dark_css_variables": _colours(DARK),
+}
 
 
 # The theme has scripts and styles of its own in every page; its search is the one form.

@@ -6,8 +6,10 @@ import hashlib
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from featavg.data.image_sets.archives import state
 from featavg.data.image_sets.registry import ImageSet, image_sets
 from featavg.errors import InputError
 from featavg.figures.html import _policy
+from featavg.nets.torch.architecture import Architecture
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.table import write_sweep
@@ -88,6 +91,9 @@ ODD = {
     "radii": lambda: fa.curve(fa.attack_suite(**attacked(), budget=5), [-1.0]),
     "net": lambda: fa.fine_accuracy(run().net, points()),
     "targets": lambda: fa.margins(np.eye(3), np.array([0, 1, 7]), -np.ones(3), 2.0, 2),
+    "label_groups": lambda: Setting(k=4, label_groups=3),
+    "network": lambda: Architecture("convnet", 2, 4, 1, (0.0,), (1.0,), size=1),
+    "coarse": lambda: fa.audit(None, np.eye(4), np.ma.masked_less(np.arange(4), 1)),
 }
 
 
@@ -114,10 +120,11 @@ def _run(*words: str, shell: str = "", **environment: str) -> subprocess.Complet
     )
 
 
-def test_a_terminal_without_unicode_is_printed_to() -> None:
-    done = _run("simulate", *SMALL, "--no-figures", PYTHONIOENCODING="ascii")
+@pytest.mark.parametrize("words", [("simulate", "--help"), ("simulate", *SMALL, "--no-figures")])
+def test_a_terminal_without_unicode_is_printed_to(words: tuple[str, ...]) -> None:
+    done = _run(*words, LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Result: " in done.stdout
+    assert "Result: " in done.stdout or "weight-decay" in done.stdout
 
 
 def test_closed_and_full_output() -> None:
@@ -140,6 +147,31 @@ def test_a_deleted_working_folder_is_named(tmp_path: Path) -> None:
 def test_an_unknown_backend_of_matplotlib_does_not_matter() -> None:
     done = _run("simulate", *SMALL, MPLBACKEND="foo")
     assert done.returncode == 0, done.stderr
+    script = "import featavg as fa; fa.simulate(k=4, d=50, n=20, steps=3, out='new')"
+    command, here = [sys.executable, "-c", script], os.environ | {"MPLBACKEND": "foo"}
+    python = subprocess.run(command, capture_output=True, text=True, check=False, env=here)
+    assert python.stderr.endswith("InputError: MPLBACKEND is 'foo': unset it, or set it to agg.\n")
+    assert not Path("new").exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engine", ["dask", "processes"])
+def test_ctrl_c_ends_a_sweep_with_one_line(engine: str) -> None:
+    """In a process of its own: Ctrl-C is a signal, and pools have threads that could speak."""
+    slow = "--set k=4 --set d=300 --set n=300 --set steps=300 --seeds 1 --measure loss --workers 2"
+    words = f"sweep --vary cosine=0:0.9:500 {slow} --engine {engine} --out out"
+    program = [sys.executable, "-m", "featavg", *words.split()]
+    running = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 300
+    while not list(Path("out").glob("runs.sqlite-wal")) and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(5)
+    running.send_signal(signal.SIGINT)
+    said = [line for line in running.communicate(timeout=600)[1].splitlines() if "time left" not in line]
+    assert running.returncode == 130
+    assert [line for line in said if "% " not in line] == [
+        "Interrupted: finished runs are in out, and the same command goes on."
+    ]
 
 
 ROOT = Path(__file__).parent.parent
@@ -183,5 +215,5 @@ def test_a_file_with_the_right_md5_and_another_sha256_is_damaged(tmp_path: Path)
     assert state(one, tmp_path) == "here"
     other = replace(one, sha256={"a.bin": hashlib.sha256(b"other").hexdigest()})
     assert state(other, tmp_path) == "damaged"
-    published = [image_sets()[name] for name in ("mnist", "cifar10")]
-    assert all(set(each.sha256) == set(each.md5) for each in published)
+    published = [image_sets()[name] for name in ("mnist", "cifar10", "cifar100")]
+    assert all(set(each.sha256) == {file for file, md5 in each.md5.items() if md5} for each in published)

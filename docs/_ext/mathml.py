@@ -11,7 +11,9 @@ FENCE = re.compile("<mo>([‖⟨⟩])</mo>")
 def _element(node, display):
     text = node.astext().strip()
     # Browsers stretch fences to the height of what they stand beside; around letters they should not.
-    return FENCE.sub(r'<mo stretchy="false">\1</mo>', tex2mathml(text, as_block=display))
+    return FENCE.sub(
+        r'<mo stretchy="false">\1</mo>', tex2mathml(text, as_block=display)
+    )
 
 
 def visit_inline(writer, node):

@@ -12,7 +12,10 @@ task = fa.MultiCluster(k=10, d=3072)
 test = task.sample(60, seed=1)
 grid = np.linspace(0, 50, 101)
 series = []
-for labels, readout, role in (("coarse", "sum", "averaged"), ("fine", "max", "decoupled")):
+for labels, readout, role in (
+    ("coarse", "sum", "averaged"),
+    ("fine", "max", "decoupled"),
+):
     net = fa.train(task, labels=labels, n=500, seed=0).net
     low, high = fa.radii(net, test, readout=readout).robust_accuracy(grid)
     series.append(Series(f"{labels} labels", grid, low, role))

@@ -20,7 +20,10 @@ figure = Figure(
     (
         Bars(
             ("max: best output", "sum of outputs"),
-            (Bar("exact radius", measured, "decoupled"), Bar("theory", theory, "reference")),
+            (
+                Bar("exact radius", measured, "decoupled"),
+                Bar("theory", theory, "reference"),
+            ),
             Axis("median radius", "l2"),
         ),
     ),

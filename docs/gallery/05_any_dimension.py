@@ -14,7 +14,9 @@ for d in dimensions:
     task = fa.MultiCluster(k=4, d=d)
     recipe = fa.Recipe(lr=3 / d, sigma_w=0.03 / d, sigma_b=0.03 / d)
     net = fa.train(task, recipe, labels="coarse", n=200, seed=0).net
-    values.append(fa.radii(net, task.sample(20, seed=1)).median[0] / np.sqrt(d / task.k))
+    values.append(
+        fa.radii(net, task.sample(20, seed=1)).median[0] / np.sqrt(d / task.k)
+    )
 figure = Figure(
     "dimension",
     "The law does not care about d",

@@ -16,7 +16,9 @@ series = []
 for labels, role in (("coarse", "averaged"), ("fine", "decoupled")):
     net = fa.train(task, labels=labels, n=500, seed=0).net
     x, y = test.coordinates(net.dimension), test.y
-    direction = -(task.cluster_labels[:, None] * task.features_in(net.dimension)).sum(axis=0)
+    direction = -(task.cluster_labels[:, None] * task.features_in(net.dimension)).sum(
+        axis=0
+    )
     step = y[:, None] * direction / np.linalg.norm(direction)
     right = []
     for length in lengths:

@@ -9,7 +9,13 @@ import featavg as fa
 from featavg.figures import Axis, Figure, Lines, Series
 
 rng = np.random.default_rng(0)
-net = fa.Deep((rng.standard_normal((6, 5)), rng.standard_normal((6, 6)), rng.standard_normal((3, 6))))
+net = fa.Deep(
+    (
+        rng.standard_normal((6, 5)),
+        rng.standard_normal((6, 6)),
+        rng.standard_normal((3, 6)),
+    )
+)
 x = rng.standard_normal((20, 5))
 ends = fa.radii(net, x, net(x).argmax(axis=1))
 order = np.argsort(ends.certified)

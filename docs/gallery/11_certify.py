@@ -13,7 +13,12 @@ net = fa.Deep((rng.standard_normal((30, 8)), rng.standard_normal((3, 30))))
 x = rng.standard_normal((30, 8))
 y = net(x).argmax(axis=1)
 radii = [0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8]
-errors = np.array([fa.certify(net, x, y, radius=r, budget=fa.Budget(nodes=200)).robust_error for r in radii])
+errors = np.array(
+    [
+        fa.certify(net, x, y, radius=r, budget=fa.Budget(nodes=200)).robust_error
+        for r in radii
+    ]
+)
 figure = Figure(
     "certify",
     "Robust error between two ends",

@@ -24,7 +24,13 @@ figure = Figure(
             Axis("attacked radius", "l2"),
             (
                 Series("points", exact, attacked, "averaged", "markers"),
-                Series("equal", [0, float(exact.max())], [0, float(exact.max())], "reference", "dashed"),
+                Series(
+                    "equal",
+                    [0, float(exact.max())],
+                    [0, float(exact.max())],
+                    "reference",
+                    "dashed",
+                ),
             ),
         ),
     ),

@@ -28,7 +28,10 @@ figure = Figure(
     (
         Bars(
             ("mean, class labels", "max, class labels", "fine labels"),
-            (Bar("exact radius", measured, "decoupled"), Bar("theory", theory, "reference")),
+            (
+                Bar("exact radius", measured, "decoupled"),
+                Bar("theory", theory, "reference"),
+            ),
             Axis("median radius", "l2"),
         ),
     ),

@@ -2,7 +2,7 @@
 # # Audit of a network
 #
 # Does a classifier of yours average its features, what does that cost, and what would help? This
-# notebook trains two small networks on real digits, one told "even or odd", one told the digit,
+# notebook trains two small networks on real digits, one on "even or odd", one on the digit,
 # and audits the first beside the second. Needs PyTorch, in the folder of the clone
 # `pip install -c constraints.txt -e '.[torch]'`; put your own network and images in their place.
 
@@ -22,7 +22,9 @@ task
 # %%
 def trained(labels, outputs, steps=300):
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, outputs))
+    net = nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, outputs)
+    )
     images = torch.from_numpy(task.train.unit)
     targets = torch.from_numpy(labels)
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
@@ -69,11 +71,13 @@ print(report.judgement.reason)
 # %% [markdown]
 # ## 3. Without sub-classes
 #
-# Where nobody knows the sub-classes the audit looks for some by clustering. "Decoupled" can then
+# Where the sub-classes are unknown the audit looks for some by clustering. "Decoupled" can then
 # be trusted; "averages" may also mean that the clusters were not found.
 
 # %%
-blind = fa.audit(coarse, test.unit, task.groups[test.fine], clusters=3, radii=5, gradients=20)
+blind = fa.audit(
+    coarse, test.unit, task.groups[test.fine], clusters=3, radii=5, gradients=20
+)
 print(blind.verdict.value)
 
 # %% [markdown]

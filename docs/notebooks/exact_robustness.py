@@ -82,7 +82,13 @@ fa.radii(deep, points, labels)
 # out.
 
 # %%
-wide = fa.Deep((rng.standard_normal((60, 10)) / 3, rng.standard_normal((60, 60)) / 8, rng.standard_normal((3, 60)) / 8))
+wide = fa.Deep(
+    (
+        rng.standard_normal((60, 10)) / 3,
+        rng.standard_normal((60, 60)) / 8,
+        rng.standard_normal((3, 60)) / 8,
+    )
+)
 points = rng.standard_normal((10, 10))
 labels = wide(points).argmax(axis=1)
 fa.certify(wide, points, labels, radius=0.05, budget=fa.Budget(nodes=500, seconds=2))

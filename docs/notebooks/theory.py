@@ -20,7 +20,7 @@ task.sample(5, seed=0).clusters
 # %% [markdown]
 # ## 2. Two networks on the same sample
 #
-# The first is told the class of each point (*coarse* labels), the second its cluster (*fine*
+# The first learns the class of each point (*coarse* labels), the second its cluster (*fine*
 # labels). Both start small and are trained by plain gradient descent.
 
 # %%

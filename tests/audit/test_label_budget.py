@@ -37,6 +37,9 @@ def test_features_have_a_budget_too_and_unknown_rows_are_left_out() -> None:
     again = fa.label_budget(more, np.concatenate([classes, np.full(50, -1)]), groups, **QUICK)
     np.testing.assert_array_equal(found.radius, again.radius)
     np.testing.assert_allclose(found.predicted_radius.mean(1), found.radius.mean(1), rtol=0.35)
+    order = np.argsort(classes, kind="stable")
+    ordered = fa.label_budget(x[order], classes[order], groups, **QUICK)
+    np.testing.assert_allclose(ordered.predicted_radius.mean(1), ordered.radius.mean(1), rtol=0.35)
 
 
 def test_it_is_refused_where_classes_overlap_or_nothing_is_gained() -> None:

@@ -17,7 +17,7 @@ from featavg.audit.label_budget import LabelBudget
 from featavg.data.labels import Labels
 from featavg.measures.alignment import neuron_signs
 from featavg.paper.questions import adversarial, borders, depth, depth_inner, depth_margin, geometry, optimizers
-from featavg.paper.remedies import labels_budget, labels_clusters, labels_images, labels_phase, labels_share
+from featavg.paper.remedies import labels_clusters, labels_images, labels_share
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
 from featavg.simulate.sweep import work
@@ -188,7 +188,7 @@ def larger_sample_is_right(patch: pytest.MonkeyPatch) -> None:
         long = n == 250 and recipe.steps == 1000
         return label_run(task, replace(recipe, labels=Labels()) if long else recipe, n, *given)
 
-    patch.setattr(labels_share, "label_run", right)
+    patch.setattr(labels_clusters, "label_run", right)
 
 
 def clusters_found_at_random(patch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def budgets_predicted(times: float) -> Patch:
 
     spaces = [SimpleNamespace(source="toy", train=0, train_classes=0, groups=0)]
     made_up = {"label_budget": budget, "spaces": lambda _: spaces, "data_needed": lambda *_: None}
-    return setting(labels_budget, **made_up)
+    return setting(labels_images, **made_up)
 
 
 LABEL_ROWS = (
@@ -236,8 +236,8 @@ LABEL_ROWS = (
     Sabotage(
         "question-labels-wrong",
         "all labels are right",
-        all_labels_right(labels_share),
-        setting(labels_share, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
+        all_labels_right(labels_clusters),
+        setting(labels_clusters, RANDOM=(0.0, 0.5, 0.9, 1.0), STEPS=(10, 100, 1000)),
         given={"n": 200},
     ),
     Sabotage(
@@ -259,7 +259,7 @@ LABEL_ROWS = (
         "question-labels-phase",
         "as many labels are enough whatever the number of clusters",
         setting(
-            labels_phase, sweep=lambda vary, *given, **base: sweep(vary | {"k": (4,) * len(vary["k"])}, *given, **base)
+            labels_share, sweep=lambda vary, *given, **base: sweep(vary | {"k": (4,) * len(vary["k"])}, *given, **base)
         ),
         given={"k": (4, 10, 20), "share": (0.0, 0.01, 0.03, 0.1, 1.0), "n": 200},
     ),

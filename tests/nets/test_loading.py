@@ -184,7 +184,7 @@ class Own(nn.Module):
         (nn.Sequential(nn.Conv2d(1, 1, 3, padding_mode="circular", padding=1)), None, (1, 5, 5), "circular"),
         (nn.Sequential(nn.MaxPool2d(2, padding=1)), None, (1, 4, 4), "max-pooling with padding"),
         (nn.Sequential(nn.MaxPool2d(2, ceil_mode=True)), None, (1, 5, 5), "ceil_mode"),
-        (nn.Sequential(nn.LeakyReLU(2.0)), None, (3,), "a slope outside"),
+        (nn.Sequential(nn.LeakyReLU(2.0)), None, (3,), "of slope 2"),
         (nn.Sequential(SQUARE), None, (5,), "multiplies tensors of shapes"),
         (nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False)), None, (4,), "statistics"),
         (nn.Sequential(nn.Conv2d(3, 64, 7, 2)), None, (3, 224, 224), "neurons.*unrolled"),

@@ -231,7 +231,7 @@ TWO = [("Gemm", "x w", "h", {}), ("Gemm", "z w", "k", {}), ("Add", "h k", "y", {
         (lambda: model([("Mul", "x x", "y", {})], [1, 3], {}), "a Mul of two tensors"),
         (lambda: model([("MatMul", "x x", "y", {})], [1, 1], {}), "a MatMul of two tensors"),
         (lambda: model([("Div", "w x", "y", {})], [1, 3], SQUARE), "divides by a tensor"),
-        (lambda: model([("Conv", "x w", "y", {"auto_pad": "SAME_UPPER"})], IMAGE, {"w": W}), "auto_pad"),
+        (lambda: model([("Conv", "x w", "y", {"auto_pad": "SAME_UPPER"})], IMAGE, {"w": W}), "SAME_UPPER"),
         (lambda: model([("Reshape", "x s", "y", {})], [1, 3], {"s": np.int64([2, 2])}), "a Reshape that cannot"),
         (lambda: model([("Relu", "nobody", "y", {})], [1, 3], {}), "a Relu that cannot be read"),
         (lambda: model([("Identity", "w", "y", {})], [1, 3], SQUARE), "does not depend on its input"),

@@ -13,9 +13,8 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.training import heads
 from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import ErrorControl, LossBased
-from featavg.training.driver import Stop, _advance, _begin, _finish, run
+from featavg.training.driver import RunState, Stop, _advance, _begin, _finish, own_rows, pack, restore, run
 from featavg.training.parts import Controller, Judgement, Proposal, Stepper
-from featavg.training.state import RunState, own_rows, pack, restore
 from featavg.training.steppers.flow import step
 from featavg.training.trajectory import Outcome, Trajectory, joined
 
@@ -154,7 +153,8 @@ def _attempt(accepted, elapsed=0.0, stop=None, outcomes=None, log_time=None, cap
     stepper, controller = Onwards(elapsed), Deciding(accepted)
     state = _begin(params, evaluation, stepper, controller)
     if outcomes is not None:
-        state.outcomes = np.array(outcomes, dtype="U20")
+        for i, name in enumerate(outcomes):
+            state.end(Outcome[name], np.arange(2) == i)
     if log_time is not None:
         state.log_time = np.array(log_time)
     if cap is not None:

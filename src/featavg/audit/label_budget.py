@@ -256,7 +256,8 @@ class _FeatureStudy:
     def predicted(self, share: float, seed: int) -> tuple[float, float]:
         k = len(self.groups)
         draw = surrogate(self.features, self.fine, k, stream(seed, "surrogate 0"))
-        fine = self.fine[: 4 * len(self.fine) // 5]
+        # Not the first rows: users sort their features by class.
+        fine = split(self.features, self.fine, self.groups, seed).fine
         test = np.arange(max(self.points, k)) % k
         return self._both(HeadData(draw(fine), fine, draw(test), test, self.groups), share, seed)
 

@@ -39,15 +39,19 @@ def converted(argument: str, annotation: Any, value: Any) -> Any:
         ...
     featavg.errors.InputError: rounds is 0: give 1 or more.
     """
+    import numpy as np
+
+    gaps = any(isinstance(one, Gaps) for one in getattr(annotation, "__metadata__", ()))
+    if np.ma.is_masked(value):
+        remedy = "give NaN where a value is not known" if gaps else "leave out what is masked"
+        raise InputError(argument, "is a masked array", remedy)
     try:
         fitted = fit(annotation, value)
     except _Refused:
         raise InputError(argument, f"is {short(value)}", f"give {words(annotation)}") from None
-    gaps = any(isinstance(one, Gaps) for one in getattr(annotation, "__metadata__", ()))
-    if not gaps and not _is_finite(fitted):
+    measured = isinstance(fitted, np.ndarray) and fitted.dtype.kind == "f"
+    if measured and not gaps and not np.isfinite(fitted).all():
         raise InputError(argument, "holds a number that is not finite", "give finite numbers")
-    if gaps and hasattr(value, "mask"):
-        raise InputError(argument, "is a masked array", "give NaN where a value is not known")
     _check_range(argument, _range_of(annotation), fitted)
     return fitted
 
@@ -228,15 +232,6 @@ def _fit_number(kind: type, value: Any) -> Any:
     if isinstance(value, Integral):
         return value
     return int(_if(number.is_integer(), number))
-
-
-def _is_finite(value: Any) -> bool:
-    """Whether all of an array's numbers are."""
-    import numpy as np
-
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
-        return True
-    return bool(np.isfinite(value).all())
 
 
 _NUMBERS = "biuf"  # kinds of NumPy: bool, whole, unsigned, float

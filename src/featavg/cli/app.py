@@ -120,7 +120,7 @@ def _make_printable() -> None:
         stream = getattr(sys, name)
         if stream is None:  # closed before the start: `featavg claims >&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif hasattr(stream, "reconfigure") and stream.errors == "strict":
+        elif hasattr(stream, "reconfigure") and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
 
 

@@ -141,5 +141,7 @@ def _check(name: str, value: Any) -> None:
         check_file_name(name, value)
         if name == "json" and value != STANDARD_OUTPUT:  # written last: said before hours of work
             usable_file(value, name)
+    if name == "data" and isinstance(value, str):
+        check_file_name(name, value)
     if isinstance(value, str) and "\0" in value:
         raise InputError(name, "has a zero byte", "give plain text")

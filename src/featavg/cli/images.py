@@ -59,11 +59,10 @@ def _train(
     from featavg.data.image_sets.loading import load_images
     from featavg.errors import one_of
     from featavg.progress import ProgressBar
-    from featavg.storage.files import check_file_name, usable_folder
+    from featavg.storage.files import usable_folder
     from featavg.training.torch.recipe import image_preset, network_name, preset_for
 
     one_of("labels", labels, ("coarse", "fine"))
-    check_file_name("data", data)
     use_torch(threads)
     from featavg.nets.torch.architecture import architecture
     from featavg.training.torch.image_network import train_images

@@ -236,7 +236,7 @@ def _square_root(gram: Float[ndarray, "k k"]) -> Float[ndarray, "k k"]:
 
 
 # Coordinates, or points, that are drawn at a time.
-CHUNK = 64
+CHUNK = 16
 
 
 class Sample:

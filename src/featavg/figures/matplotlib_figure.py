@@ -7,7 +7,9 @@ matplotlib's global state is used or changed.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,16 +66,26 @@ _STYLE: Any = {  # matplotlib types the keys one by one
 }
 
 
+@contextmanager
+def _styled() -> Iterator[None]:
+    """Our style for a while; says so if matplotlib itself refuses to be imported."""
+    try:
+        import matplotlib as mpl
+    except ValueError as error:  # the window system that $MPLBACKEND names, which we do not even use
+        raise InputError("MPLBACKEND", f"is {os.environ.get('MPLBACKEND')!r}", "unset it, or set it to agg") from error
+    with mpl.rc_context(_STYLE):
+        yield
+
+
 def draw(figure: Drawable) -> Drawing:
     """The figure as a matplotlib figure, not attached to any window."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    with _styled():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Drawing
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from featavg.figures.matplotlib_panels import draw_panel
+        from featavg.figures.matplotlib_panels import draw_panel
 
-    with mpl.rc_context(_STYLE):
         columns, rows = _grid(len(figure.panels))
         width, height = _size(figure, columns, rows)
         drawing = Drawing(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
@@ -98,14 +110,13 @@ def draw(figure: Drawable) -> Drawing:
 
 def render(figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv")) -> dict[str, bytes]:
     """The figure in every format, or in those that are asked for, by extension."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_pdf import FigureCanvasPdf
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     drawing = draw(figure)
     rendered = {}
-    with mpl.rc_context(_STYLE):
+    with _styled():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.backends.backend_pdf import FigureCanvasPdf
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+
         drawing.dpi = 200
         drawing.draw_without_rendering()
         drawing.set_layout_engine("none")  # the layout is found once, not once a format

@@ -78,16 +78,14 @@ def write(
     """Write everything into `out` when it is complete; what else is there stays."""
     from featavg.figures.matplotlib_figure import render
 
-    version = stored["about"]["featavg"]
+    files: dict[str, str | bytes] = {
+        SETTINGS: f"# featavg {stored['about']['featavg']}\n\n{setting.to_toml()}",
+        NUMBERS: dumps(stored),
+        "numbers.csv": _csv(stored["runs"]),
+    }
+    for figure in figures:
+        files |= {f"figures/{figure.name}.{extension}": content for extension, content in render(figure).items()}
     with into_folder(out, NUMBERS, "out", owned=(*LABELS, "figures")) as folder:
-        files: dict[str, str | bytes] = {
-            SETTINGS: f"# featavg {version}\n\n{setting.to_toml()}",
-            NUMBERS: dumps(stored),
-            "numbers.csv": _csv(stored["runs"]),
-        }
-        for figure in figures:
-            for extension, content in render(figure).items():
-                files[f"figures/{figure.name}.{extension}"] = content
         for name, data in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())

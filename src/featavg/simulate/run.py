@@ -28,8 +28,7 @@ from featavg.storage.folders import locked
 from featavg.storage.provenance import provenance
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
-from featavg.training.parts import Evaluation, Params
-from featavg.training.state import StepView
+from featavg.training.parts import Evaluation, Params, StepView
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory
 

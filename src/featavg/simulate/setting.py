@@ -128,7 +128,10 @@ class Setting(TaskFields, RecipeFields):
         for labels in self.each_labels:
             self.recipe(labels)
         if not isinstance(self._fine_labels, str):
-            self._fine_labels.outputs(self.task())
+            try:
+                self._fine_labels.outputs(self.task())
+            except InputError as error:  # in the words of `Labels`
+                raise InputError(f"label_{error.argument}", error.problem, error.remedy) from None
         if self.data is None:
             from featavg.data.memory import require
 

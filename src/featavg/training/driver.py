@@ -1,11 +1,16 @@
-"""One driver for every run: problem, stepper, controller, what to save, when to stop."""
+"""One driver for every run: problem, stepper, controller, what to save, when to stop.
+
+Every seed of a batch counts its own steps. Rows of the history that some seeds did not take part in
+(their step was rejected, or they had ended) are dropped from those seeds' columns at the end, so that
+what a seed leaves behind does not depend on its companions.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,13 +20,23 @@ from numpy import ndarray
 from featavg.boundary.kinds import AnyNumber, Count, Size
 from featavg.boundary.public import check_fields
 from featavg.errors import InputError
+from featavg.nets.network import Network
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
 from featavg.training.checkpoint import Checkpoint, fingerprint
-from featavg.training.parts import Controller, Evaluation, Objective, Params, Proposal, Start, Stepper
-from featavg.training.state import Recorder, RunState, StepView, pack, restore, trajectory_of
-from featavg.training.trajectory import Outcome, Trajectory
+from featavg.training.parts import (
+    Controller,
+    Evaluation,
+    Objective,
+    Params,
+    Proposal,
+    Recorder,
+    Start,
+    Stepper,
+    StepView,
+)
+from featavg.training.trajectory import Outcome, Trajectory, padded
 
 _log = logging.getLogger(__name__)
 # A step this much smaller than the normalised gradient allows changes no bit of any parameter.
@@ -83,6 +98,53 @@ class Stop:
         check_fields(self)
 
 
+@dataclass
+class RunState:
+    """All that changes while a run goes on.
+
+    `moved` says which seeds took the step behind each row of `log_loss` and `log_rate` (the row before
+    the first step is everybody's), `saved_for` the same for the saved states.
+    """
+
+    params: Params
+    memory: Params
+    rate: PerSeed
+    cap: PerSeed  # log rate that the next attempt may not exceed, so as not to overshoot the end
+    log_time: PerSeed
+    outcomes: ndarray  # Outcome names, one for each seed
+    steps: Int[ndarray, "*s"]
+    last_saved: Int[ndarray, "*s"]
+    last_saved_time: PerSeed
+    log_loss: list[PerSeed] = field(default_factory=list)
+    log_rate: list[PerSeed] = field(default_factory=list)
+    moved: list[TruthPerSeed] = field(default_factory=list)
+    saved_steps: list[ndarray] = field(default_factory=list)
+    saved_times: list[PerSeed] = field(default_factory=list)
+    saved_for: list[TruthPerSeed] = field(default_factory=list)
+    saved: list[Params] = field(default_factory=list)
+    active: TruthPerSeed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.active = self.outcomes == Outcome.RUNNING.name
+
+    def end(self, outcome: Outcome, ended: TruthPerSeed) -> None:
+        """Give those seeds of `ended` that are still running their outcome."""
+        self.outcomes = np.where(ended & self.active, outcome.name, self.outcomes)
+        self.active = self.outcomes == Outcome.RUNNING.name
+
+    def save(self, wanted: Bool[ndarray, "*s"] | np.bool_) -> None:
+        """Keep the present parameters of the seeds that want it and have moved since."""
+        new = np.asarray(wanted & (self.last_saved != self.steps))
+        if not new.any():
+            return
+        self.saved_steps.append(self.steps)
+        self.saved_times.append(self.log_time)
+        self.saved_for.append(new)
+        self.saved.append(self.params)
+        self.last_saved = np.where(new, self.steps, self.last_saved)
+        self.last_saved_time = np.where(new, self.log_time, self.last_saved_time)
+
+
 def run(
     objective: Objective,
     params: Params,
@@ -139,16 +201,16 @@ def run(
         evaluation = objective.evaluate(state.params)
         _log.info("goes on from a checkpoint at step %d", int(np.max(state.steps)))
     keeps_more = save_at != SaveAt()
-    while np.any(state.active):
-        if _finish(state, evaluation, stop):
-            break
-        evaluation = _advance(state, objective, evaluation, stepper, controller, stop, recorders)
-        if keeps_more:
-            state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
-        if progress is not None:
-            progress(_share(state, evaluation, stop), f"log10 loss {_log10(evaluation):.2f}")
-        if checkpoint and checkpoint.due():
-            checkpoint.write(key, *pack(state, recorders))
+    # A run that overflows ends as "diverged"; it needs no warning beside that.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        while not _finish(state, evaluation, stop):
+            evaluation = _advance(state, objective, evaluation, stepper, controller, stop, recorders)
+            if keeps_more:
+                state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
+            if progress is not None:
+                progress(_share(state, evaluation, stop), f"log10 loss {_log10(evaluation):.2f}")
+            if checkpoint and checkpoint.due():
+                checkpoint.write(key, *pack(state, recorders))
     state.save(np.ones(state.steps.shape, dtype=bool))
     _log.info(
         "trained with %s for %d steps to log10 loss %.2f: %s",
@@ -160,7 +222,6 @@ def run(
 
 def _begin(params: Params, evaluation: Evaluation, stepper: Stepper, controller: Controller) -> RunState:
     shape = np.shape(evaluation.log_loss)
-    running = np.full(shape, Outcome.RUNNING.name, dtype="U20")
     if not np.all(np.isfinite(evaluation.log_loss)):
         raise InputError("net", "has a loss that is not finite", "start from finite weights")
     rate = controller.init(evaluation)
@@ -170,7 +231,7 @@ def _begin(params: Params, evaluation: Evaluation, stepper: Stepper, controller:
         rate,
         cap=np.full(shape, np.inf),
         log_time=np.full(shape, -np.inf),
-        outcomes=running,
+        outcomes=np.full(shape, Outcome.RUNNING.name, dtype="U20"),
         steps=np.zeros(shape, dtype=np.int64),
         last_saved=np.full(shape, -1),
         last_saved_time=np.full(shape, -np.inf),
@@ -181,21 +242,16 @@ def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
     """Name the outcome of every seed that has come to its end; True when all have."""
     log_loss = evaluation.log_loss
     going = np.isfinite(log_loss) & (log_loss > stop.log_loss) & (state.steps < stop.steps)
-    if not math.isfinite(stop.log_time) and np.all(going | ~state.active):
-        return False
-    done = {
-        Outcome.DIVERGED: ~np.isfinite(log_loss),
-        Outcome.TARGET_LOSS: log_loss <= stop.log_loss,
-        Outcome.TIME_REACHED: state.log_time >= stop.log_time - _LANDING,
-        Outcome.STEPS_DONE: state.steps >= stop.steps,
-    }
-    for outcome, ended in done.items():
-        state.outcomes = np.where(ended & state.active, outcome.name, state.outcomes)
-    return not np.any(state.active)
+    if stop.log_time < math.inf:
+        going = going & (state.log_time < stop.log_time - _LANDING)
+    if not _all(going):
+        state.end(Outcome.DIVERGED, ~np.isfinite(log_loss))
+        state.end(Outcome.TARGET_LOSS, log_loss <= stop.log_loss)
+        state.end(Outcome.TIME_REACHED, state.log_time >= stop.log_time - _LANDING)
+        state.end(Outcome.STEPS_DONE, state.steps >= stop.steps)
+    return _all(~state.active)
 
 
-# A run that overflows ends as "diverged"; it needs no warning beside that.
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _advance(
     state: RunState,
     objective: Objective,
@@ -206,38 +262,29 @@ def _advance(
     recorders: Sequence[Recorder],
 ) -> Evaluation:
     """One attempt at a step for every seed that is still running."""
-    log_rate = np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
-    proposal = stepper.propose(objective, Start(state.params, evaluation, state.memory, log_rate))
-    accepted, rate = controller.judge(state.rate, evaluation, proposal)
-    passed = np.zeros(np.shape(accepted), dtype=bool)
-    if math.isfinite(stop.log_time):
+    before, log_rate = evaluation, np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
+    proposal = stepper.propose(objective, Start(state.params, before, state.memory, log_rate))
+    accepted, rate = controller.judge(state.rate, before, proposal)
+    passed: TruthPerSeed = np.False_
+    if stop.log_time < math.inf:
         passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
-        landing = _landing_rate(state, stop, evaluation, proposal, log_rate)
-        state.cap = np.where(passed, landing, np.inf)
+        state.cap = np.where(passed, _landing_rate(state, stop, before, proposal, log_rate), np.inf)
     accepted = accepted & state.active & ~passed
-    everybody = bool(accepted.all())
-    if everybody:
-        state.rate = rate
+    if _all(accepted):
+        state.rate, elapsed = rate, proposal.log_elapsed
+        state.params, state.memory, evaluation = proposal.params, proposal.state, proposal.evaluation
     else:
         state.rate = np.where(state.active & ~passed, rate, state.rate)
         # At a log-loss beyond 1e12 the sum has lost its digits, and so have the steps.
-        far = np.abs(evaluation.log_loss) > 1e12
-        tiny = (log_rate + evaluation.log_loss < _UNDERFLOW) | far
-        stuck = ~accepted & tiny & state.active
-        state.outcomes = np.where(stuck, Outcome.RATE_UNDERFLOW.name, state.outcomes)
-    if not np.any(accepted):
-        return evaluation
-    before = evaluation
-    state.steps = np.asarray(state.steps + accepted)
-    if everybody:
-        state.params, state.memory, evaluation = proposal[0], proposal.state, proposal.evaluation
-    else:
+        far = np.abs(before.log_loss) > 1e12
+        state.end(Outcome.RATE_UNDERFLOW, ~accepted & ((log_rate + before.log_loss < _UNDERFLOW) | far))
+        if not accepted.any():
+            return evaluation
         state.params = _mix(accepted, proposal.params, state.params)
         state.memory = _mix(accepted, proposal.state, state.memory)
-        evaluation = objective.evaluate(state.params)
-    elapsed = proposal.log_elapsed
-    if not everybody:
         elapsed = np.where(accepted, proposal.log_elapsed, -np.inf)
+        evaluation = objective.evaluate(state.params)
+    state.steps = np.asarray(state.steps + accepted)
     state.log_time = np.logaddexp(state.log_time, elapsed)
     state.log_loss.append(evaluation.log_loss)
     state.log_rate.append(log_rate)
@@ -250,20 +297,22 @@ def _advance(
     return evaluation
 
 
+def _all(truth: TruthPerSeed) -> bool:
+    """`truth.all()`, which costs as much as the arithmetic of a small step where there is no batch."""
+    return bool(truth.all() if truth.ndim else truth)
+
+
 def _landing_rate(state: RunState, stop: Stop, before: Evaluation, proposal: Proposal, log_rate: PerSeed) -> PerSeed:
     """The log rate with which a step that went past the end of the time span would land on it.
 
     The loss falls by a factor exp(-drop) along the step, so time runs faster and faster: a share f of
     it takes expm1(f drop) / drop of the naive time, and f is where that is the time left.
     """
-    if not math.isfinite(stop.log_time):
-        return log_rate
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        left = np.log1p(-np.exp(np.minimum(state.log_time - stop.log_time, 0.0))) + stop.log_time
-        drop = np.maximum(before.log_loss - proposal.evaluation.log_loss, 1e-9)
-        landing = log_rate + np.log(np.log1p(drop * np.exp(left - log_rate)) / drop)
-        # Where that guess is no use (a loss that rose, say), halving the step always gets there.
-        return np.where(landing < log_rate - _LANDING, landing, log_rate - math.log(2))
+    left = np.log1p(-np.exp(np.minimum(state.log_time - stop.log_time, 0.0))) + stop.log_time
+    drop = np.maximum(before.log_loss - proposal.evaluation.log_loss, 1e-9)
+    landing = log_rate + np.log(np.log1p(drop * np.exp(left - log_rate)) / drop)
+    # Where that guess is no use (a loss that rose, say), halving the step always gets there.
+    return np.where(landing < log_rate - _LANDING, landing, log_rate - math.log(2))
 
 
 def _mix(accepted: TruthPerSeed, new: Params, old: Params) -> Params:
@@ -286,3 +335,76 @@ def _share(state: RunState, evaluation: Evaluation, stop: Stop) -> float:
 
 def _log10(evaluation: Evaluation) -> float:
     return float(np.max(evaluation.log_loss)) / math.log(10)
+
+
+_LISTS = ("log_loss", "log_rate", "moved", "saved_steps", "saved_times", "saved_for")
+_ARRAYS = ("rate", "cap", "log_time", "steps", "last_saved", "last_saved_time")
+
+
+def pack(state: RunState, recorders: Sequence[Recorder]) -> tuple[dict[str, ndarray], dict[str, Any]]:
+    """Everything that a checkpoint needs."""
+    arrays = {f"params/{i}": p for i, p in enumerate(state.params)}
+    arrays |= {f"memory/{i}": p for i, p in enumerate(state.memory)}
+    for i in range(len(state.params)):
+        arrays[f"saved/{i}"] = np.stack([kept[i] for kept in state.saved])
+    for name in (*_LISTS, *_ARRAYS):
+        arrays[name] = np.asarray(getattr(state, name))
+    for i, recorder in enumerate(recorders):
+        arrays |= {f"recorder/{i}/{name}": array for name, array in recorder.arrays().items()}
+    return arrays, {"step": int(np.max(state.steps)), "outcomes": state.outcomes.tolist()}
+
+
+def restore(state: RunState, recorders: Sequence[Recorder], arrays: dict[str, ndarray], meta: dict[str, Any]) -> None:
+    """Go on from what `pack` returned."""
+    state.params = tuple(arrays[f"params/{i}"] for i in range(len(state.params)))
+    state.memory = tuple(arrays[f"memory/{i}"] for i in range(len(state.memory)))
+    saved = [arrays[f"saved/{i}"] for i in range(len(state.params))]
+    state.saved = [tuple(part[t] for part in saved) for t in range(len(saved[0]))]
+    for name in _LISTS:
+        setattr(state, name, list(arrays[name]))
+    for name in _ARRAYS:
+        setattr(state, name, arrays[name])
+    state.outcomes = np.asarray(meta["outcomes"], dtype="U20")
+    state.active = state.outcomes == Outcome.RUNNING.name
+    for i, recorder in enumerate(recorders):
+        prefix = f"recorder/{i}/"
+        recorder.restore({n[len(prefix) :]: a for n, a in arrays.items() if n.startswith(prefix)})
+
+
+def trajectory_of(state: RunState, names: Sequence[str], start: Network, settings: dict[str, Any]) -> Trajectory:
+    """What the run leaves behind."""
+    saved_for = np.asarray(state.saved_for)
+    moved = np.asarray(state.moved).reshape(len(state.moved), *state.steps.shape)
+    everybody = np.ones((1, *state.steps.shape), dtype=bool)
+    rates = np.asarray(state.log_rate).reshape(moved.shape)
+    return Trajectory(
+        steps=own_rows(np.asarray(state.saved_steps), saved_for),
+        log_times=own_rows(np.asarray(state.saved_times), saved_for),
+        parameters={
+            name: own_rows(np.stack([kept[i] for kept in state.saved]), saved_for) for i, name in enumerate(names)
+        },
+        start=start,
+        log_loss=own_rows(np.asarray(state.log_loss), np.concatenate([everybody, moved])),
+        log_rate=own_rows(rates, moved, rest=-np.inf),
+        outcomes=tuple(Outcome[name] for name in np.atleast_1d(state.outcomes).tolist()),
+        settings=settings,
+    )
+
+
+def own_rows(rows: ndarray, mine: ndarray, rest: float | None = None) -> ndarray:
+    """The rows of each seed that are its own, one after another.
+
+    Seeds with fewer rows than others stay where they ended, or are filled up with `rest`.
+
+    >>> own_rows(np.array([[1, 1], [2, 5], [3, 6]]), np.array([[True, True], [True, False], [True, True]]))
+    array([[1, 1],
+           [2, 6],
+           [3, 6]])
+    """
+    if mine.all():
+        return rows
+    batch = mine.shape[1:]
+    flat = rows.reshape(len(rows), -1, *rows.shape[mine.ndim :])
+    columns = [flat[keep, seed] for seed, keep in enumerate(mine.reshape(len(mine), -1).T)]
+    filled = padded(columns, rest)
+    return np.stack(filled, axis=1).reshape(-1, *batch, *rows.shape[mine.ndim :])

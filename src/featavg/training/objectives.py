@@ -61,17 +61,16 @@ class RowBlocks:
 
     def times(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s n M"]:
         """The products X W^T with some weights."""
-        parts = [
-            # With few neurons, W X^T reads X up to twice as fast as X W^T: BLAS packs the thin side.
-            weights[..., :width] @ np.swapaxes(self.x[..., first:end, :width], -1, -2)
-            for first, end, width in self.cuts
-        ]
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-        return np.swapaxes(joined, -1, -2)
+        # With few neurons, W X^T reads X up to twice as fast as X W^T: BLAS packs the thin side.
+        turned = self.x.swapaxes(-1, -2)
+        if len(self.cuts) == 1:
+            return (weights @ turned).swapaxes(-1, -2)
+        parts = [weights[..., :width] @ turned[..., :width, first:end] for first, end, width in self.cuts]
+        return np.concatenate(parts, axis=-1).swapaxes(-1, -2)
 
     def gathered(self, slopes: Float[ndarray, "*s n M"]) -> Float[ndarray, "*s M N"]:
         """The sums S^T X over the points."""
-        turned = np.swapaxes(slopes, -1, -2)
+        turned = slopes.swapaxes(-1, -2)
         if len(self.cuts) == 1:
             return turned @ self.x
         total = np.zeros((*turned.shape[:-1], self.x.shape[-1]))
@@ -93,7 +92,7 @@ def chosen_rows(
 
 def check_points(x: Float[ndarray, "*s n N"], targets: Int[ndarray, "*s n"]) -> None:
     """Refuse points that are not numbers, and labels that are not one per point."""
-    if not np.all(np.isfinite(x)):
+    if not np.isfinite([x.min(), x.max()]).all():  # no second array as large as x
         raise InputError("x", "holds NaN or infinite values", "clean the data first")
     if targets.shape != x.shape[:-1]:
         raise InputError("targets", f"have shape {targets.shape}", "give one per point")
@@ -169,7 +168,7 @@ class OnProducts(Protocol):
         """The points, with the methods of `RowBlocks`."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class TwoLayerEvaluation:
     """A two-layer network on its training set: forward pass now, backward pass when needed."""
 
@@ -187,7 +186,8 @@ class TwoLayerEvaluation:
     def neuron_slopes(self) -> Float[ndarray, "*s n M"]:
         """(dL/dz) / L by the pre-activation of each neuron on each sample."""
         upstream = self.loss.slopes @ self.net.head
-        upstream *= self.preactivations >= 0.0
+        # The axes of the pre-activations lie the other way round in memory: one byte is faster to turn.
+        upstream *= np.ascontiguousarray(self.preactivations >= 0.0)
         return upstream
 
     @cached_property
@@ -199,8 +199,8 @@ class TwoLayerEvaluation:
         if name == "weights":
             return self.objective.blocks.gathered(self.neuron_slopes)
         if name == "biases":
-            return np.asarray(self.neuron_slopes.sum(axis=-2))
-        return np.swapaxes(self.loss.slopes, -1, -2) @ np.maximum(self.preactivations, 0.0)
+            return np.add.reduce(self.neuron_slopes, axis=-2)
+        return self.loss.slopes.swapaxes(-1, -2) @ np.maximum(self.preactivations, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +218,11 @@ class TwoLayerObjective(MeanOverPoints):
         net = self.net_with(params)
         z = self.blocks.times(net.weights)
         z += net.biases[..., None, :]
-        outputs = np.maximum(z, 0.0) @ np.swapaxes(net.head, -1, -2)
+        outputs = np.maximum(z, 0.0) @ net.head.swapaxes(-1, -2)
         return TwoLayerEvaluation(self, net, z, self.loss(outputs, self.targets))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DeepEvaluation:
     """A deep network on its training set: forward pass now, backward pass when needed."""
 

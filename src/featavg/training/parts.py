@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -75,6 +74,34 @@ class Start(NamedTuple):
         """`arrays`, such as the normalised gradient, times the learning rate and the loss."""
         factor = np.exp(self.log_rate + self.evaluation.log_loss)
         return [scaled(factor, array) for array in arrays]
+
+
+class StepView(NamedTuple):
+    """What a recorder sees of an accepted step."""
+
+    steps: ndarray  # how many steps each seed has taken
+    before: Evaluation
+    factor: PerSeed  # the normalised gradient was multiplied by this
+    params: Params
+    after: Evaluation
+    accepted: TruthPerSeed
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """Something that watches every step; its arrays travel with a checkpoint."""
+
+    def start(self, params: Params, evaluation: Evaluation) -> None:
+        """Called once, before the first step."""
+
+    def see(self, view: StepView) -> None:
+        """Called after each step that was accepted for some seed."""
+
+    def arrays(self) -> dict[str, ndarray]:
+        """Everything it has gathered."""
+
+    def restore(self, arrays: dict[str, ndarray]) -> None:
+        """Go on from what `arrays` returned."""
 
 
 class Proposal(NamedTuple):
@@ -187,8 +214,7 @@ def warmed_up(step: PerSeed, warmup: int) -> PerSeed:
     return np.minimum(1.0, (step + 1.0) / max(warmup, 1))
 
 
-@dataclass(frozen=True, eq=False)
-class LossValue:
+class LossValue(NamedTuple):
     """The mean loss over n samples and its derivative, without ever leaving the log domain.
 
     Attributes:
@@ -240,8 +266,9 @@ def log_sum_exp(values: Float[ndarray, "*s n"]) -> PerSeed:
 
     The largest value is finite for every loss here, which spares the cases that SciPy looks after.
     """
-    top = values.max(axis=-1, keepdims=True)
-    return top[..., 0] + np.log(np.exp(values - top).sum(axis=-1))
+    # The methods `max` and `sum` are the same, behind a function of Python that costs as much again.
+    top = np.maximum.reduce(values, axis=-1, keepdims=True)
+    return top[..., 0] + np.log(np.add.reduce(np.exp(values - top), axis=-1))
 
 
 def log_softplus(s: Float[ndarray, "*s n"]) -> tuple[ndarray, ndarray]:
@@ -257,7 +284,7 @@ def log_mean_and_pulls(
     """log L, and |l'_i| / (n L) of each sample, from log l_i and log |l'_i|."""
     log_total = log_sum_exp(log_losses)
     pulls = np.exp(log_slopes - log_total[..., None])
-    return np.asarray(log_total - np.log(log_losses.shape[-1])), pulls[..., None]
+    return log_total - np.log(log_losses.shape[-1]), pulls[..., None]
 
 
 def from_margins(

@@ -26,9 +26,8 @@ from featavg.registry import ACTIVATIONS, LOSSES, spec
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.objectives import DeepObjective, TwoLayerObjective
-from featavg.training.parts import Loss
+from featavg.training.parts import Loss, Recorder
 from featavg.training.recipe import Recipe
-from featavg.training.state import Recorder
 from featavg.training.trajectory import Trajectory, joined
 
 # What a core's share of the last-level cache usually holds.

@@ -62,7 +62,10 @@ SET = ImageSet(
         FINE: "",
         COARSE: "",
     },
-    sha256={TEST: "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"},
+    sha256={
+        TRAIN: "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
+        TEST: "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
+    },
     optional=(TRAIN, FINE, COARSE),
     archives=(
         Archive(

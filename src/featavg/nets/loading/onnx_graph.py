@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy import ndarray
-
 from featavg.errors import InputError, told
 from featavg.nets.deep import Deep
-from featavg.nets.loading.affine import Affine, Levels, check_size, constant, joined, matrix_product
-from featavg.nets.loading.windows import Windows
+from featavg.nets.loading.affine import Affine, Layers, joined, refused
+from featavg.nets.loading.operators import LEAK, OPERATORS, About
 from featavg.storage.reading import ARRAY_LIMIT, read_bytes
 
 # Operators that move entries, or compute shapes from constants: evaluated on the entries' numbers.
@@ -44,23 +40,31 @@ def onnx_network(path: Path) -> Deep:
     if len(inputs) != 1 or len(graph.output) != 1:
         problem = f"has {len(inputs)} inputs and {len(graph.output)} outputs"
         raise InputError(str(path), problem, "export one of each")
-    slopes = {_slope(node) for node in graph.node if node.op_type in ("Relu", "LeakyRelu", "MaxPool")}
-    levels = Levels(_shape(inputs[0], str(path)), slopes.pop() if len(slopes) == 1 else 0.0)
+    nodes = [(node, _attributes(node)) for node in graph.node]
+    slopes = {"Relu": 0.0, "MaxPool": 0.0, "LeakyRelu": LEAK}
+    bends = [about.get("alpha", slopes[n.op_type]) for n, about in nodes if n.op_type in slopes]
+    net = Layers(_shape(inputs[0], str(path)), bends)
+    net.known = known | {inputs[0].name: net.input}
     opsets = {d.domain: d.version for d in model.opset_import}
-    known[inputs[0].name] = levels.input
-    for node in graph.node:
+    output = graph.output[0].name
+    # Where each tensor is read for the last time: no layer carries it further.
+    last = {name: number for number, (node, _) in enumerate(nodes) for name in node.input} | {output: len(nodes)}
+    for number, (node, about) in enumerate(nodes):
         try:
-            known |= _given_by(node, known, levels, opsets)
+            inputs = [net.known[name] if name else None for name in node.input]
+            net.known = {name: one for name, one in net.known.items() if last.get(name, -1) > number}
+            given = _given_by(node, about, inputs, net, opsets)
+            net.known |= given  # after what it may have changed
         except (InputError, MemoryError):
             raise
         except Exception as error:  # whatever a damaged file makes NumPy say
-            problem = f"has {_article(node.op_type)} that cannot be read ({told(error)})"
+            article = "an" if node.op_type[:1] in "AEIOU" else "a"
+            problem = f"has {article} {node.op_type} that cannot be read ({told(error)})"
             raise InputError(str(path), problem, "export it again") from error
-    output = known.get(graph.output[0].name)
-    if not isinstance(output, Affine):
-        problem = "has an output that does not depend on its input"
-        raise InputError(str(path), problem, "export it again")
-    return levels.network(output)
+    found = net.known.get(output)
+    if not isinstance(found, Affine):
+        raise InputError(str(path), "has an output that does not depend on its input", "export it again")
+    return net.network(found)
 
 
 def _refuse_code(model: Any, path: str) -> None:
@@ -88,173 +92,41 @@ def _shape(given: Any, path: str) -> tuple[int, ...]:
     return (sizes[0] or 1, *sizes[1:])
 
 
-def _article(name: str) -> str:
-    return f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
-
-
-def _slope(node: Any) -> float:
-    slope = _attributes(node).get("alpha", 0.01) if node.op_type == "LeakyRelu" else 0.0
-    if not 0.0 <= slope < 1.0:
-        raise InputError("source", f"has a LeakyRelu of slope {slope:g}", "use one in [0, 1)")
-    return float(slope)
-
-
-def _attributes(node: Any) -> dict[str, Any]:
+def _attributes(node: Any) -> About:
     from onnx.helper import get_attribute_value
 
     return {a.name: get_attribute_value(a) for a in node.attribute}
 
 
-def _given_by(node: Any, known: dict[str, Any], levels: Levels, opsets: dict[str, int]) -> dict[str, Any]:
+def _given_by(node: Any, about: About, inputs: list[Any], net: Layers, opsets: dict[str, int]) -> dict[str, Any]:
     """What one node gives, by name: tensors, and NumPy arrays that depend on no input."""
-    kind, operator = node.op_type, READ.get(node.op_type)
+    kind, operator = node.op_type, OPERATORS.get(node.op_type)
     if node.domain not in ("", "ai.onnx") or not (kind in MOVES or operator):
         where = f" of {node.domain}" if node.domain else ""
-        remedy = f"known are {', '.join(sorted({*MOVES, *READ}))}"
-        raise InputError("source", f"has the operator {kind}{where}", remedy)
-    inputs = [known[name] if name else None for name in node.input]
+        raise refused(f"has the operator {kind}{where}", f"known are {', '.join(sorted({*MOVES, *OPERATORS}))}")
     if operator is None or not any(isinstance(one, Affine) for one in inputs):
-        return _moved(node, dict(zip(node.input, inputs, strict=True)), opsets)
-    return {node.output[0]: operator(levels, _attributes(node), *inputs)}
+        return _moved(node, inputs, opsets)
+    return {node.output[0]: operator(net, about, *inputs)}
 
 
-def _moved(node: Any, inputs: dict[str, Any], opsets: dict[str, int]) -> dict[str, Any]:
+def _moved(node: Any, inputs: list[Any], opsets: dict[str, int]) -> dict[str, Any]:
     """The node evaluated on constants, and on the numbers of the entries in place of tensors."""
     from onnx import helper
     from onnx.reference import ReferenceEvaluator
 
-    given = {name: one for name, one in inputs.items() if name}
-    if node.op_type == "Concat" and any(isinstance(one, Affine) for one in given.values()):
-        given = {n: one if isinstance(one, Affine) else constant(one) for n, one in given.items()}
+    given = {name: one for name, one in zip(node.input, inputs, strict=True) if name}
+    some = next((one for one in inputs if isinstance(one, Affine)), None)
+    if node.op_type == "Concat" and some is not None:
+        given = {name: one if isinstance(one, Affine) else some.constant(one) for name, one in given.items()}
     tensors = [one for one in given.values() if isinstance(one, Affine)]
     fed, start = {}, 0
     for name, one in given.items():
         fed[name] = start + one.places if isinstance(one, Affine) else one
         start += len(one.offset) if isinstance(one, Affine) else 0
     outputs = [name for name in node.output if name]
-    named: Any = [[helper.make_empty_tensor_value_info(n) for n in some] for some in (fed, outputs)]
+    named: Any = [[helper.make_empty_tensor_value_info(n) for n in names] for names in (fed, outputs)]
     found = ReferenceEvaluator(helper.make_graph([node], "one", *named), opsets=opsets).run(None, fed)
     if not tensors or node.op_type == "Shape":
         return dict(zip(outputs, found, strict=True))
     whole = joined(tensors)
     return {name: whole.taken(places) for name, places in zip(outputs, found, strict=True)}
-
-
-def _gemm(levels: Levels, about: dict[str, Any], a: Any, b: Any, c: Any = 0.0) -> Affine:
-    left = _turned(a) if about.get("transA") else a
-    right = _turned(b) if about.get("transB") else b
-    product = _product(levels, about, left, right)
-    return product.scaled(about.get("alpha", 1.0)).plus(_times(c, about.get("beta", 1.0)))
-
-
-def _product(levels: Levels, about: dict[str, Any], left: Any, right: Any) -> Affine:
-    _one_constant("MatMul", left, right)
-    return matrix_product(left, right)
-
-
-def _sum(levels: Levels, about: dict[str, Any], a: Any, b: Any) -> Affine:
-    return a.plus(b) if isinstance(a, Affine) else b.plus(a)
-
-
-def _difference(levels: Levels, about: dict[str, Any], a: Any, b: Any) -> Affine:
-    return _sum(levels, about, a, _times(b, -1.0))
-
-
-def _scaled(levels: Levels, about: dict[str, Any], a: Any, b: Any) -> Affine:
-    _one_constant("Mul", a, b)
-    return a.scaled(b) if isinstance(a, Affine) else b.scaled(a)
-
-
-def _divided(levels: Levels, about: dict[str, Any], a: Any, b: Any) -> Affine:
-    if isinstance(b, Affine):
-        raise InputError("source", "divides by a tensor", "divide by constants only")
-    return a.scaled(1.0 / np.asarray(b, dtype=float))
-
-
-def _rectified(levels: Levels, about: dict[str, Any], x: Affine) -> Affine:
-    return levels.rectified(x)
-
-
-def _leaky(levels: Levels, about: dict[str, Any], x: Affine) -> Affine:
-    return levels.rectified(x, float(about.get("alpha", 0.01)))
-
-
-def _convolution(levels: Levels, about: dict[str, Any], x: Any, w: Any, b: Any = 0.0) -> Affine:
-    if not isinstance(x, Affine) or isinstance(w, Affine):
-        raise InputError("source", "has a Conv with computed weights", "keep them constant")
-    return _windows(about, w.shape[2:]).convolved(x, w, b, about.get("group", 1))
-
-
-def _batch_norm(levels: Levels, about: dict[str, Any], x: Affine, *rest: ndarray) -> Affine:
-    if about.get("training_mode"):
-        problem = "has a BatchNormalization in training mode"
-        raise InputError("source", problem, "export it after eval()")
-    tail = (-1, *(1,) * (len(x.shape) - 2))
-    scale, shift, mean, variance = (np.asarray(one, dtype=float).reshape(tail) for one in rest)
-    factor = scale / np.sqrt(variance + about.get("epsilon", 1e-5))
-    return x.scaled(factor).plus(shift - factor * mean)
-
-
-def _average(levels: Levels, about: dict[str, Any], x: Affine) -> Affine:
-    windows = _windows(about, about["kernel_shape"])
-    return windows.averaged(x, bool(about.get("count_include_pad", 0)))
-
-
-def _global_average(levels: Levels, about: dict[str, Any], x: Affine) -> Affine:
-    return _windows({}, x.shape[2:]).averaged(x)
-
-
-def _largest(levels: Levels, about: dict[str, Any], x: Affine) -> Affine:
-    return _windows(about, about["kernel_shape"]).largest(levels, x)
-
-
-def _padded(levels: Levels, about: dict[str, Any], x: Affine, *rest: Any) -> Affine:
-    widths = np.asarray(about.get("pads", rest[0] if rest else ())).reshape(2, -1).T
-    filling = about.get("value", rest[1] if len(rest) > 1 and rest[1] is not None else 0.0)
-    zeros = about.get("mode", b"constant") == b"constant" and not np.any(filling)
-    if not zeros or len(widths) != len(x.shape) or np.any(widths < 0):
-        raise InputError("source", "has a Pad of more than zeros around", "pad with zeros")
-    check_size((widths.sum(axis=1) + x.shape).tolist())
-    return x.taken(np.pad(x.places, widths, constant_values=-1))
-
-
-READ: dict[str, Callable[..., Affine]] = {
-    "Add": _sum,
-    "AveragePool": _average,
-    "BatchNormalization": _batch_norm,
-    "Conv": _convolution,
-    "Div": _divided,
-    "Gemm": _gemm,
-    "GlobalAveragePool": _global_average,
-    "LeakyRelu": _leaky,
-    "MatMul": _product,
-    "MaxPool": _largest,
-    "Mul": _scaled,
-    "Pad": _padded,
-    "Relu": _rectified,
-    "Sub": _difference,
-}
-
-
-def _windows(about: dict[str, Any], kernel: Any) -> Windows:
-    if len(kernel) != 2:
-        raise InputError("source", f"has windows of {len(kernel)} axes", "use images of two axes")
-    if about.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or about.get("ceil_mode"):
-        raise InputError("source", "has windows with auto_pad or ceil_mode", "export it without")
-    strides, pads = about.get("strides", (1, 1)), about.get("pads", (0, 0, 0, 0))
-    dilations = about.get("dilations", (1, 1))
-    return Windows(tuple(kernel), tuple(strides), tuple(pads), tuple(dilations))
-
-
-def _one_constant(name: str, *inputs: Any) -> None:
-    if all(isinstance(one, Affine) for one in inputs):
-        problem = f"has {_article(name)} of two tensors, which is not piecewise linear"
-        raise InputError("source", problem, "multiply by constants only")
-
-
-def _turned(value: Any) -> Any:
-    return value.taken(value.places.T) if isinstance(value, Affine) else np.transpose(value)
-
-
-def _times(value: Any, factor: float) -> Any:
-    return value.scaled(factor) if isinstance(value, Affine) else factor * np.asarray(value, float)

@@ -43,6 +43,9 @@ class Architecture:
         one_of("network", self.name, NAMES)
         if self.width < 1:
             raise InputError("width", f"is {self.width}", "give at least one channel")
+        if self.name == "convnet" and self.size < 4:
+            problem = f"is convnet, which halves images twice, and these have {self.size} rows"
+            raise InputError("network", problem, "use resnet18 or two-layer")
 
     def build(self, seed: int = 0) -> nn.Module:
         """The network with the random weights of `seed`."""

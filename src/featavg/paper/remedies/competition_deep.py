@@ -25,84 +25,82 @@ import numpy as np
 from numpy import ndarray
 
 from featavg.data.images import ImageTask
-from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.figures.marks import Role
 from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.requirements import data_needed, torch_needed
+from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.engine.tables import tabulate
 from featavg.paper.remedies.competition import SOURCE
+from featavg.paper.remedies.competition_images import RADIUS, tested, training
 from featavg.progress import part
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.torch_model import torch_model
 from featavg.robustness.radii import radii
+from featavg.storage.cache import kept_values
+from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
-    import xarray as xr
     from torch import nn
 
-KINDS = ("sum", "head", "every layer", "experts, mean", "experts", "fine")
+# Kinds of networks, and how their bars look.
+KINDS: dict[str, tuple[Role, float]] = {
+    "sum": ("averaged", 1.0), "head": ("averaged", 0.7), "every layer": ("averaged", 0.4),
+    "experts, mean": ("neutral", 1.0), "experts": ("decoupled", 1.0), "fine": ("reference", 1.0),
+}  # fmt: skip
 # Channels of both convolutions, neurons of a class in the head, channels that compete for one.
 CHANNELS, NEURONS, TOGETHER = (16, 32), 25, 4
 # Sub-networks of a class, and the channels of each.
 EXPERTS, THIN = 5, (4, 8)
 # Training images and steps of Adam.
 TRAINED = {"digits": (1258, 800), "mnist": (10_000, 500)}
+RATE = 2e-3
 # Of the dense ones: sub-networks of a class, neurons of both hidden layers, and programs for each radius.
 DENSE, HIDDEN, BUDGET = 5, 4, Budget(nodes=2000)
+# Another number computes anew what is kept on disk.
+VERSION = 1
 
 
 def built(kind: str, task: ImageTask, seed: int) -> nn.Module:
     """The network before training, on pixels in [0, 1]."""
-    import torch
     from torch import nn
 
     from featavg.nets.torch.competitive import Compete, CompetitiveHead
+    from featavg.nets.torch.inference import own_randomness
 
-    class Experts(nn.Sequential):
-        """Sub-networks side by side, by convolutions in groups."""
+    def convolutions(first: int, second: int, groups: int = 1, fewer: int = 1) -> list[nn.Module]:
+        """Two convolutions; after each, of `fewer` channels the largest stays."""
+        layers: list[nn.Module] = []
+        fed, split = task.shape[0], 1
+        for channels in (first, second):
+            layers += [nn.Conv2d(fed, channels, 3, stride=2, padding=1, groups=split), nn.ReLU()]
+            layers += [Compete(channels // fewer)] if fewer > 1 else []
+            fed, split = channels // fewer, groups
+        return layers
 
-        def __init__(self, pooling: str) -> None:
-            count, (first, second) = 2 * EXPERTS, THIN
-            super().__init__(
-                nn.Conv2d(task.shape[0], count * first, 3, stride=2, padding=1),
-                nn.ReLU(),
-                nn.Conv2d(count * first, count * second, 3, stride=2, padding=1, groups=count),
-                nn.ReLU(),
-                nn.Conv2d(count * second, count, (task.shape[1] + 3) // 4, groups=count),
-                nn.Flatten(),
-                Compete(2, pooling),
-            )
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        if kind.startswith("experts"):
-            return Experts("mean" if kind.endswith("mean") else "max")
-        (first, second), every = CHANNELS, kind == "every layer"
-        rule, fewer = (Compete, TOGETHER) if every else (None, 1)
-        layers: list[nn.Module] = [nn.Conv2d(task.shape[0], first, 3, stride=2, padding=1), nn.ReLU()]
-        layers += [rule(first // fewer)] if rule else []
-        layers += [nn.Conv2d(first // fewer, second, 3, stride=2, padding=1), nn.ReLU()]
-        layers += [rule(second // fewer)] if rule else []
-        width = second // fewer * ((task.shape[1] + 3) // 4) ** 2
-        outputs = task.fine if kind == "fine" else 2
+    size, experts = (task.shape[1] + 3) // 4, 2 * EXPERTS
+    with own_randomness(seed):
+        if kind.startswith("experts"):  # side by side, by convolutions in groups
+            body = convolutions(experts * THIN[0], experts * THIN[1], experts)
+            last = nn.Conv2d(experts * THIN[1], experts, size, groups=experts)
+            return nn.Sequential(*body, last, nn.Flatten(), Compete(2, "mean" if kind.endswith("mean") else "max"))
+        fewer = TOGETHER if kind == "every layer" else 1
+        body, outputs = convolutions(*CHANNELS, fewer=fewer), task.fine if kind == "fine" else 2
         pooling = "max" if kind in ("head", "every layer") else "mean"
-        head = CompetitiveHead(width, outputs, 2 * NEURONS // outputs, pooling)
-        return nn.Sequential(*layers, nn.Flatten(), head)
+        head = CompetitiveHead(CHANNELS[1] // fewer * size**2, outputs, 2 * NEURONS // outputs, pooling)
+        return nn.Sequential(*body, nn.Flatten(), head)
 
 
 def dense(pooling: str, task: ImageTask, seed: int) -> nn.Module:
     """Dense sub-networks of three layers on the pixels, small enough for exact radii."""
-    import torch
     from torch import nn
 
     from featavg.nets.torch.competitive import Compete
+    from featavg.nets.torch.inference import own_randomness
 
     count, pixels = 2 * DENSE, int(np.prod(task.shape))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with own_randomness(seed):
         return nn.Sequential(
             nn.Flatten(),
             nn.Unflatten(1, (pixels, 1)),
@@ -116,26 +114,22 @@ def dense(pooling: str, task: ImageTask, seed: int) -> nn.Module:
         )
 
 
-def trained(net: nn.Module, task: ImageTask, fine: bool, seed: int, steps: int) -> nn.Module:
-    """Adam on the cross-entropy, in batches of 128."""
-    import torch
+def as_deep(net: nn.Module, pooling: str) -> tuple[Deep, ndarray]:
+    """The same network with an output for each sub-network, or one output if their means decide."""
+    from scipy.linalg import block_diag
+    from torch.nn import Conv1d
 
-    labels = task.train.fine if fine else task.groups[task.train.fine]
-    x, y = torch.from_numpy(task.train.unit).float(), torch.from_numpy(labels.astype(np.int64))
-    adam, rng = torch.optim.Adam(net.parameters(), lr=2e-3), stream(seed, "batches")
-    for _ in range(steps):
-        rows = torch.from_numpy(rng.integers(len(x), size=128))
-        loss = torch.nn.functional.cross_entropy(net(x[rows]), y[rows])
-        adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-    return net.eval()
-
-
-def tested(task: ImageTask, points: int) -> tuple[ndarray, ndarray]:
-    """Some test images and their classes, the same for every network."""
-    rows = stream(0, "attacked").permutation(len(task.test))[:points]
-    return task.test.unit[rows].astype(float), task.groups[task.test.fine[rows]]
+    weights, biases = [], []
+    for layer in (each for each in net.children() if isinstance(each, Conv1d)):
+        assert layer.bias is not None
+        w, b = (np.asarray(p.detach().double().numpy()) for p in (layer.weight, layer.bias))
+        weights.append(block_diag(*np.split(w[:, :, 0], layer.groups)))
+        biases.append(b)
+    positive: ndarray = np.arange(len(weights[-1])) >= DENSE
+    if pooling == "mean":
+        signs = np.where(positive, 1.0, -1.0)[None] / DENSE
+        weights[-1], biases[-1] = signs @ weights[-1], signs @ biases[-1]
+    return Deep(tuple(weights), tuple(biases)), positive
 
 
 def measured(task: ImageTask, kind: str, seed: int, points: int) -> dict[str, float]:
@@ -143,18 +137,17 @@ def measured(task: ImageTask, kind: str, seed: int, points: int) -> dict[str, fl
     import torch
 
     images, steps = TRAINED[task.name]
-    some = replace(task, train=task.train[slice(0, images)])
-    net = trained(built(kind, task, seed), some, kind == "fine", seed, steps)
-    groups = task.groups if kind == "fine" else np.arange(2)
+    some, fine = replace(task, train=task.train[slice(0, images)]), kind == "fine"
+    targets, groups = some.targets(some.train, "fine" if fine else "coarse"), task.groups if fine else np.arange(2)
+    (net,) = training(built(kind, task, seed), some, targets, seed, (steps,), RATE)
     net = net.double()
     decided = groups[net(torch.from_numpy(task.test.unit).double()).detach().numpy().argmax(axis=1)]
-    x, y = tested(task, points)
-    model, few = torch_model(net, (0.0, 1.0), groups=groups, readout="max"), max(1, points // 4)
+    (x, y), few = tested(task, points), max(1, points // 4)
+    model, x = torch_model(net, (0.0, 1.0), groups=groups, readout="max"), x.astype(float)
     found = attack_suite(model, x, y).radii
-    more = attack_suite(model, x[:few], y[:few], budget=480).radii
-    harder = np.minimum(more, found[:few])
+    harder = np.minimum(attack_suite(model, x[:few], y[:few], budget=480).radii, found[:few])
     return {
-        "accuracy": float(np.mean(decided == task.groups[task.test.fine])),
+        "accuracy": float(np.mean(decided == task.targets(task.test, "coarse"))),
         "radius": float(np.median(found)),
         "harder": float(np.median(harder) / max(np.median(found[:few]), 1e-12)),
     }
@@ -165,10 +158,12 @@ def exactly(task: ImageTask, pooling: str, seed: int, points: int) -> dict[str, 
 
     `open` is the share of the images whose bracket is wider than 1%.
     """
-    net = trained(dense(pooling, task, seed), task, False, seed, TRAINED[task.name][1]).double()
+    targets, steps = task.targets(task.train, "coarse"), TRAINED[task.name][1]
+    (net,) = training(dense(pooling, task, seed), task, targets, seed, (steps,), RATE)
+    net = net.double()
     (x, y), (twin, positive) = tested(task, points), as_deep(net, pooling)
-    flat, signs = x.reshape(len(x), -1), np.where(y == 1, 1, -1)
-    exact = radii(twin, flat, signs, readout="max", positive=positive, budget=BUDGET, jobs=1)
+    x, signs = x.astype(float), np.where(y == 1, 1, -1)
+    exact = radii(twin, x.reshape(len(x), -1), signs, readout="max", positive=positive, budget=BUDGET, jobs=1)
     found = attack_suite(torch_model(net, None, groups=np.arange(2), readout="max"), x, y).radii
     ratio = found / np.maximum(exact.certified, 1e-12)
     known = (exact.attack <= 1.01 * exact.certified) & (exact.certified > 0)
@@ -182,35 +177,13 @@ def exactly(task: ImageTask, pooling: str, seed: int, points: int) -> dict[str, 
     }
 
 
-def as_deep(net: nn.Module, pooling: str) -> tuple[Deep, ndarray]:
-    """The same network with an output for each sub-network, or one output if their means decide."""
-    from torch.nn import Conv1d
-
-    weights, biases = [], []
-    for layer in (each for each in net.children() if isinstance(each, Conv1d)):
-        assert layer.bias is not None
-        w, b = (np.asarray(p.detach().double().numpy()) for p in (layer.weight, layer.bias))
-        full = np.zeros((len(w), layer.in_channels))
-        size, fed = len(w) // layer.groups, w.shape[1]
-        for g in range(layer.groups):
-            rows = slice(g * size, (g + 1) * size)
-            full[rows, g * fed : (g + 1) * fed] = w[rows, :, 0]
-        weights.append(full)
-        biases.append(b)
-    positive: ndarray = np.arange(len(weights[-1])) >= DENSE
-    if pooling == "mean":
-        signs = np.where(positive, 1.0, -1.0)[None] / DENSE
-        weights[-1], biases[-1] = signs @ weights[-1], signs @ biases[-1]
-    return Deep(tuple(weights), tuple(biases)), positive
-
-
 @claim(
     "competition-deep", "In a deep network whole sub-networks must compete, not its last layer",
     theme="Open questions", source=SOURCE,
-    measured="accuracy and attack radii in the pixel box of small convolutional networks on digits and MNIST, "
-    "three seeds: competition in the head, in every layer, between sub-networks, and none; exact radii of "
-    "dense sub-networks on digits",
-    tier="full", minutes=10, needs=("torch", "mnist"), seeds=3,
+    measured="accuracy and attack radii in the pixel box of small convolutional networks on digits and MNIST: "
+    "competition in the head, in every layer, between sub-networks, and none; exact radii of dense sub-networks "
+    "on digits",
+    tier="full", minutes=15, needs=("torch", "mnist"),
     statements=("summary-tradeoffs",),
 )  # fmt: skip
 def competition_deep(
@@ -222,36 +195,32 @@ def competition_deep(
     """
     torch_needed()
     tasks = {name: data_needed(name, run) for name in sets}
-    table = tabulate(
-        lambda set, kind, seed: measured(tasks[set], kind, seed, points),
-        run.seeds, part(run.progress, 0.0, 0.8), set=sets, kind=KINDS,
-    )  # fmt: skip
+
+    def measure(set: str, kind: str, seed: int) -> dict[str, float]:
+        words = fingerprint([], set, kind, seed, points, TRAINED[set], VERSION)
+        path = run_folder(run) / "competition-deep" / f"{words}.json"
+        return kept_values(path, words, lambda: measured(tasks[set], kind, seed, points))
+
+    table = tabulate(measure, run.seeds, part(run.progress, 0.0, 0.8), set=sets, kind=tuple(KINDS))
     known = tabulate(
         lambda pooling, seed: exactly(tasks[sets[0]], pooling, seed, exact_points),
         run.seeds, part(run.progress, 0.8, 1.0), pooling=("mean", "max"),
     )  # fmt: skip
-    radius = {kind: table["radius"].sel(kind=kind) for kind in KINDS}
-    accuracy = {kind: table["accuracy"].sel(kind=kind) for kind in KINDS}
-    gains = {"experts": radius["experts"] / radius["experts, mean"]}
-    gains |= {kind: radius[kind] / radius["sum"] for kind in ("head", "every layer", "fine")}
+    radius, accuracy = ({kind: table[name].sel(kind=kind) for kind in KINDS} for name in ("radius", "accuracy"))
+    gains = {kind: radius[kind] / radius["sum"] for kind in ("head", "every layer", "fine")}
+    gains["experts"] = radius["experts"] / radius["experts, mean"]
     lost = accuracy["experts, mean"] - accuracy["experts"]
     largest, added = (known.sel(pooling=pooling) for pooling in ("max", "mean"))
     exact_gain = largest["certified"] / added["upper"]
     within, median = known["within"].mean("seed", skipna=False), known["over"].mean("seed")
     mean = table.mean("seed")
-    told = "; ".join(
-        f"{name}: " + ", ".join(_cell(mean.sel(set=name, kind=kind), kind) for kind in KINDS) for name in sets
-    )
-    beside = [
-        (f"gain of {kind} over the sum, {name}", gains[kind].sel(set=name))
-        for name in sets
-        for kind in ("every layer", "fine")
-    ]
+    cells = {(name, kind): mean.sel(set=name, kind=kind) for name in sets for kind in KINDS}
+    said = {at: f"{float(one['radius']):.2f} ({100 * float(one['accuracy']):.1f}%)" for at, one in cells.items()}
+    told = "; ".join(f"{name}: " + ", ".join(f"{kind} {said[name, kind]}" for kind in KINDS) for name in sets)
+    bars = tuple(Bar(kind, mean["radius"].sel(kind=kind).values, role, shade=s) for kind, (role, s) in KINDS.items())
     return Evidence(
-        Check(f"gain of experts over their mean, {sets[0]}", gains["experts"].sel(set=sets[0]), ">=", 1.15,
-              role="main"),
         *(Check(f"gain of experts over their mean, {name}", gains["experts"].sel(set=name), ">=", 1.15)
-          for name in sets[1:]),
+          for name in sets),
         *(Check(f"gain of the head alone over the sum, {name}", gains["head"].sel(set=name), "within",
                 (0.85, 1.15)) for name in sets),
         Check("dense experts: exact radius over the exact one of their mean", exact_gain, ">=", 1.15,
@@ -265,31 +234,17 @@ def competition_deep(
               role="note"),
         Check("dense experts: share of images whose exact radius is open", known["open"].max(), "<=", 0.1,
               role="note"),
-        *(Check(name, gain, ">=", 1.15, role="note") for name, gain in beside),
-        figure=figure(mean, sets),
+        *(Check(f"gain of {kind} over the sum, {name}", gains[kind].sel(set=name), ">=", 1.15, role="note")
+          for name in sets for kind in ("every layer", "fine")),
+        figure=Figure(
+            "competition-deep",
+            "Where competition sits in a deep network",
+            "Median radius that attacks find in the pixel box, small convolutional networks on class labels "
+            "(fine: ten outputs), mean over seeds.",
+            (Bars(sets, bars, Axis(RADIUS)),),
+        ),
         numbers={"table": table, "exact": known},
         finding=f"Median radius in the box (accuracy): {told}. Dense experts on {sets[0]} have an exact median "
         f"radius {float(exact_gain.mean()):.2f} times that of their mean, and the attack is at "
         f"{float(median.max()):.4f} of the exact radius for the median image.",
     )  # fmt: skip
-
-
-def _cell(one: xr.Dataset, kind: str) -> str:
-    return f"{kind} {float(one['radius']):.2f} ({100 * float(one['accuracy']):.1f}%)"
-
-
-def figure(mean: xr.Dataset, sets: tuple[str, ...]) -> Figure:
-    """Bars of the radius, one group for each data set."""
-    roles: tuple[Role, ...] = ("averaged", "averaged", "averaged", "neutral", "decoupled", "reference")
-    shades = (1.0, 0.7, 0.4, 1.0, 1.0, 1.0)
-    bars = tuple(
-        Bar(kind, mean["radius"].sel(kind=kind).values, role, shade=shade)
-        for kind, role, shade in zip(KINDS, roles, shades, strict=True)
-    )
-    return Figure(
-        "competition-deep",
-        "Where competition sits in a deep network",
-        "Median radius that attacks find in the pixel box, small convolutional networks on class labels "
-        "(fine: ten outputs), mean over seeds.",
-        (Bars(sets, bars, Axis("median l2 radius, pixels in [0,1]")),),
-    )

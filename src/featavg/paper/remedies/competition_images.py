@@ -21,9 +21,10 @@ seen at 3,000 steps, nor any other seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -42,11 +43,13 @@ from featavg.robustness.radii import radii
 
 if TYPE_CHECKING:
     import xarray as xr
+    from torch import nn
 
     from featavg.nets.torch.competitive import CompetitiveHead
 
 # Pooling, and whether there is an output a fine label.
 KINDS = {"sum": ("mean", False), "max": ("max", False), "fine": ("mean", True), "fine, max": ("max", True)}
+ROLES: dict[str, Role] = dict(zip(KINDS, ("averaged", "decoupled", "reference", "neutral"), strict=True))
 # Neurons of a class: CIFAR-10 has four times the pixels.
 NEURONS = {"digits": 50, "mnist": 50, "cifar10": 25}
 START = 1e-3
@@ -54,72 +57,90 @@ START = 1e-3
 STARTS, FEWER = (START, 0.1), ("sum", "max")
 # Measured for the maximum alone.
 EXACT_ALONE = ("exact", "over", "within", "least")
+RADIUS = "median l2 radius, pixels in [0,1]"
 
 
 def training(
+    net: nn.Module,
+    task: ImageTask,
+    targets: ndarray,
+    seed: int,
+    steps: tuple[int, ...],
+    rate: float = 1e-3,
+    loss: Callable[[Any, Any], Any] | None = None,
+) -> Iterator[Any]:
+    """Adam in batches of 128 on the training images: the network after each of these numbers of steps."""
+    import torch
+
+    x, y = torch.from_numpy(task.train.unit).float(), torch.from_numpy(targets.astype(np.int64))
+    adam, rng = torch.optim.Adam(net.parameters(), lr=rate), stream(seed, "batches")
+    for step in range(1, max(steps) + 1):
+        rows = torch.from_numpy(rng.integers(len(x), size=128))
+        adam.zero_grad()
+        (loss or torch.nn.functional.cross_entropy)(net(x[rows]), y[rows]).backward()
+        adam.step()
+        if step in steps:
+            yield deepcopy(net).eval()
+
+
+def tested(task: ImageTask, points: int) -> tuple[ndarray, ndarray]:
+    """Some test images and their classes, the same for every network."""
+    rows = stream(0, "attacked").permutation(len(task.test))[:points]
+    return task.test.unit[rows], task.groups[task.test.fine[rows]]
+
+
+def competing(
     task: ImageTask, kind: str, seed: int, images: int = 20_000, steps: tuple[int, ...] = (1200,), start: float = START
 ) -> Iterator[CompetitiveHead]:
-    """Adam on the cross-entropy, in batches of 128: the network after each of these numbers of steps."""
+    """A network of two layers on pixels after each of these numbers of steps."""
     import torch
 
     from featavg.nets.torch.competitive import CompetitiveHead
+    from featavg.nets.torch.inference import own_randomness
 
     pooling, fine = KINDS[kind]
-    labels = task.train.fine[:images] if fine else task.groups[task.train.fine[:images]]
-    x = torch.from_numpy(task.train.unit[:images]).float().flatten(1)
-    y = torch.from_numpy(labels.astype(np.int64))
-    classes = task.fine if fine else 2
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        size = 2 * NEURONS[task.name] // classes
-        net = CompetitiveHead(x.shape[1], classes, size, pooling, start)
+    some, labels = replace(task, train=task.train[slice(0, images)]), "fine" if fine else "coarse"
+    size = 2 * NEURONS[task.name] // task.outputs(labels)
     # The mean of a class at `size` times the output is its sum, which decides alike and learns sooner.
     factor = size if pooling == "mean" else 1
-    adam = torch.optim.Adam(net.parameters(), lr=1e-3)
-    rng = stream(seed, "batches")
-    for step in range(1, max(steps) + 1):
-        rows = torch.from_numpy(rng.integers(len(x), size=128))
-        loss = torch.nn.functional.cross_entropy(factor * net(x[rows]), y[rows])
-        adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-        if step in steps:
-            yield deepcopy(net).double().eval()
+    with own_randomness(seed):
+        net = CompetitiveHead(int(np.prod(task.shape)), task.outputs(labels), size, pooling, start)
+    targets = some.targets(some.train, labels)
+
+    def loss(outputs: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(factor * outputs, classes)
+
+    for each in training(net, some, targets, seed, steps, loss=loss):
+        yield each.double()
 
 
 def judged(task: ImageTask, kind: str, net: CompetitiveHead, points: int) -> dict[str, float]:
     """Accuracy, attack radii inside and outside the box, and exact radii where they are fast."""
     import torch
 
-    x = task.test.unit.reshape(len(task.test.fine), -1).astype(float)
-    y = task.groups[task.test.fine]
     groups = task.groups if KINDS[kind][1] else np.arange(2)
     with torch.no_grad():
-        decided = groups[net(torch.from_numpy(x)).numpy().argmax(axis=1)]
-    rows = stream(0, "attacked").permutation(len(y))[:points]
-    found = {"accuracy": float(np.mean(decided == y))}
-    attacked = {
-        name: attack_suite(torch_model(net, box, groups=groups, readout="max"), x[rows], y[rows]).radii
-        for name, box in (("box", (0.0, 1.0)), ("free", None))
-    }
-    found |= {name: float(np.median(each)) for name, each in attacked.items()}
-    exact = _exact(net, x[rows], y[rows]) if kind == "max" else np.full(points, np.nan)
-    ratio = attacked["free"][exact > 0] / exact[exact > 0] if kind == "max" else np.array([np.nan])
-    return found | {
-        "exact": float(np.median(exact)),
-        "over": float(np.median(ratio)),
-        "within": float(np.mean(ratio <= 1.01)) if kind == "max" else np.nan,
-        "least": float(ratio.min()),
-    }
-
-
-def _exact(net: CompetitiveHead, x: ndarray, y: ndarray) -> ndarray:
+        decided = groups[net(torch.from_numpy(task.test.unit).double()).numpy().argmax(axis=1)]
+    found = {"accuracy": float(np.mean(decided == task.targets(task.test, "coarse")))}
+    x, y = tested(task, points)
+    x = x.reshape(len(x), -1)
+    for name, box in (("box", (0.0, 1.0)), ("free", None)):
+        attacked = attack_suite(torch_model(net, box, groups=groups, readout="max"), x, y).radii
+        found[name] = float(np.median(attacked))
+    if kind != "max":
+        return found | dict.fromkeys(EXACT_ALONE, np.nan)
     twin, positive = net.exact()
-    return radii(twin, x, np.where(y == 1, 1, -1), readout="max", positive=positive, jobs=1).certified
+    exact = radii(twin, x, np.where(y == 1, 1, -1), readout="max", positive=positive, jobs=1).certified
+    ratio = attacked[exact > 0] / exact[exact > 0]
+    measured = np.median(exact), np.median(ratio), np.mean(ratio <= 1.01), ratio.min()
+    return found | dict(zip(EXACT_ALONE, map(float, measured), strict=True))
 
 
-def _cell(one: xr.Dataset) -> str:
-    return f"{one['kind'].item()} {float(one['box']):.2f} ({100 * float(one['accuracy']):.1f}%)"
+def _cells(rows: xr.Dataset, axis: str) -> str:
+    """Radius and accuracy, for the finding."""
+    names = [f"{kind} " for kind in rows[axis].values] if axis == "kind" else [""] * rows.sizes[axis]
+    each = zip(names, rows["box"].values, rows["accuracy"].values, strict=True)
+    return ", ".join(f"{name}{radius:.2f} ({100 * right:.1f}%)" for name, radius, right in each)
 
 
 @claim(
@@ -144,62 +165,40 @@ def competition_images(
     tasks = {name: data_needed(name, run) for name in sets}
 
     def measure(name: str, kind: str, seed: int) -> dict[str, float]:
-        (net,) = training(tasks[name], kind, seed, images, (steps,))
+        (net,) = competing(tasks[name], kind, seed, images, (steps,))
         return judged(tasks[name], kind, net, points)
 
     table = tabulate(measure, run.seeds, run.progress, missing=EXACT_ALONE, set=sets, kind=tuple(KINDS))
     main = "mnist" if "mnist" in sets else sets[0]
-    by_kind = {kind: table.sel(kind=kind) for kind in KINDS}
-    most, gain = by_kind["max"], by_kind["max"]["box"] / by_kind["sum"]["box"]
-    largest, added, fine = (by_kind[kind].sel(set=main) for kind in ("max", "sum", "fine"))
-    lost = largest["accuracy"] - added["accuracy"]
+    most, added, fine = (table.sel(kind=kind) for kind in ("max", "sum", "fine"))
+    gain, largest = most["box"] / added["box"], most.sel(set=main)
     over, within = (most[name].mean("seed", skipna=False) for name in ("over", "within"))
-    unmasked = largest["exact"] / added["free"]
     means = table.mean("seed", skipna=False)
-    told = "; ".join(f"{name}: " + ", ".join(_cell(means.sel(set=name, kind=k)) for k in KINDS) for name in sets)
-    roles: tuple[Role, ...] = ("averaged", "decoupled", "reference", "neutral")
-    bars = tuple(Bar(kind, means["box"].sel(kind=kind).values, role) for kind, role in zip(KINDS, roles, strict=True))
-    reached = f"exact radius of max over what the attack reaches for the sum, without the box, {main}"
-    close = "share of images with the attack within 1% of the exact radius, least set"
-    median = "attack over exact radius without the box, median image, worst set"
-    fair = largest["box"] / fine["box"]
-    note = "no attack can be masked here"
+    told = "; ".join(f"{name}: {_cells(means.sel(set=name), 'kind')}" for name in sets)
+    bars = tuple(Bar(kind, means["box"].sel(kind=kind).values, role) for kind, role in ROLES.items())
     return Evidence(
         Check(f"radius of max over the sum's, {main}", gain.sel(set=main), ">=", 1.4, role="main"),
-        Check(f"radius of max over that of fine labels, {main}", fair, ">=", 0.8),
-        Check(f"accuracy of max minus the sum's, {main}", lost, ">=", -0.01),
-        Check(median, over.max(), "<=", 1.01),
+        Check(f"radius of max over that of fine labels, {main}", largest["box"] / fine["box"].sel(set=main), ">=", 0.8),
+        Check(f"accuracy of max minus the sum's, {main}", largest["accuracy"] - added["accuracy"].sel(set=main),
+              ">=", -0.01),
+        Check("attack over exact radius without the box, median image, worst set", over.max(), "<=", 1.01),
         Check("attack over exact radius, least of all images", most["least"].min(), ">=", 1.0 - 1e-6),
-        Check(reached, unmasked, ">=", 1.2, note),
-        Check(close, within.min(), ">=", 0.8, role="note"),
-        *(
-            Check(f"radius of max over the sum's, {name}", gain.sel(set=name), ">=", 1.2, role="note")
-            for name in sets
-            if name != main
-        ),
+        Check(f"exact radius of max over what the attack reaches for the sum, without the box, {main}",
+              largest["exact"] / added["free"].sel(set=main), ">=", 1.2, "no attack can be masked here"),
+        Check("share of images with the attack within 1% of the exact radius, least set", within.min(), ">=", 0.8,
+              role="note"),
+        *(Check(f"radius of max over the sum's, {name}", gain.sel(set=name), ">=", 1.2, role="note")
+          for name in sets if name != main),
         figure=Figure(
             "competition-images",
             "Competition on pixels",
             "Median radius that attacks find in the pixel box, two-layer networks of equal width.",
-            (Bars(sets, bars, Axis("median l2 radius, pixels in [0,1]")),),
+            (Bars(sets, bars, Axis(RADIUS)),),
         ),
         numbers={name: table[name].values for name in table} | {"sets": sets, "kinds": tuple(KINDS)},
         finding=f"Median radius in the box (accuracy): {told}. Without the box the attack is at "
         f"{float(most['over'].mean()):.4f} of the exact radius for the median image.",
-    )
-
-
-def along(
-    task: ImageTask, start: float, kind: str, seed: int, steps: tuple[int, ...], points: int
-) -> dict[str, list[float]]:
-    """Accuracy, radius in the box and exact radius at each number of steps of one run."""
-    rows = [judged(task, kind, net, points) for net in training(task, kind, seed, steps=steps, start=start)]
-    return {name: [row[name] for row in rows] for name in ("accuracy", "box", "exact")}
-
-
-def _row(one: xr.Dataset) -> str:
-    each = zip(one["box"].values, one["accuracy"].values, strict=True)
-    return ", ".join(f"{radius:.2f} ({100 * right:.1f}%)" for radius, right in each)
+    )  # fmt: skip
 
 
 @claim(
@@ -217,39 +216,42 @@ def competition_training(
     """
     torch_needed()
     task = data_needed(data, run)
-    table = tabulate(
-        lambda start, kind, seed: along(task, start, kind, seed, steps, points),
-        run.seeds, run.progress, ("step",), missing=EXACT_ALONE, start=STARTS, kind=FEWER,
-    )  # fmt: skip
-    runs = {(start, kind): table.sel(start=start, kind=kind) for start in STARTS for kind in FEWER}
-    small, large = (runs[at, "max"]["box"] / runs[at, "sum"]["box"] for at in STARTS)
-    radius = runs[STARTS[0], "max"]["box"]
-    lost = runs[STARTS[1], "sum"]["accuracy"] - runs[STARTS[1], "max"]["accuracy"]
+
+    def measure(start: float, kind: str, seed: int) -> dict[str, list[float]]:
+        rows = [judged(task, kind, net, points) for net in competing(task, kind, seed, steps=steps, start=start)]
+        return {name: [row[name] for row in rows] for name in ("accuracy", "box", "exact")}
+
+    table = tabulate(measure, run.seeds, run.progress, ("step",), missing=EXACT_ALONE, start=STARTS, kind=FEWER)
+    small, large = STARTS
+    most, added = table.sel(kind="max"), table.sel(kind="sum")
+    gain, kept = most["box"] / added["box"], most["box"].sel(start=small)
+    lost = (added["accuracy"] - most["accuracy"]).sel(start=large)
     means = table.mean("seed")
-    roles: dict[str, Role] = {"sum": "averaged", "max": "decoupled"}
-    looks: dict[float, tuple[str, Style]] = {STARTS[0]: ("", "solid"), STARTS[1]: (", large start", "dashed")}
+    looks: dict[float, tuple[str, Style]] = {small: ("", "solid"), large: (", large start", "dashed")}
     lines = tuple(
-        Series(kind + words, steps, means["box"].sel(kind=kind, start=start).values, roles[kind], style)
+        Series(kind + words, steps, means["box"].sel(kind=kind, start=start).values, ROLES[kind], style)
         for start, (words, style) in looks.items()
         for kind in FEWER
     )
     told = "; ".join(
-        f"{kind}, start {start:g}: " + _row(means.sel(kind=kind, start=start)) for start in STARTS for kind in FEWER
+        f"{kind}, start {start:g}: {_cells(means.sel(kind=kind, start=start), 'step')}"
+        for start in STARTS
+        for kind in FEWER
     )
-    end, gained = steps[-1], "radius of max over the sum's"
-    kept = f"radius of max after {end} steps over {steps[1]}, start {STARTS[0]:g}"
-    axes = Axis("steps of Adam", log=True), Axis("median l2 radius, pixels in [0,1]")
+    end = steps[-1]
     return Evidence(
-        Check(f"{gained} after {end} steps, start {STARTS[0]:g}", small[:, -1], ">=", 1.3, role="main"),
-        Check(f"the same, start {STARTS[1]:g}", large[:, -1], ">=", 1.3),
-        Check(f"accuracy that max loses after {end} steps, start {STARTS[1]:g}", lost[:, -1], "<=", 0.02),
-        Check(kept, radius[:, -1] / radius[:, 1], ">=", 0.9, role="note"),
+        Check(f"radius of max over the sum's after {end} steps, start {small:g}", gain.sel(start=small)[:, -1],
+              ">=", 1.3, role="main"),
+        Check(f"the same, start {large:g}", gain.sel(start=large)[:, -1], ">=", 1.3),
+        Check(f"accuracy that max loses after {end} steps, start {large:g}", lost[:, -1], "<=", 0.02),
+        Check(f"radius of max after {end} steps over {steps[1]}, start {small:g}", kept[:, -1] / kept[:, 1],
+              ">=", 0.9, role="note"),
         figure=Figure(
             "competition-training",
             "Competition over the steps of training",
             "Median radius that attacks find in the pixel box, MNIST parity, two layers on pixels.",
-            (Lines(*axes, lines),),
+            (Lines(Axis("steps of Adam", log=True), Axis(RADIUS), lines),),
         ),
         numbers={name: table[name].values for name in table} | {"steps": steps, "starts": STARTS, "kinds": FEWER},
         finding=f"Median radius (accuracy) after {', '.join(map(str, steps))} steps: {told}.",
-    )
+    )  # fmt: skip

@@ -7,29 +7,45 @@ two dense layers), all by Adam with one objective; and heads on frozen features 
 exact.
 
 The tolerances were written before the first runs. A trial with two seeds had found that 2% (two layers) and
-10% (convolutions) of the fine labels of MNIST gave at least what all of them give.
+10% (convolutions) of the fine labels of MNIST gave at least what all of them give. Five seeds of digits and
+three of MNIST had one ratio each with its interval on both sides of its bound. Since then the ratios of the
+statements are judged by the interval of their mean over ten seeds; no bound has moved.
+
+`label-budget` asks `fa.label_budget` for feature spaces that it has not been written or tuned on: the last
+activations of small convolutional networks on digits, trained with either kind of labels, and of public
+ResNets on CIFAR-10; and for tasks of the simulator. For each the smallest share of fine labels that reaches
+90% of the gain is measured, by heads trained on the features, and predicted, by heads on Gaussian points with
+the same means and covariance, or by training on means. The tolerance, a factor of two, is what was asked
+for. Known before the first run: on the pixels of digits both shares, which are not among these.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 
-from featavg.audit.label_budget import label_budget
+from featavg.audit.label_budget import LabelBudget, label_budget
+from featavg.data.clusters import MultiCluster
 from featavg.data.image_sets.loading import load_images
 from featavg.data.images import ImageTask
 from featavg.data.labels import Labels
-from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.engine.tables import tabulate
-from featavg.paper.images.features import FeatureSet, pixels_of
+from featavg.paper.images.features import FeatureSet, embed, pixels_of
 from featavg.paper.images.heads import HEAD_IMAGES, head_radii, public_features
+from featavg.paper.remedies.competition_images import START, tested, training
+from featavg.progress import part
+from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
+from featavg.robustness.models.torch_model import torch_model
 from featavg.robustness.radii import radii
 from featavg.storage.cache import kept_values
 from featavg.training.checkpoint import fingerprint
@@ -47,14 +63,17 @@ NETWORKS = {
     "CIFAR-10, convolutions": ("cifar10", 10_000),
     "CIFAR-10, frozen features": ("cifar10", HEAD_IMAGES),
 }
-NEURONS, WIDTH, START = 10, 8, 1e-3
+# Networks of the statement, and the share that it says is enough.
+ENOUGH = {"MNIST, two layers": 0.02, "MNIST, convolutions": 0.1}
+NEURONS, WIDTH = 10, 8
 # Another number computes anew what is kept on disk.
 VERSION = 1
-# Networks on digits, and how their curve looks.
-DIGITS: dict[str, tuple[str, Role]] = {
-    "two": ("two layers, exact", "decoupled"),
-    "conv": ("convolutions, attacked", "averaged"),
-}
+# Of a budget: images of CIFAR-10 (an audit has no more either), and tasks.
+IMAGES = 1200
+TASKS: dict[str, dict[str, Any]] = {
+    "k = 6": {"k": 6}, "k = 14": {"k": 14}, "cosine 0.3": {"k": 10, "cosine": 0.3},
+    "classes of 3 and 7": {"k": 10, "positive": 3}, "half the noise": {"k": 10, "sigma": 0.5},
+}  # fmt: skip
 
 
 @claim(
@@ -62,7 +81,7 @@ DIGITS: dict[str, tuple[str, Role]] = {
     theme="Open questions", source="Summary of arXiv 2410.10322, open question 3 and design tradeoffs",
     measured="median l2 radius of the decision even or odd for seven shares of images with their digit: exact "
     "ones of two-layer networks on pixels, and by the usual attacks those of small convolutional networks",
-    tier="full", minutes=2, needs=("torch",), statements=("summary-open-3", "summary-tradeoffs"),
+    tier="full", minutes=4, needs=("torch",), statements=("summary-open-3", "summary-tradeoffs"), times=2,
 )  # fmt: skip
 def labels_digits(run: Context, steps: int = 500, epochs: int = 10, points: int = 40) -> Evidence:
     """If a tenth of the training images of handwritten digits is labelled by digit and the others by
@@ -77,59 +96,56 @@ def labels_digits(run: Context, steps: int = 500, epochs: int = 10, points: int 
         return dict(zip(("two", "two_accuracy", "conv", "conv_accuracy"), (*two, *conv), strict=True))
 
     table = tabulate(measure, run.seeds, run.progress, share=SHARES)
-    radius = {name: table[name] for name in DIGITS}
-    gain = {name: each.sel(share=1.0) / each.sel(share=0.0) for name, each in radius.items()}
-    tenth = {name: each.sel(share=0.1) / each.sel(share=1.0) for name, each in radius.items()}
+    radius = table[["two", "conv"]]
+    gain = radius.sel(share=1.0) / radius.sel(share=0.0)
+    tenth = radius.sel(share=0.1) / radius.sel(share=1.0)
     pixels = pixels_of(task)
     space = pixels.train, pixels.train_classes, pixels.groups
     budget = label_budget(*space, shares=SHARES, seeds=run.seeds[:3], points=points)
-    factor = np.nan
-    if budget.share is not None and budget.predicted_share is not None:
-        factor = budget.predicted_share / budget.share
     mean = table.mean("seed")
     said = "; ".join(
         f"{100 * share:g}%: {float(mean['two'].sel(share=share)):.2f} and {float(mean['conv'].sel(share=share)):.2f}"
         for share in SHARES
     )
+    panels = _panel(table["two"], "two layers, exact"), _panel(table["conv"], "convolutions, attacked", "averaged")
     return Evidence(
-        Check("two layers: radius with a tenth of the labels over that with all", tenth["two"], ">=", 0.9),
-        Check("convolutions: the same", tenth["conv"], ">=", 0.9),
+        Check("two layers: radius with a tenth of the labels over that with all", tenth["two"], ">=", 0.9, of="mean"),
+        Check("convolutions: the same", tenth["conv"], ">=", 0.9, of="mean"),
         Check("two layers: radius with all fine labels over that with none", gain["two"], ">=", 1.05),
         Check("convolutions: the same", gain["conv"], ">=", 1.05, role="note"),
-        Check(
-            "label budget on pixels: predicted share over the measured one", factor, "within", (0.5, 2.0), role="note"
+        Check("label budget on pixels: predicted share over the measured one", _factor(budget), "within",
+              (0.5, 2.0), role="note"),
+        figure=Figure(
+            "labels-digits",
+            "Fine labels of digits",
+            "Median radius of the decision even or odd against the share of training images with their digit (none "
+            "at the left edge).",
+            panels,
         ),
-        figure=digits_figure(table),
         numbers={"table": table, "budget": budget.to_json()},
         finding=f"Share of images with their digit, and the median radius of two layers and of convolutions: "
         f"{said}. {budget.summary()}",
-    )
+    )  # fmt: skip
 
 
 def two_layers(task: ImageTask, labels: Labels, seed: int, steps: int, points: int) -> tuple[float, float]:
     """Median exact radius and accuracy of ten outputs of three neurons on pixels, read out by `max`."""
-    pixels = pixels_of(task)
-    recipe = HeadRecipe(steps=steps, rate=2.0)
-    net = train_head(pixels.train, pixels.train_classes, pixels.groups, labels, recipe, seed)
-    y = np.where(pixels.groups[pixels.test_classes] == 1, 1, -1)
-    right = np.mean(pixels.groups[net(pixels.test).argmax(axis=1)] == (y == 1))
-    budget, positive = Budget(nodes=150), pixels.groups == 1
-    x, y = pixels.test[:points], y[:points]
-    exact = radii(net, x, y, readout="max", positive=positive, budget=budget, jobs=1)
+    pixels, groups = pixels_of(task), task.groups
+    net = train_head(pixels.train, pixels.train_classes, groups, labels, HeadRecipe(steps=steps, rate=2.0), seed)
+    y = groups[pixels.test_classes]
+    right = np.mean(groups[net(pixels.test).argmax(axis=1)] == y)
+    budget, signs = Budget(nodes=150), np.where(y[:points] == 1, 1, -1)
+    exact = radii(net, pixels.test[:points], signs, readout="max", positive=groups == 1, budget=budget, jobs=1)
     return float(np.mean(exact.median)), float(right)
 
 
 def convolutions(task: ImageTask, labels: Labels, seed: int, epochs: int, points: int) -> tuple[float, float]:
     """Median attack radius in the pixel box and accuracy of a small convolutional network."""
-    from featavg.robustness.attacks.suite import attack_suite
-    from featavg.robustness.models.torch_model import torch_model
     from featavg.training.torch.image_network import train_images
     from featavg.training.torch.recipe import ImageRecipe
 
-    recipe = ImageRecipe(epochs=epochs, batch=64, crop=0, seed=seed)
-    trained = train_images(task, labels, recipe=recipe)
-    model = torch_model(trained.net, groups=task.groups)
-    y = task.groups[task.test.fine[:points]]
+    trained = train_images(task, labels, recipe=ImageRecipe(epochs=epochs, batch=64, crop=0, seed=seed))
+    model, y = torch_model(trained.net, groups=task.groups), task.groups[task.test.fine[:points]]
     found = attack_suite(model, task.test.unit[:points], y, seed=seed)
     return float(np.median(found.radii)), trained.test_accuracy["coarse"]
 
@@ -146,39 +162,19 @@ def start(name: str, task: ImageTask, seed: int) -> nn.Module:
         return CompetitiveHead(int(np.prod(task.shape)), task.fine, NEURONS, "mean", START)
 
 
-def trained(name: str, task: ImageTask, share: float, seed: int, steps: int) -> nn.Module:
-    """Adam at 0.001 in batches of 128, on as many of the fine labels as `share` says."""
+def attacked(name: str, task: ImageTask, share: float, seed: int, steps: int, points: int) -> dict[str, float]:
+    """Median radius of the decision between the classes in the pixel box, and its accuracy."""
     import torch
 
+    from featavg.training.torch.image_network import outputs
     from featavg.training.torch.module import partial_targets
     from featavg.training.torch.objectives import PartialCrossEntropy
 
-    net = start(name, task, seed)
-    x = torch.from_numpy(task.train.unit).float()
-    y = torch.from_numpy(partial_targets(task, Labels(share=share), seed))
-    objective = PartialCrossEntropy(tuple(task.groups.tolist()))
-    adam, rng = torch.optim.Adam(net.parameters(), lr=1e-3), stream(seed, "batches")
-    net.train()
-    for _ in range(steps):
-        rows = torch.from_numpy(rng.integers(len(x), size=128))
-        loss, _ = objective(net, x[rows], y[rows])
-        adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        adam.step()
-    return net.eval()
-
-
-def attacked(net: nn.Module, task: ImageTask, points: int) -> dict[str, float]:
-    """Median radius of the decision between the classes in the pixel box, and its accuracy."""
-    from featavg.robustness.attacks.suite import attack_suite
-    from featavg.robustness.models.torch_model import torch_model
-    from featavg.training.torch.image_network import outputs
-
-    y = task.groups[task.test.fine]
-    right = task.groups[outputs(net, task.test.unit).argmax(axis=1)] == y
-    rows = stream(0, "attacked").permutation(len(y))[:points]
-    model = torch_model(net, (0.0, 1.0), groups=task.groups, readout="max")
-    found = attack_suite(model, task.test.unit[rows], y[rows])
+    partial, same = PartialCrossEntropy(tuple(task.groups.tolist())), torch.nn.Identity()
+    targets = partial_targets(task, Labels(share=share), seed)
+    (net,) = training(start(name, task, seed), task, targets, seed, (steps,), loss=lambda f, y: partial(same, f, y)[0])
+    right = task.groups[outputs(net, task.test.unit).argmax(axis=1)] == task.targets(task.test, "coarse")
+    found = attack_suite(torch_model(net, (0.0, 1.0), groups=task.groups, readout="max"), *tested(task, points))
     return {"radius": float(np.median(found.radii)), "accuracy": float(np.mean(right))}
 
 
@@ -191,33 +187,12 @@ def head(features: FeatureSet, share: float, seed: int, points: int) -> dict[str
     return {"radius": float(np.median(found.certified)) / features.length, "accuracy": float(np.mean(right))}
 
 
-def measured(
-    run: Context, name: str, share: float, seed: int, steps: int, points: int, tasks: dict[str, Any]
-) -> dict[str, float]:
-    """One cell, or what an earlier run kept of it."""
-    data, images = NETWORKS[name]
-    words = (name, share, seed, steps, points, images, NEURONS, WIDTH, START, VERSION)
-    path = run_folder(run) / "labels-images" / f"{fingerprint([], *words)}.json"
-
-    def cell() -> dict[str, float]:
-        if name.endswith("features"):
-            if "features" not in tasks:
-                tasks["features"] = public_features(run)
-            return head(tasks["features"], share, seed, points)
-        if data not in tasks:
-            tasks[data] = data_needed(data, run)
-        task = replace(tasks[data], train=tasks[data].train[slice(0, images)])
-        return attacked(trained(name, task, share, seed, steps), task, points)
-
-    return kept_values(path, fingerprint([], *words), cell)
-
-
 @claim(
     "question-labels-images", "On images a few fine labels are as good as all", theme="Open questions",
     source="Summary of arXiv 2410.10322, open question 3 and design tradeoffs",
     measured="median l2 radius and accuracy of the decision between two classes for seven shares of fine "
     "labels: by the usual attacks in the pixel box on MNIST and CIFAR-10, exactly on frozen features",
-    tier="full", minutes=25, needs=("torch", "mnist", "cifar10", "weights"), seeds=3,
+    tier="full", minutes=25, needs=("torch", "mnist", "cifar10", "weights"), times=2,
     statements=("summary-open-3", "summary-tradeoffs"),
 )  # fmt: skip
 def labels_images(
@@ -228,34 +203,66 @@ def labels_images(
     """
     torch_needed()
     tasks: dict[str, Any] = {}
-    table = tabulate(
-        lambda network, share, seed: measured(run, network, share, seed, steps, points, tasks),
-        run.seeds, run.progress, network=networks, share=SHARES,
-    )  # fmt: skip
-    radius, accuracy = table["radius"], table["accuracy"]
 
-    def over(network: str, share: float, base: float = 1.0) -> Any:
-        some = radius.sel(network=network)
-        return (some.sel(share=share) / some.sel(share=base)).values
+    def measure(network: str, share: float, seed: int) -> dict[str, float]:
+        """One cell, or what an earlier run kept of it."""
+        data, images = NETWORKS[network]
+        words = (network, share, seed, steps, points, images, NEURONS, WIDTH, START, VERSION)
+        path = run_folder(run) / "labels-images" / f"{fingerprint([], *words)}.json"
 
-    two, conv = "MNIST, two layers", "MNIST, convolutions"
-    lost = accuracy.sel(network=two, share=0.02) - accuracy.sel(network=two, share=1.0)
-    others = [name for name in networks if name not in (two, conv)]
-    mean = table.mean("seed")
+        def cell() -> dict[str, float]:
+            if network.endswith("features"):
+                if "features" not in tasks:
+                    tasks["features"] = public_features(run)
+                return head(tasks["features"], share, seed, points)
+            if data not in tasks:
+                tasks[data] = data_needed(data, run)
+            task = replace(tasks[data], train=tasks[data].train[slice(0, images)])
+            return attacked(network, task, share, seed, steps, points)
+
+        return kept_values(path, fingerprint([], *words), cell)
+
+    # The statement is about one share of two networks; the other cells are beside it, from fewer seeds.
+    table = tabulate(measure, run.seeds[:3], part(run.progress, 0.0, 0.8), network=networks, share=SHARES)
+    many = {
+        name: tabulate(measure, run.seeds, part(run.progress, 0.8, 1.0), network=(name,), share=(ENOUGH[name], 1.0))
+        for name in ENOUGH
+    }
+    ratio = {name: np.divide(*each["radius"].values[0]) for name, each in many.items()}
+    two, conv = ENOUGH
+    right, radius, mean = many[two]["accuracy"].values[0], table["radius"], table.mean("seed")
+    over = {name: radius.sel(network=name, share=0.1) / radius.sel(network=name, share=1.0) for name in networks}
+    gain = {name: radius.sel(network=name, share=1.0) / radius.sel(network=name, share=0.0) for name in networks}
     told = "; ".join(f"{name}: {_line(mean.sel(network=name))}" for name in networks)
     return Evidence(
-        Check("MNIST, two layers: radius with 2% of the labels over that with all", over(two, 0.02), ">=", 1.0),
-        Check("MNIST, convolutions: radius with 10% of the labels over that with all", over(conv, 0.1),
-              ">=", 1.0),
-        Check("MNIST, two layers: accuracy with 2% of the labels minus that with all", lost.values, ">=", -0.01),
-        *(Check(f"{name}: radius with 10% of the labels over that with all", over(name, 0.1), ">=", 0.9,
-                role="note") for name in others),
-        *(Check(f"{name}: radius with all fine labels over that with none", over(name, 1.0, 0.0), ">=", 1.1,
-                role="note") for name in networks),
-        figure=figure(table),
-        numbers={"table": table},
-        finding=f"Median radius (accuracy) by the share of fine labels. {told}.",
+        Check(f"{two}: radius with 2% of the labels over that with all", ratio[two], ">=", 1.0, of="mean"),
+        Check(f"{conv}: radius with 10% of the labels over that with all", ratio[conv], ">=", 1.0, of="mean"),
+        Check(f"{two}: accuracy with 2% of the labels minus that with all", right[0] - right[1], ">=", -0.01),
+        *(Check(f"{name}: radius with 10% of the labels over that with all", over[name], ">=", 0.9, role="note")
+          for name in networks if name not in ENOUGH),
+        *(Check(f"{name}: radius with all fine labels over that with none", each, ">=", 1.1, role="note")
+          for name, each in gain.items()),
+        figure=Figure(
+            "labels-images",
+            "Fine labels of MNIST and CIFAR-10",
+            "Median radius of the decision between two classes against the share of training images with their fine "
+            "label (none at the left edge).",
+            tuple(
+                _panel(radius.sel(network=n), n, unit="feature lengths" if n.endswith("features") else "l2")
+                for n in networks
+            ),
+        ),
+        numbers={"table": table, "statement": {name: each["radius"].values[0] for name, each in many.items()}},
+        finding=f"With 2% of the labels two layers on MNIST have {_mean(ratio[two])} times the radius that all give, "
+        f"convolutions with 10% {_mean(ratio[conv])} times. Median radius (accuracy) by the share of fine labels. "
+        f"{told}.",
     )  # fmt: skip
+
+
+def _mean(ratio: ndarray) -> str:
+    """A mean over seeds with the interval that its check has."""
+    check = Check("", ratio, ">=", 1.0, of="mean")
+    return f"{check.measured:.3f} ({check.span[0]:.3f} to {check.span[1]:.3f}, {len(check.values)} seeds)"
 
 
 def _line(mean: xr.Dataset) -> str:
@@ -267,36 +274,96 @@ def _line(mean: xr.Dataset) -> str:
     return ", ".join(cells)
 
 
-def digits_figure(table: xr.Dataset) -> Figure:
-    """Radii against the share, one panel for each kind of network."""
-    about = "Median radius of the decision even or odd against the share of training images with their digit"
-    return Figure(
-        "labels-digits",
-        "Fine labels of digits",
-        f"{about} (none at the left edge).",
-        tuple(_panel(table[name], "l2", *look) for name, look in DIGITS.items()),
+def _panel(radius: xr.DataArray, name: str, role: Role = "decoupled", unit: str = "l2") -> Lines:
+    """Radii against the share, none at the left edge of a logarithmic axis."""
+    series = Series.over_seeds(
+        name, np.maximum(radius["share"], 0.01).values, radius.transpose("seed", "share").values, role, "line+markers"
+    )
+    return Lines(Axis("share of fine labels", log=True), Axis("median radius", unit), (series,), title=name)
+
+
+@claim(
+    "label-budget", "The predicted share of fine labels is within a factor of two of the measured one",
+    theme="Open questions", source="Ours: `fa.label_budget`",
+    measured="the share of fine labels with 90% of the gain, predicted and measured, on features of six small "
+    "networks on digits and of two public ResNets on CIFAR-10, and on five tasks of the simulator",
+    tier="full", minutes=6, needs=("torch", "cifar10", "weights"), seeds=3,
+    statements=("summary-tradeoffs", "summary-open-3"),
+)  # fmt: skip
+def budgets(run: Context, points: int = 20) -> Evidence:
+    """Means and covariance of the sub-classes' features predict, within a factor of two, what share of
+    fine labels has 90% of their gain in radius.
+    """
+    torch_needed()
+    data_needed("cifar10", run)
+    found: dict[str, dict[str, LabelBudget]] = {"features": {}, "tasks": {}}
+    for i, space in enumerate(spaces(run)):
+        run.progress(0.8 * (i + 1) / 9, space.source)
+        given = space.train, space.train_classes, space.groups
+        found["features"][space.source] = label_budget(*given, seeds=run.seeds, points=points)
+    for i, (name, fields) in enumerate(TASKS.items()):
+        run.progress(0.8 + 0.04 * i, name)
+        found["tasks"][name] = label_budget(MultiCluster(d=3072, **fields), n=500, seeds=run.seeds, points=points)
+    answered = {name: b for some in found.values() for name, b in some.items() if b.share is not None}
+    refused = sum(map(len, found.values())) - len(answered)
+    features, tasks = (
+        [abs(math.log2(_factor(b))) for b in some.values() if b.share is not None] or [math.nan]
+        for some in found.values()
+    )
+    told = "; ".join(
+        f"{name}: {_percent(b.predicted_share)} against {_percent(b.share)}" for name, b in answered.items()
+    )
+    ends = np.array([0.005, 1.0])
+    series = [Series("equal", ends, ends, "reference", "dashed")]
+    series += [Series("a factor of two", ends, by * ends, "neutral", "dotted") for by in (0.5, 2.0)]
+    roles: dict[str, Role] = {"features": "decoupled", "tasks": "averaged"}
+    for kind, some in found.items():
+        both = [(b.share, b.predicted_share) for b in some.values() if b.share and b.predicted_share]
+        if both:
+            x, y = zip(*both, strict=True)
+            series.append(Series(kind, x, y, roles[kind], "markers"))
+    return Evidence(
+        Check("features: predicted over measured share, in factors of two, the worst space", max(features), "<=", 1.0),
+        Check("tasks: the same, the worst task", max(tasks), "<=", 1.0),
+        Check("features: the same, median", np.median(features), "<=", 0.5, role="note"),
+        Check("spaces and tasks answered", len(answered), ">=", 8, role="note"),
+        figure=Figure(
+            "label-budgets",
+            "Predicted and measured label budgets",
+            "The share of fine labels with 90% of the gain in radius: predicted against measured, one mark "
+            "for each feature space and each task.",
+            (Lines(Axis("measured share", log=True), Axis("predicted share", log=True), tuple(series)),),
+        ),
+        numbers={kind: {n: b.to_json() for n, b in some.items()} for kind, some in found.items()},
+        finding=f"Share with 90% of the gain, predicted against measured: {told}."
+        + (f" Refused: {refused}." if refused else ""),
     )
 
 
-def figure(table: xr.Dataset) -> Figure:
-    """The same for MNIST and CIFAR-10."""
-    about = "Median radius of the decision between two classes against the share of training images with"
-    units = {True: "feature lengths", False: "l2"}
-    panels = tuple(
-        _panel(table["radius"].sel(network=name), units[name.endswith("features")], name)
-        for name in table["network"].values.tolist()
-    )
-    return Figure(
-        "labels-images",
-        "Fine labels of MNIST and CIFAR-10",
-        f"{about} their fine label (none at the left edge).",
-        panels,
-    )
+def _factor(budget: LabelBudget) -> float:
+    """The predicted over the measured share; NaN without a measured one, infinite without a predicted one."""
+    if budget.share is None:
+        return math.nan
+    return math.inf if budget.predicted_share is None else budget.predicted_share / budget.share
 
 
-def _panel(radius: xr.DataArray, unit: str, name: str, role: Role = "decoupled") -> Lines:
-    x = np.maximum(radius["share"].values, 0.01)  # none at the left edge of a logarithmic axis
-    runs = radius.transpose("seed", "share").values
-    series = (Series.over_seeds(name, x, runs, role, "line+markers"),)
-    axes = Axis("share of fine labels", log=True), Axis("median radius", unit)
-    return Lines(*axes, series, title=name)
+def _percent(share: float | None) -> str:
+    return "no gain" if share is None else f"{100 * share:.2g}%"
+
+
+def spaces(run: Context) -> Iterator[FeatureSet]:
+    """The last activations of networks on digits with either labels, and of public ResNets."""
+    from featavg.training.torch.image_network import train_images
+    from featavg.training.torch.recipe import ImageRecipe
+
+    digits = load_images("digits")
+    for labels in ("coarse", "fine"):
+        for seed in run.seeds:
+            folder = run_folder(run) / f"budget-{labels}-{seed}"
+            recipe = ImageRecipe(epochs=10, batch=64, crop=0, seed=seed)
+            train_images(digits, labels, folder, "convnet", 8, recipe)
+            yield embed(folder, digits)
+    cifar = data_needed("cifar10", run)
+    small = replace(cifar, train=cifar.train[slice(0, IMAGES)], test=cifar.test[slice(0, 200)])
+    for file in sorted(data_needed("weights", run).glob("resnet*.th")):
+        yield embed(file, small)

@@ -15,8 +15,7 @@ from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer
 from featavg.shapes import PerSeed
 from featavg.training.objectives import TwoLayerEvaluation
-from featavg.training.parts import Evaluation, Params
-from featavg.training.state import StepView
+from featavg.training.parts import Evaluation, Params, StepView
 
 
 class Coefficients:
