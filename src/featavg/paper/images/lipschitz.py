@@ -50,7 +50,7 @@ def settle(net: nn.Module) -> nn.Module:
     for layer in net.modules():
         if parametrize.is_parametrized(layer, "weight"):
             fixed = layer.parametrizations["weight"]  # type: ignore[index]
-            fixed[0].iterate(fixed.original.detach(), SETTLED)  # type: ignore[operator,union-attr]
+            fixed[0].iterate(fixed.original.detach(), SETTLED)  # type: ignore[union-attr]
     return net
 
 
