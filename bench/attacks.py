@@ -9,7 +9,7 @@ import numpy as np
 from row import Row
 
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.paper.images.comparison import compare_attacks, strength
+from featavg.paper.images.attacks import compare_attacks, strength
 from featavg.robustness.attacks.attack import AttackResult
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve

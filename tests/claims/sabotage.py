@@ -69,6 +69,11 @@ def setting(module: ModuleType, **changes: object) -> Patch:
     return apply
 
 
+def giving(module: ModuleType, **values: object) -> Patch:
+    """A patch that replaces functions of one module by ones that give these values, whatever they are asked."""
+    return setting(module, **{name: lambda *_, value=value, **__: value for name, value in values.items()})
+
+
 def everywhere(patch: pytest.MonkeyPatch, module: ModuleType, name: str, value: object) -> None:
     """Replace `module.name` there and in every featavg module that imported the same object."""
     original = getattr(module, name)

@@ -10,27 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tests.claims.sabotage import Sabotage, together
+from tests.claims.sabotage import Sabotage, giving, setting, together
 
 from featavg.audit.gain import FeatureGain
 from featavg.data.clusters import MultiCluster
 from featavg.paper.images import attacks, audit, digits, figure3, heads, hidden, labels, protocols, superclasses
-from featavg.paper.images.comparison import Comparison
+from featavg.paper.images.attacks import Comparison
 from featavg.paper.images.curves import ADAPTIVE, OWN_LOSS
 from featavg.paper.images.features import FeatureSet
 from featavg.paper.images.label_cell import LABELS, NETWORKS, TRAININGS
 from featavg.registry import READOUTS
-
-
-def parameters(claim, **values):
-    """A patch of a claim's defaults."""
-
-    def patch(monkeypatch):
-        defaults = tuple((claim.parameters | values).values())
-        monkeypatch.setattr(claim.run, "__defaults__", defaults)
-
-    return patch
-
 
 # Points of clusters in place of images.
 
@@ -43,12 +32,8 @@ def cluster_features(groups: np.ndarray, d: int = 60, n: int = 600) -> FeatureSe
 
 
 def shuffled(features: FeatureSet) -> FeatureSet:
-    """Finer labels that say nothing: those of a coarse class are dealt out at random."""
-    rng, classes = np.random.default_rng(0), features.train_classes.copy()
-    for group in np.unique(features.groups):
-        mine = features.groups[features.train_classes] == group
-        classes[mine] = rng.permutation(classes[mine])
-    return replace(features, train_classes=classes)
+    """Finer labels that say nothing."""
+    return features.with_random_classes(0)
 
 
 def digits_shuffled(monkeypatch):
@@ -60,23 +45,14 @@ TEN = np.repeat([1, 0], 5)
 
 
 def heads_on(change):
-    def patch(monkeypatch):
-        for name in ("public_features", "our_features"):
-            monkeypatch.setattr(heads, name, lambda *_: change(cluster_features(TEN)))
-
-    return patch
+    made = change(cluster_features(TEN))
+    return giving(heads, public_features=made, our_features=made)
 
 
 def superclasses_are(change):
     """Four classes of five clusters each stand for CIFAR-100's."""
-
-    def patch(monkeypatch):
-        made = change(cluster_features(np.repeat(np.arange(4), 5), d=100))
-        monkeypatch.setattr(superclasses, "efficientnet_lite0", lambda size: None)
-        monkeypatch.setattr(superclasses, "embed", lambda *_, **__: made)
-        monkeypatch.setattr(superclasses, "data_needed", lambda *_: None)
-
-    return patch
+    made = change(cluster_features(np.repeat(np.arange(4), 5), d=100))
+    return giving(superclasses, efficientnet_lite0=None, embed=made, data_needed=None)
 
 
 def unchanged(made):
@@ -107,26 +83,16 @@ def made_up_pair(data: str, shift: float, seed: int = 0, found=(0.0, 1.0, 2.0)) 
 
 
 def pairs_moved_by(shift: float):
-    def patch(monkeypatch):
-        monkeypatch.setattr(figure3, "data_needed", lambda *_: None)
-        monkeypatch.setattr(figure3, "train_pair", lambda data, *_: made_up_pair(data, shift))
-
-    return patch
+    return setting(figure3, data_needed=lambda *_: None, train_pair=lambda data, *_: made_up_pair(data, shift))
 
 
 def published_are_in(unit: str):
     """Curves that agree with the published ones when radii are in `unit`, and else are far off."""
     paper = [figure3.published("cifar10", m, protocols.RADII) for m in LABELS]
     away = [0.0 if each == unit else -40.0 for _, each in protocols.ROWS]
-    percent = np.array(away)[:, None, None] + np.array(paper)
+    found = np.array(away)[:, None, None] + np.array(paper), [97.0, 98.0]
     scales = dict.fromkeys((protocols.PIXELS, protocols.DATA_UNIT, protocols.USUAL_UNIT), 1.0)
-
-    def patch(monkeypatch):
-        monkeypatch.setattr(protocols, "data_needed", lambda *_: None)
-        monkeypatch.setattr(protocols, "unit_scales", lambda *_: scales)
-        monkeypatch.setattr(protocols, "pair_accuracies", lambda *_: (percent, [97.0, 98.0]))
-
-    return patch
+    return giving(protocols, data_needed=None, unit_scales=scales, pair_accuracies=found)
 
 
 def our_radii_times(factor: float):
@@ -136,15 +102,8 @@ def our_radii_times(factor: float):
     spent = {"ours": 120.0, "DDNAttack": 120.0, "L2DeepFoolAttack": 40.0}
     share = (float(np.mean(best > 1.0)),)
     made = Comparison("made up", "l2", "l2, pixels in [0,1]", 120, factor * best, others, spent, (1.0,), share)
-
-    def patch(monkeypatch):
-        one = attacks.Attacked("made up", None, None, "fine", Path())
-        monkeypatch.setattr(attacks, "_small", lambda _: iter([one]))
-        monkeypatch.setattr(attacks, "_of_the_table", lambda _: iter(()))
-        monkeypatch.setattr(attacks, "_of_other_claims", lambda _: iter(()))
-        monkeypatch.setattr(attacks, "compared", lambda *_: (made, None))
-
-    return patch
+    one = [attacks.Attacked("made up", None, None, "fine", Path())]
+    return giving(attacks, _small=one, _of_the_table=(), _of_other_claims=(), compared=(made, None))
 
 
 def made_up_cell(kind, which, seed, radius, shared, **changes):
@@ -167,12 +126,7 @@ def table_of_labels(gain: float, controlled: float, coarse: float, fine: float):
         for which in LABELS
         for seed in range(2)
     ]
-
-    def patch(monkeypatch):
-        for module in (labels, audit):
-            monkeypatch.setattr(module, "all_cells", lambda *_, **__: cells)
-
-    return patch
+    return together(*(giving(module, all_cells=cells) for module in (labels, audit)))
 
 
 def worst_digit_gains(points: float):
@@ -184,12 +138,7 @@ def worst_digit_gains(points: float):
         return {"method": method, "seed": seed} | dict(zip(hidden.FIELDS, values, strict=True))
 
     table = hidden.table_of([row(method, seed) for method in hidden.METHODS for seed in range(2)])
-
-    def patch(monkeypatch):
-        monkeypatch.setattr(hidden, "data_needed", lambda *_: None)
-        monkeypatch.setattr(hidden, "hidden_subclasses", lambda *_: table)
-
-    return patch
+    return giving(hidden, data_needed=None, hidden_subclasses=table)
 
 
 def predictions_times(factor: float):
@@ -198,13 +147,7 @@ def predictions_times(factor: float):
 
     measured = np.linspace(1.2, 2.0, 9).tolist()
     rows = [audit.Gain(f"space {i}", made(factor * m), made(m)) for i, m in enumerate(measured)]
-
-    def patch(monkeypatch):
-        monkeypatch.setattr(audit, "data_needed", lambda *_: Path())
-        monkeypatch.setattr(audit, "feature_spaces", lambda *_: [])
-        monkeypatch.setattr(audit, "gains", lambda *_: rows)
-
-    return patch
+    return giving(audit, data_needed=Path(), feature_spaces=[], gains=rows)
 
 
 def labels_swapped(monkeypatch):
@@ -221,66 +164,30 @@ def labels_swapped(monkeypatch):
 DEALT_OUT = "finer labels are dealt out at random inside a class"
 NO_GAIN = "finer labels gain nothing"
 TORCH = ("torch",)
+SWAPPED = "class labels decouple"
+# The claim, what is broken, the patch that breaks it and the one for both runs, packages.
+MADE_UP = (
+    ("figure-2-cifar10", DEALT_OUT, heads_on(shuffled), heads_on(unchanged), ()),
+    ("figure-2-cifar10-resnet18", DEALT_OUT, heads_on(shuffled), heads_on(unchanged), ()),
+    ("figure-3-mnist", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), TORCH),
+    ("figure-3-cifar10", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), TORCH),
+    ("figure-3-cifar10-protocol", "the published radii are pixels", published_are_in("pixels"),
+     published_are_in("normalised by 0.2"), TORCH),
+    ("image-attacks", "our radii are 5% too long", our_radii_times(1.05), our_radii_times(0.99),
+     ("torch", "foolbox")),
+    ("audit-shared-gradient-images", SWAPPED, table_of_labels(1.3, 1.05, 0.3, 0.9),
+     table_of_labels(1.3, 1.05, 0.9, 0.3), TORCH),
+    ("audit-hidden-digit", "discovered labels cost the worst digit 5 points", worst_digit_gains(-0.05),
+     worst_digit_gains(0.05), TORCH),
+    ("finer-labels-border", NO_GAIN, table_of_labels(0.9, 1.05, 0.9, 0.3),
+     table_of_labels(1.3, 1.05, 0.9, 0.3), TORCH),
+    ("audit-predicted-gain", "predictions are 40% too small", predictions_times(0.6), predictions_times(1.05), TORCH),
+)  # fmt: skip
 ROWS = (
-    Sabotage("images-digits", DEALT_OUT, digits_shuffled, parameters(digits.digits, points=8)),
-    Sabotage("figure-2-cifar10", DEALT_OUT, heads_on(shuffled), heads_on(unchanged)),
-    Sabotage("figure-2-cifar10-resnet18", DEALT_OUT, heads_on(shuffled), heads_on(unchanged)),
-    Sabotage(
-        "figure-2-cifar10-radii",
-        DEALT_OUT,
-        heads_on(shuffled),
-        together(heads_on(unchanged), parameters(heads.feature_radii, points=8)),
-    ),
-    Sabotage(
-        "cifar100-superclasses",
-        DEALT_OUT,
-        superclasses_are(shuffled),
-        together(superclasses_are(unchanged), parameters(superclasses.superclasses, points=20, budget=20)),
-        needs=TORCH,
-    ),
-    Sabotage("figure-3-mnist", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
-    Sabotage("figure-3-cifar10", NO_GAIN, pairs_moved_by(-40.0), pairs_moved_by(0.0), needs=TORCH),
-    Sabotage(
-        "figure-3-cifar10-protocol",
-        "the published radii are pixels",
-        published_are_in("pixels"),
-        published_are_in("normalised by 0.2"),
-        needs=TORCH,
-    ),
-    Sabotage(
-        "image-attacks",
-        "our radii are 5% too long",
-        our_radii_times(1.05),
-        our_radii_times(0.99),
-        needs=("torch", "foolbox"),
-    ),
-    Sabotage("audit-shared-gradient", "class labels decouple", labels_swapped, parameters(audit.simulator, n=200)),
-    Sabotage(
-        "audit-shared-gradient-images",
-        "class labels decouple",
-        table_of_labels(1.3, 1.05, 0.3, 0.9),
-        table_of_labels(1.3, 1.05, 0.9, 0.3),
-        needs=TORCH,
-    ),
-    Sabotage(
-        "audit-hidden-digit",
-        "discovered labels cost the worst digit 5 points",
-        worst_digit_gains(-0.05),
-        worst_digit_gains(0.05),
-        needs=TORCH,
-    ),
-    Sabotage(
-        "finer-labels-border",
-        NO_GAIN,
-        table_of_labels(0.9, 1.05, 0.9, 0.3),
-        table_of_labels(1.3, 1.05, 0.9, 0.3),
-        needs=TORCH,
-    ),
-    Sabotage(
-        "audit-predicted-gain",
-        "predictions are 40% too small",
-        predictions_times(0.6),
-        predictions_times(1.05),
-        needs=TORCH,
-    ),
-)
+    *(Sabotage(claim, what, mutate, small, needs=needs) for claim, what, mutate, small, needs in MADE_UP),
+    Sabotage("images-digits", DEALT_OUT, digits_shuffled, given={"points": 8}),
+    Sabotage("figure-2-cifar10-radii", DEALT_OUT, heads_on(shuffled), heads_on(unchanged), given={"points": 8}),
+    Sabotage("cifar100-superclasses", DEALT_OUT, superclasses_are(shuffled), superclasses_are(unchanged),
+             given={"points": 20, "budget": 20}, needs=TORCH),
+    Sabotage("audit-shared-gradient", SWAPPED, labels_swapped, given={"n": 200}),
+)  # fmt: skip

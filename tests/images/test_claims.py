@@ -4,7 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from tests.claims.sabotage_images import made_up_pair, parameters
+from tests.claims.sabotage_images import made_up_pair
 
 from featavg.paper.engine.claim import Context, NotRun, Verdict
 from featavg.paper.engine.registry import all_claims
@@ -108,11 +108,10 @@ def test_what_is_not_in_the_documents_is_said_to_be_ours():
 )
 def test_the_claim_on_the_shared_gradient_can_fail(monkeypatch, sabotage, verdict):
     """Fine networks with coarse labels average; coarse ones read as fine ones decouple."""
-    parameters(audit.simulator, k=4, d=400, n=200)(monkeypatch)
     real = audit.network_sharing
 
     def changed(task, labels, *given):
         return real(task, {"labels": "coarse", "sum": "fine"}.get(sabotage, labels), *given)
 
     monkeypatch.setattr(audit, "network_sharing", changed)
-    assert audit.simulator.run(Context(seeds=(0, 1))).verdict is verdict
+    assert audit.simulator.run(Context(seeds=(0, 1)), k=4, d=400, n=200).verdict is verdict

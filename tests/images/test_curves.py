@@ -13,11 +13,10 @@ from featavg.cli.images import register as register_images  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.figures import matplotlib_figure  # noqa: E402
-from featavg.paper.images import comparison, curves, protocols  # noqa: E402
-from featavg.paper.images.attacks import comparison_figure  # noqa: E402
-from featavg.paper.images.comparison import (  # noqa: E402
-    best_of_others,
+from featavg.paper.images import attacks, curves, protocols  # noqa: E402
+from featavg.paper.images.attacks import (  # noqa: E402
     compare_attacks,
+    comparison_figure,
     foolbox_radii,
     plain,
     read_comparison,
@@ -88,12 +87,12 @@ def test_what_foolbox_found_before_is_compared_with_and_not_searched_again(train
     pixels, y = task.test.unit[:12], task.targets(task.test, "coarse")[:12]
     whole = compare_attacks(model, pixels, y, "linf", budget=20)
     theirs = json.loads(json.dumps(foolbox_radii(model, pixels, y, "linf", budget=20)))
-    monkeypatch.setattr(comparison, "foolbox_attack", None)  # not called any more
+    monkeypatch.setattr(attacks, "foolbox_attack", None)  # not called any more
     again = compare_attacks(model, pixels, y, "linf", budget=20, foolbox=theirs)
     assert plain(again) == plain(whole)
     wrong = {name: part | {"radii": [-1.0] * 12} for name, part in theirs.items()}
     never = compare_attacks(model, pixels, y, "linf", 20, foolbox=wrong)
-    assert np.all(np.isinf(best_of_others(never)))
+    assert np.all(np.isinf(never.best_of_others))
 
 
 def test_own_loss_pgd_may_end_in_another_class_of_the_same_side(trained):

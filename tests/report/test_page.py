@@ -16,8 +16,6 @@ PHONE = {"height": 844, "is_mobile": True, "has_touch": True, "device_scale_fact
 VIEWS = {
     "wide": {"width": 1280, "color_scheme": "light"},
     "tablet, dark": {"width": 768, "color_scheme": "dark"},
-    "phone": {"width": 390, "color_scheme": "light", **PHONE},
-    "phone, dark": {"width": 390, "color_scheme": "dark", **PHONE},
     "small phone": {"width": 320, "color_scheme": "light", **PHONE},
 }
 DRAWN = ".trace, .contourlayer path, .heatmaplayer image, .bars path"
@@ -132,12 +130,17 @@ def test_the_command_can_be_copied(page):
     page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('--only lemma-5-balance')")
 
 
-def test_paper_gets_the_matplotlib_twins(page):
+def test_paper_gets_every_claim_and_the_matplotlib_twins(closed):
+    page = closed
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details.claim:not([open])").count() == 0
     page.emulate_media(media="print")
     seen = "getComputedStyle(document.querySelector('.claim {}')).display"
     assert page.evaluate(seen.format(".twin")) == "block"
     assert page.evaluate(seen.format(".panels")) == "none"
     page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details.claim[open]").count() == 0
 
 
 def test_without_scripts_the_page_still_tells_all(opened):
@@ -214,13 +217,6 @@ def test_claims_are_searched_by_id_theme_verdict_and_words(closed, words):
 def test_what_failed_is_said_where_it_is_listed(closed):
     told = closed.locator("#lemma-5-balance > summary").inner_text()
     assert "ratio at d = 3072 is 1.12 and should be ≤ 1.05." in told
-
-
-def test_paper_gets_every_claim(closed):
-    closed.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert closed.locator("details.claim:not([open])").count() == 0
-    closed.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert closed.locator("details.claim[open]").count() == 0
 
 
 def test_every_button_is_pressed_and_nobody_is_asked(opened, scrolled):

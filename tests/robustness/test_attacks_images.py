@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.paper.images.comparison import best_of_others, compare_attacks, strength
+from featavg.paper.images.attacks import compare_attacks, strength
 from featavg.robustness.attacks.attack import FeatureDirections
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, pgd_curve
@@ -54,7 +54,7 @@ def test_never_weaker_than_foolbox_or_apgd(digits: Any, readout: str, norm: str)
     net, x, y, _ = digits
     model = torch_model(net, readout=readout, positive=EVEN)
     comparison = compare_attacks(model, x[:40], y[:40], norm)
-    theirs, found = best_of_others(comparison), strength(comparison)
+    theirs, found = comparison.best_of_others, strength(comparison)
     assert np.isfinite(theirs).mean() > 0.5, "a foolbox that fails is no opinion"
     assert found["mean_ratio"] <= 1.0
     # One point of forty may end in another local optimum, and a curve steps by 2.5 points there. In

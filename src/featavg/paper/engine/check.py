@@ -28,7 +28,7 @@ class CheckStatus(Enum):
 
     symbol: str  # distinguishes them without colour
 
-    def __new__(cls, value: str, symbol: str) -> CheckStatus:
+    def __new__(cls, value: str, symbol: str = "") -> CheckStatus:
         """A member that is found by its value."""
         made = object.__new__(cls)
         made._value_, made.symbol = value, symbol

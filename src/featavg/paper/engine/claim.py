@@ -64,7 +64,7 @@ class Verdict(Enum):
     symbol: str  # distinguishes them without colour
     sentence: str
 
-    def __new__(cls, value: str, symbol: str, sentence: str) -> Verdict:
+    def __new__(cls, value: str, symbol: str = "", sentence: str = "") -> Verdict:
         """A member that is found by its value."""
         made = object.__new__(cls)
         made._value_, made.symbol, made.sentence = value, symbol, sentence

@@ -21,7 +21,7 @@ from featavg.storage.places import install_command, typed
 from featavg.storage.provenance import commit
 
 # Needs that are Python packages; other needs are data, and the claim itself says what is missing.
-PACKAGES = ("torch", "transformers", "foolbox", "onnx")
+PACKAGES = ("torch", "foolbox", "onnx")
 # What a result takes over from its claim.
 TEXTS = ("title", "theme", "statement", "source", "statements")
 # Fewer independent trainings than this decide nothing.

@@ -9,25 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
-from featavg.paper.images.comparison import (
-    Comparison,
-    compare_attacks,
-    foolbox_radii,
-    plain,
-    plain_radii,
-    read_comparison,
-    read_radii,
-    strength,
-)
 from featavg.paper.images.curves import ATTACK, ATTACK_KEY, attacked_images, coarse_model
 from featavg.paper.images.label_cell import LABELS, PARTS, RESNET, LabelCell, trained_cell
+from featavg.robustness.attacks.foolbox_bridge import foolbox_attack
+from featavg.robustness.attacks.pgd import apgd
 from featavg.robustness.attacks.suite import attack_suite
+from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import NORMS
+from featavg.robustness.models.torch_model import TorchModel
 from featavg.storage.cache import kept_values
 from featavg.storage.places import install_command
 from featavg.training.checkpoint import fingerprint
@@ -36,12 +32,42 @@ if TYPE_CHECKING:
     import xarray as xr
 
 IMAGES, BUDGET = 200, 120
+# foolbox's minimal-norm attacks. Not its L2FMN: there the projection does nothing.
+OPPONENTS = {"l2": ("DDNAttack", "L2DeepFoolAttack"), "linf": ("LInfFMNAttack", "LinfDeepFoolAttack")}
+# Radii at which APGD is run, as shares of our median.
+SHARES = (0.6, 1.0, 1.4)
 # Fixed before the run. One image of 200 is half a point.
 LONGER, EXCESS = 0.01, 0.5
 # Small networks that the claim trains itself: data, width, epochs, batch, pixels of random shift.
 SMALL = (("digits", 16, 20, 64, 1), ("mnist", 16, 2, 128, 0))
 # The ResNet-18 on MNIST of Figure 3 stands for the one of the table, which is twice as wide.
 LEFT_OUT = (("mnist", RESNET),)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Radii of the same points: 0 where the decision is wrong anyway, infinite where no flip was found.
+
+    Attributes:
+        budget: gradients per point that every attack may spend; APGD at each radius.
+        gradients: per point, really spent, by attack.
+        apgd_accuracy: the share of points that stay right under APGD at each of `apgd_radii`.
+    """
+
+    network: str
+    norm: str
+    unit: str
+    budget: int
+    ours: Float[ndarray, " n"]
+    others: Mapping[str, Float[ndarray, " n"]]
+    gradients: Mapping[str, float]
+    apgd_radii: tuple[float, ...] = ()
+    apgd_accuracy: tuple[float, ...] = ()
+
+    @property
+    def best_of_others(self) -> Float[ndarray, " n"]:
+        """Point by point, the smallest radius that any opponent found."""
+        return np.min(list(self.others.values()), axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +197,7 @@ def compared(
         return kept_values(folder.with_name(f"{folder.name}-{part}-{norm}.json"), key, compute)
 
     def all_attacks() -> dict[str, Any]:
-        return plain(compare_attacks(model, pixels, y, norm, budget, ATTACK, network.name, foolbox=foolbox))
+        return plain(compare_attacks(model, pixels, y, norm, budget, network.name, foolbox))
 
     def with_more() -> dict[str, Any]:
         radii = attack_suite(model, pixels, y, norm, ATTACK, budget=2 * budget).radii
@@ -183,6 +209,122 @@ def compared(
         return comparison, None
     ours = read_radii(kept("twice", with_ours, with_more)["ours"])
     return comparison, replace(comparison, ours=ours, apgd_radii=(), apgd_accuracy=())
+
+
+def strength(comparison: Comparison) -> dict[str, float]:
+    """What a comparison comes down to.
+
+    Returns:
+        mean_ratio: ours over the best of the others, mean where both are finite and positive.
+        longer, shorter: shares of points where ours is over 1% longer, or theirs.
+        excess_points: the most that our robust accuracy is above that of all others together, over
+            every radius where a curve steps; 0 or less is what a stronger attack has.
+        apgd_excess_points: the same against APGD, at the radii where it was run.
+    """
+    ours, best = comparison.ours, comparison.best_of_others
+    both = np.isfinite(ours) & np.isfinite(best) & (best > 0)
+    steps = np.unique(np.concatenate([ours, best]))
+    excess = [np.mean(ours > r) - np.mean(best > r) for r in steps[np.isfinite(steps)]]
+    apgd_excess = [
+        np.mean(ours > r) - share for r, share in zip(comparison.apgd_radii, comparison.apgd_accuracy, strict=True)
+    ]
+    return {
+        "mean_ratio": float(np.mean(ours[both] / best[both])),
+        "longer": float(np.mean(ours > 1.01 * best)),
+        "shorter": float(np.mean(best > 1.01 * ours)),
+        "excess_points": 100 * float(np.max(excess, initial=-1.0)),
+        "apgd_excess_points": 100 * float(np.max(apgd_excess, initial=-1.0)),
+        "median": float(np.median(np.minimum(ours, 1e9))),
+        "images": len(ours),
+    }
+
+
+def compare_attacks(
+    model: Model,
+    x: ndarray,
+    y: ndarray,
+    norm: str = "l2",
+    budget: int = BUDGET,
+    network: str = "network",
+    foolbox: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Comparison:
+    """Attacks the same points by ours, by foolbox's minimal-norm attacks, and by APGD at some radii.
+
+    Each sees the decision of `model` and may take `budget` gradients per point, APGD as many at every
+    radius. Points of foolbox are not shortened, only checked that they flip; `foolbox` is what
+    `foolbox_radii` found on the same points, if that is known already.
+    """
+    result = attack_suite(model, x, y, norm, ATTACK, budget=budget)
+    if foolbox is None:
+        foolbox = foolbox_radii(model, x, y, norm, budget)
+    if isinstance(model, TorchModel):
+        model = model.shaped(x)
+    rows = np.flatnonzero(result.radii > 0)
+    points, label = model.rows(x)[rows], model.decision.labels(y)[rows]
+    median = np.median(result.radii[np.isfinite(result.radii)])
+    radii = tuple(float(share * median) for share in SHARES)
+    ends = [apgd(model, points, label, np.full(len(points), radius), norm, budget, seed=0) for radius in radii]
+    return Comparison(
+        network,
+        norm,
+        model.unit(norm),
+        budget,
+        result.radii,
+        {name: read_radii(kept["radii"]) for name, kept in foolbox.items()},
+        {"ours": result.gradients} | {name: kept["gradients"] for name, kept in foolbox.items()},
+        radii,
+        tuple(float(np.sum(~end.flipped)) / len(result) for end in ends),
+    )
+
+
+def foolbox_radii(model: Model, x: ndarray, y: ndarray, norm: str, budget: int) -> dict[str, dict[str, Any]]:
+    """Radii of the points by each of foolbox's attacks, and the gradients per point that it took.
+
+    -1 stands for a radius that was not found, 0 for a point that is decided wrongly without an attack.
+    """
+    if isinstance(model, TorchModel):
+        model = model.shaped(x)
+    everything, labels = model.rows(x), model.decision.labels(y)
+    rows = np.flatnonzero(model.margins(everything, labels) > 0)
+    points, label = everything[rows], labels[rows]
+    found = {}
+    for name in OPPONENTS[norm]:
+        before = model.cost.gradients
+        end = foolbox_attack(model, points, label, name, seed=0, steps=budget)
+        radii = np.zeros(len(everything))
+        radii[rows] = end.radii(points, norm)
+        spent = (model.cost.gradients - before) / max(len(points), 1)
+        found[name] = {"radii": plain_radii(radii, digits=9), "gradients": spent}
+    return found
+
+
+def plain(comparison: Comparison) -> dict[str, Any]:
+    """Plain values to keep; -1 stands for a radius that was not found."""
+    return vars(comparison) | {
+        "ours": plain_radii(comparison.ours),
+        "others": {name: plain_radii(radii) for name, radii in comparison.others.items()},
+    }
+
+
+def read_comparison(kept: Mapping[str, Any]) -> Comparison:
+    """The inverse of `plain`."""
+    arrays = {
+        "ours": read_radii(kept["ours"]),
+        "others": {name: read_radii(values) for name, values in kept["others"].items()},
+    }
+    tuples = {name: tuple(kept[name]) for name in ("apgd_radii", "apgd_accuracy")}
+    return Comparison(**{**kept, **arrays, **tuples})
+
+
+def plain_radii(radii: Float[ndarray, " n"], digits: int = 5) -> list[float]:
+    """To five digits, more than an attack can promise; -1 where no flip was found."""
+    return [float(f"{r:.{digits}g}") if np.isfinite(r) else -1.0 for r in radii.tolist()]
+
+
+def read_radii(values: Sequence[float]) -> Float[ndarray, " n"]:
+    """The inverse of `plain_radii`."""
+    given = np.asarray(values, dtype=float)
+    return np.where(given < 0, np.inf, given)
 
 
 def evidence(comparisons: Sequence[Comparison], twice: Sequence[Comparison], drawn: Sequence[Comparison]) -> Evidence:

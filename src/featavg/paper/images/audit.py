@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from featavg.audit import gain as audit
 from featavg.audit.gain import FeatureGain
@@ -137,9 +136,9 @@ def network_sharing(task: MultiCluster, labels: str, seed: int, readout: str, n:
         "itcs-averaging-slide", "csml-averaging-slide", "summary-open-3", "abstract-principal",
     ),
 )  # fmt: skip
-def images(run: Context, recorded: bool = False) -> Evidence:
+def images(run: Context) -> Evidence:
     """It separates networks trained with coarse labels from networks with fine ones on images."""
-    rows = of_cells(all_cells(run, recorded=recorded))
+    rows = of_cells(all_cells(run))
     apart = [row.name for row in rows if row.gap > 0]
     known = [row for row in rows if not np.isnan(row.gap)]
     overlap = [f"{row.name} ({row.gap:+.2f})" for row in known if not row.gap > 0]
@@ -253,43 +252,31 @@ def predicted_gain(run: Context) -> Evidence:
     )
 
 
-def gains(
-    spaces: Sequence[FeatureSet], folder: Path | None = None, progress: Progress = silent, seed: int = 0
-) -> list[Gain]:
+def gains(spaces: Sequence[FeatureSet], folder: Path, progress: Progress = silent) -> list[Gain]:
     """Predicts and measures the gain on each set of features; finished sets are kept in `folder`."""
     rows = []
     for i, space in enumerate(spaces):
         step = part(progress, i / len(spaces), (i + 1) / len(spaces))
         step(0.0, space.source)
-        kept = _kept(space, folder, step, seed)
-        predicted, measured = (FeatureGain(**kept[name]) for name in ("predicted", "measured"))
-        rows.append(Gain(space.source, predicted, measured))
+        x, fine, groups = space.train, space.train_classes, space.groups
+        if len(x) > IMAGES:
+            some = stream(0, "gain").choice(len(x), IMAGES, replace=False)
+            x, fine = x[some], fine[some]
+        key = fingerprint([x, fine, groups], 0, audit.READOUT, audit.POINTS, audit.NODES, audit.RECIPE, audit.ERROR)
+        given = x, fine, groups, 0
+
+        def compared(given: tuple[Any, ...] = given, step: Progress = step) -> dict[str, Any]:
+            predicted = audit.predicted_gain(*given, progress=part(step, 0.0, 0.5))
+            measured = audit.measured_gain(*given, progress=part(step, 0.5, 1.0))
+            return {"predicted": asdict(predicted), "measured": asdict(measured)}
+
+        kept = kept_values(folder / f"gain-{key}.json", key, compared)
+        rows.append(Gain(space.source, FeatureGain(**kept["predicted"]), FeatureGain(**kept["measured"])))
     return rows
 
 
 def _value(gain: FeatureGain) -> float:
     return float("nan") if gain.value is None else gain.value
-
-
-def _kept(space: FeatureSet, folder: Path | None, progress: Progress, seed: int) -> dict[str, Any]:
-    x, fine, groups = *_some(space, seed), space.groups
-    rules = audit.READOUT, audit.POINTS, audit.NODES, audit.RECIPE, audit.ERROR
-    key = fingerprint([x, fine, groups], seed, *rules)
-
-    def compared() -> dict[str, Any]:
-        halves = part(progress, 0.0, 0.5), part(progress, 0.5, 1.0)
-        predicted = audit.predicted_gain(x, fine, groups, seed, progress=halves[0])
-        measured = audit.measured_gain(x, fine, groups, seed, progress=halves[1])
-        return {"predicted": asdict(predicted), "measured": asdict(measured)}
-
-    return kept_values(None if folder is None else folder / f"gain-{key}.json", key, compared)
-
-
-def _some(features: FeatureSet, seed: int) -> tuple[ndarray, ndarray]:
-    if len(features.train) <= IMAGES:
-        return features.train, features.train_classes
-    rows = stream(seed, "gain").choice(len(features.train), IMAGES, replace=False)
-    return features.train[rows], features.train_classes[rows]
 
 
 def feature_spaces(

@@ -27,8 +27,6 @@ from featavg.training.checkpoint import fingerprint
 if TYPE_CHECKING:
     from torch import nn
 
-    from featavg.training.torch.image_network import ImageNetwork
-
 # A minimal-norm attack on the decision itself, and PGD on the loss that a network was trained with.
 ADAPTIVE, OWN_LOSS = "adaptive", "own-loss PGD"
 # What the decision is attacked with, and images at once.
@@ -91,7 +89,7 @@ def attacked_images(task: ImageTask, count: int, seed: int) -> Int[ndarray, " n"
 
 
 def image_curves(
-    nets: Mapping[str, nn.Module | ImageNetwork],
+    nets: Mapping[str, nn.Module],
     task: ImageTask,
     settings: CurveSettings,
     folder: Path | None = None,
@@ -103,15 +101,11 @@ def image_curves(
     `radii` with the `accuracy` there, and what the attack found for `each` image: 0 if it is decided
     wrongly anyway, -1 if nothing. Finished curves are kept in `folder`.
     """
-    from featavg.training.torch.image_network import ImageNetwork
-
     jobs, curves = _parts(tuple(nets), settings), []
     for i, job in enumerate(jobs):
         protocol, labels, readout, norm = job
         progress(i / len(jobs), f"{protocol}: {norm}, {labels} labels, {readout}")
-        given = nets[labels]
-        net: nn.Module = given.net if isinstance(given, ImageNetwork) else given
-        curves.append(_kept_curve(net, task, job, settings, folder))
+        curves.append(_kept_curve(nets[labels], task, job, settings, folder))
     return curves
 
 

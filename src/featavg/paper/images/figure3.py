@@ -122,11 +122,11 @@ def train_pair(
     from featavg.training.torch.recipe import network_name
 
     networks = trained_pair(preset, task, seed, folder, progress)
-    kept = folder / network_name(preset, "curves", seed)
-    curves = image_curves(networks, task, settings, kept, part(progress, 0.6, 0.95))
+    nets, kept = {name: each.net for name, each in networks.items()}, folder / network_name(preset, "curves", seed)
+    curves = image_curves(nets, task, settings, kept, part(progress, 0.6, 0.95))
     part(progress, 0.95, 1.0)(0.0, "where own-loss PGD ends")
-    ends = pgd_ends(networks["fine"].net, task, settings)
-    return LabelPair(seed, curves, {name: net.about for name, net in networks.items()}, ends)
+    ends = pgd_ends(nets["fine"], task, settings)
+    return LabelPair(seed, curves, {name: each.about for name, each in networks.items()}, ends)
 
 
 def trained_pair(preset: str, task: ImageTask, seed: int, folder: Path, progress: Progress) -> dict[str, Any]:

@@ -112,18 +112,10 @@ def hidden_subclasses(
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> xr.Dataset:
     """Rows of one method and seed each as a table; None becomes NaN."""
-    import xarray as xr
+    import pandas as pd
 
-    seeds = list(dict.fromkeys(row["seed"] for row in rows))
-    at = {(row["method"], row["seed"]): row for row in rows}
-    values = {
-        field: (
-            ("training", "seed"),
-            np.array([[at[name, seed][field] for seed in seeds] for name in METHODS], dtype=float),
-        )
-        for field in FIELDS
-    }
-    return xr.Dataset(values, coords={"training": list(METHODS), "seed": seeds})
+    frame = pd.DataFrame(list(rows)).set_index(["method", "seed"])[list(FIELDS)].astype(float)
+    return frame.to_xarray().rename(method="training").reindex(training=list(METHODS))
 
 
 def undersampled(task: ImageTask, seed: int = 0, train: int = TRAIN) -> ImageTask:

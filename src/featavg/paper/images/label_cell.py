@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -156,7 +155,10 @@ def measured_cell(
         return {"cell": asdict(cell), "commit": commit()} | _measured(cell, task, beside, progress)
 
     kept = kept_values(None if folder is None else folder / cell.file, key, measured)
-    return asdict(cell) | _values(kept) | {"key": key}
+    numbers = {name: _number(kept[name]) for name in MEASURED}
+    median = float(np.median([np.inf if r is None else r for r in kept["radii"]]))
+    about = {"layer": kept["layer"], "commit": kept.get("commit", ""), "key": key}
+    return asdict(cell) | numbers | {"median": median} | about
 
 
 def cell_key(cell: LabelCell, task: ImageTask) -> str:
@@ -166,49 +168,6 @@ def cell_key(cell: LabelCell, task: ImageTask) -> str:
     if cell.preset is not None:
         words.append(asdict(cell.recipe))
     return fingerprint([task.train.fine, task.test.fine, task.groups], *words)
-
-
-def restore_cells(numbers: Mapping[str, Any], commit: str, folder: Path) -> int:
-    """Writes the cells of a recorded table into `folder`; how many were written.
-
-    A cell counts as done only if the key in the record is the one that a table asks for. Whatever lies
-    in `folder` already is left alone. A restored cell names the commit that measured it, that of the
-    record if it has none of its own; of its radii a record has the median alone.
-    """
-    written = 0
-    for cell, found in _recorded(numbers):
-        path = folder / cell.file
-        if not path.exists():
-            kept = {name: found[name] for name in (*MEASURED, "layer")}
-            kept |= {"cell": asdict(cell), "radii": None, "recorded_median": found["median"]}
-            kept["commit"] = found["commit"] or commit
-            kept_values(path, found["key"], kept.copy)
-            written += 1
-    return written
-
-
-def _recorded(numbers: Mapping[str, Any]) -> Iterator[tuple[LabelCell, Mapping[str, Any]]]:
-    for each in numbers.get("cells", ()):
-        yield _cell(each, each["labels"], each["seed"]), each
-    for row in numbers.get("rows", ()):  # records of version 0.2 and before: a list by seed
-        for labels in LABELS:
-            for seed in range(len(row[labels].get("key", ()))):
-                found = {name: values[seed] for name, values in row[labels].items()}
-                yield _cell(row, labels, seed), found
-
-
-def _cell(row: Mapping[str, Any], labels: str, seed: int) -> LabelCell:
-    return LabelCell(row["data"], row["network"], row["training"], labels, seed)
-
-
-def _values(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of a kept cell."""
-    numbers = {name: _number(kept[name]) for name in MEASURED}
-    if kept["radii"] is None:
-        median = _number(kept["recorded_median"])
-    else:
-        median = float(np.median([np.inf if r is None else r for r in kept["radii"]]))
-    return numbers | {"median": median, "layer": kept["layer"], "commit": kept.get("commit", "")}
 
 
 def _number(value: float | str | None) -> float:

@@ -16,7 +16,6 @@ from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
-from featavg.paper.engine.store import recorded_result
 from featavg.paper.images.label_cell import (
     CNNS,
     KINDS,
@@ -30,7 +29,6 @@ from featavg.paper.images.label_cell import (
     TRAININGS,
     LabelCell,
     measured_cell,
-    restore_cells,
 )
 from featavg.progress import Progress, part, silent
 
@@ -86,14 +84,14 @@ def _described() -> str:
         "abstract-principal",
     ),
 )  # fmt: skip
-def border(run: Context, data: tuple[str, ...] = tuple(PROTOCOLS), recorded: bool = False) -> Evidence:
+def border(run: Context, data: tuple[str, ...] = tuple(PROTOCOLS)) -> Evidence:
     """On digits and MNIST finer labels push the decision boundary of small convolutional networks
     farther from images when they are trained with cross-entropy alone, and change little once the
     gradient is controlled.
     """
     if not {"digits", "mnist"}.intersection(data):
         raise InputError("data", "has neither digits nor mnist", "the statement is about them")
-    cells = all_cells(run, data, recorded)
+    cells = all_cells(run, data)
     table = label_table(cells)
     small = table["network"].isin(CNNS) & table["data"].isin(("digits", "mnist"))
     training = table["training"]
@@ -118,16 +116,12 @@ def border(run: Context, data: tuple[str, ...] = tuple(PROTOCOLS), recorded: boo
     )  # fmt: skip
 
 
-def all_cells(run: Context, data: Sequence[str] = tuple(PROTOCOLS), recorded: bool = False) -> Cells:
-    """All cells of `PARTS` on these data; `recorded` takes over those that the package records."""
+def all_cells(run: Context, data: Sequence[str] = tuple(PROTOCOLS)) -> Cells:
+    """All cells of `PARTS` on these data."""
     torch_needed()
     for name in data:
         one_of("data", name, PROTOCOLS)
         data_needed(name, run)
-    folder = run_folder(run) / "label-table"
-    kept = recorded_result("finer-labels-border") if recorded else None
-    if kept is not None and kept.evidence is not None:
-        restore_cells(kept.evidence.numbers, kept.commit, folder)
     kinds = [
         (name, network, training)
         for names, networks, trainings in PARTS
@@ -136,7 +130,7 @@ def all_cells(run: Context, data: Sequence[str] = tuple(PROTOCOLS), recorded: bo
         for training in trainings
         if name in data
     ]
-    return measured_cells(kinds, SEEDS, folder, run.data_dir, run.progress)
+    return measured_cells(kinds, SEEDS, run_folder(run) / "label-table", run.data_dir, run.progress)
 
 
 def measured_cells(
@@ -169,31 +163,18 @@ def label_table(cells: Cells) -> xr.Dataset:
     network guesses, `gain` their mean, `gap` the smallest median with fine labels minus the largest with
     coarse ones; how many pairs are `left_out` is counted.
     """
-    import xarray as xr
+    import pandas as pd
 
-    kinds = list(dict.fromkeys((c["data"], c["network"], c["training"]) for c in cells))
-    seeds = 1 + max(c["seed"] for c in cells)
-    shape = (len(kinds), len(LABELS), seeds)
-    values = {name: np.full(shape, np.nan) for name in (*MEASURED, "median")}
-    layers = np.full(shape, "", dtype=object)
-    for c in cells:
-        kind = kinds.index((c["data"], c["network"], c["training"]))
-        at = kind, LABELS.index(c["labels"]), c["seed"]
-        layers[at] = c["layer"]
-        for name, array in values.items():
-            array[at] = c[name]
-    names = zip(("data", "network", "training"), zip(*kinds, strict=True), strict=True)
-    table = xr.Dataset(
-        {name: (("row", "labels", "seed"), array) for name, array in values.items()},
-        coords={"row": [", ".join(kind) for kind in kinds], "labels": list(LABELS)}
-        | {name: ("row", list(each)) for name, each in names},
-    )
+    frame = pd.DataFrame(list(cells))
+    frame["row"] = frame["data"] + ", " + frame["network"] + ", " + frame["training"]
+    rows = frame.drop_duplicates("row").set_index("row")[["data", "network", "training"]]
+    values = frame.set_index(["row", "labels", "seed"])[[*MEASURED, "median", "layer"]].to_xarray()
+    table = values.reindex(row=rows.index).assign_coords({name: ("row", rows[name]) for name in rows})
     coarse, fine = (table["median"].sel(labels=labels, drop=True) for labels in LABELS)
     run = table["accuracy"].notnull().all("labels")
     learnt = run & (table["accuracy"].min("labels") >= GUESSING)
     gains = (fine / coarse.clip(min=1e-12)).where(learnt)
     return table.assign(
-        layer=(("row", "labels", "seed"), layers),
         seeds=run.sum("seed"),
         left_out=run.sum("seed") - learnt.sum("seed"),
         gains=gains,
