@@ -6,7 +6,7 @@ import math
 import pytest
 
 from featavg.errors import InputError
-from featavg.figures.matplotlib_figure import animate
+from featavg.figures import animate
 from featavg.paper.connections.picture import film
 from featavg.paper.engine.claim import Context, NotRun
 from featavg.paper.engine.registry import find_claims

@@ -14,7 +14,7 @@ from featavg.paper.questions import adversarial, angle, borders, geometry, optim
 from featavg.paper.questions.borders import lazy_border, signal_share
 from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
 from featavg.robustness.radii import radii
-from featavg.simulate.sweep.engines import Serial
+from featavg.simulate.sweep.run import Serial
 from featavg.storage.files import strict_json
 
 

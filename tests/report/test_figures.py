@@ -10,7 +10,7 @@ from tests.claims.test_figure import PANELS
 
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure as figures
-from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
+from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series, animate
 from featavg.figures.html import _small
 from featavg.figures.palette import LIGHT
 from featavg.figures.plotly_figure import legend, plotly_panels
@@ -124,7 +124,7 @@ def test_a_film_keeps_the_colours_of_its_last_frame(tmp_path):
         Figure("heat", "Heat", "A map.", (Heatmap(values, names, names, limit=1.0),))
         for values in ([[0.0, 0.0]] * 2, [[1.0, -1.0]] * 2)
     ]
-    with Image.open(figures.animate(pictures, str(tmp_path / "film.gif"))) as film:
+    with Image.open(animate(pictures, str(tmp_path / "film.gif"))) as film:
         film.seek(film.n_frames - 1)
         seen = np.asarray(film.convert("RGB")).reshape(-1, 3).astype(int)
     for name in ("high", "low"):

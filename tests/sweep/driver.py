@@ -6,7 +6,7 @@ from pathlib import Path
 
 import featavg as fa
 from featavg.errors import InputError
-from featavg.simulate.sweep.engines import Dask, Processes
+from featavg.simulate.sweep.run import Dask, Processes
 
 
 class Logged:

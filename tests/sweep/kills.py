@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.sweep.driver import plain_table
 
-from featavg.simulate.sweep.engines import Serial
+from featavg.simulate.sweep.run import Serial
 
 SETTINGS = 80
 KINDS = ("driver", "worker", "dask worker", "dask scheduler")

@@ -20,9 +20,9 @@ from tests.sweep.kills import campaign
 import featavg as fa
 from featavg.errors import InputError
 from featavg.simulate.sweep import run as run_module
-from featavg.simulate.sweep.engines import Serial, _local_client, engine_named
 from featavg.simulate.sweep.measures import MEASURES
 from featavg.simulate.sweep.plan import Plan, SweepAxis
+from featavg.simulate.sweep.run import Serial, _local_client, engine_named
 from featavg.simulate.sweep.store import VERSION, RunIndex
 from featavg.simulate.sweep.table import write_sweep
 from featavg.simulate.sweep.work import Job, described, failed_rows, work

@@ -12,8 +12,8 @@ import numpy as np
 from featavg.audit.parts import number
 from featavg.audit.result import Audit, with_code
 from featavg.boundary.public import public
-from featavg.figures import matplotlib_figure
 from featavg.figures.html import environment, look, picture
+from featavg.figures.matplotlib_figure import save
 from featavg.storage.files import write
 
 NAME = "audit.html"
@@ -39,10 +39,7 @@ def write_audit(audit: Audit, folder: str | Path, examples: dict[str, list[str]]
     target = Path(folder)
     pictures = []
     for figure in audit.figures():
-        files = matplotlib_figure.render(figure)
-        for extension, content in files.items():
-            write(target / "figures" / f"{figure.name}.{extension}", content)
-        pictures.append(picture(figure.name, figure, files))
+        pictures.append(picture(figure.name, figure, save(figure, target / "figures")))
     return write(target / NAME, audit_page(audit, pictures, examples or {}))
 
 

@@ -1,4 +1,3 @@
 """Figures: one description, drawn by matplotlib for print and by plotly for pages."""
 
 from featavg.figures.figure import *  # noqa: F403
-from featavg.figures.matplotlib_figure import animate as animate

@@ -31,6 +31,7 @@ import io
 import math
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from html import escape
 from pathlib import Path
@@ -60,6 +61,7 @@ __all__ = [
     "Role",
     "Rule",
     "Series",
+    "animate",
 ]
 
 PARTS.update(
@@ -208,3 +210,39 @@ class Result(ABC):
         # Summaries have long lines, and a notebook has no room beside it.
         text = f'<pre style="white-space: pre-wrap">{escape(self.summary())}</pre>'
         return self.figure()._repr_html_() + text
+
+
+def animate(frames: Sequence[Figure], path: str | Path, *, milliseconds: int = 160) -> Path:
+    """Draw every frame by matplotlib and write them as one looping GIF.
+
+    Args:
+        frames: figures of one shape, in order.
+        path: where to; its name ends in .gif.
+        milliseconds: how long a frame stays; the last one stays twelve times as long.
+    """
+    if not frames:
+        raise InputError("frames", "are empty", "give at least one figure")
+    if Path(path).suffix != ".gif":
+        raise InputError("path", f"is {str(path)!r}", "give a name that ends in .gif")
+    from PIL import Image
+
+    from featavg.figures.matplotlib_figure import draw
+
+    stills: list[Image.Image] = []
+    for frame in frames:
+        drawing, picture = draw(frame), io.BytesIO()
+        drawing.draw_without_rendering()  # finds the layout, which then stays
+        drawing.set_layout_engine("none")
+        drawing.savefig(picture, format="png", dpi=80)  # a two-panel film of 25 frames has about 200 KB
+        stills.append(Image.open(picture).convert("RGB"))
+    # One palette for all, or a GIF flickers: of some frames side by side, the last among them.
+    some = stills[:: -(-len(stills) // 8)] + stills[-1:]
+    sheet = Image.new("RGB", (sum(one.width for one in some), max(one.height for one in some)))
+    for number, one in enumerate(some):
+        sheet.paste(one, (sum(before.width for before in some[:number]), 0))
+    shared = sheet.quantize(96, Image.Quantize.MAXCOVERAGE)
+    images = [one.quantize(palette=shared, dither=Image.Dither.NONE) for one in stills]
+    shown = [milliseconds] * (len(images) - 1) + [12 * milliseconds]
+    film = io.BytesIO()
+    images[0].save(film, format="GIF", save_all=True, append_images=images[1:], duration=shown, loop=0, optimize=True)
+    return write(Path(path), film.getvalue(), "out")

@@ -16,7 +16,8 @@ from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, palette, typeset
 from featavg.figures.figure import Figure
-from featavg.figures.plotly_figure import LegendEntry, legend, plotly_panels
+from featavg.figures.marks import Label
+from featavg.figures.plotly_figure import legend, plotly_panels
 from featavg.figures.typeset import without_tags
 from featavg.progress import duration
 from featavg.storage.places import typed
@@ -37,7 +38,7 @@ class Picture:
 
     key: str
     figure: Figure
-    legend: list[LegendEntry]
+    legend: list[Label]
     panels: str
     twin: str
     csv: str
@@ -106,6 +107,7 @@ def environment(templates: Path) -> Environment:
         "number": typeset.number,
         "duration": duration,
         "typed": typed,
+        "percent": lambda shade: round(100 * palette.strength(shade)),
         "day": lambda when: when[:10],
     }
     return found

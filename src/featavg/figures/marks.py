@@ -281,7 +281,7 @@ Json: TypeAlias = dict[str, Any]
 class Label(NamedTuple):
     """An entry of the legend; `look` is a line style (perhaps with a marker), "markers" or "block"."""
 
-    text: str
+    label: str
     role: str
     shade: float
     look: str
@@ -309,6 +309,10 @@ class Panel(Protocol):
 @runtime_checkable
 class Drawable(Protocol):
     """What a renderer asks of a figure; so `Figure` may use the renderers to show itself."""
+
+    @property
+    def name(self) -> str:
+        """Its file's."""
 
     @property
     def panels(self) -> tuple[Panel, ...]:

@@ -7,21 +7,31 @@ matplotlib's global state is used or changed.
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from featavg.errors import InputError
-from featavg.figures.marks import Drawable
-from featavg.figures.palette import LIGHT
-from featavg.progress import Progress
+from featavg.figures.marks import MATPLOTLIB, Axis, Drawable, Note, Number, Numbers, Rule, Series
+from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
+from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
+from featavg.figures.plotly_figure import short
+from featavg.figures.typeset import SUPERSCRIPT, mathtext, number, without_tags
 from featavg.storage.files import write
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
+# Below a heat map as many signs stand side by side; a sign of a label is so many points wide.
+MOST_SIGNS, SIGN = 90, 4.5
+MARKERS = {"circle": "o", "square": "s", "diamond": "D", "cross": "X"}
+DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+markers": "-"}
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None, "ModDate": None, "Creator": "featavg", "Producer": "matplotlib"},
     "svg": {"Date": None, "Creator": "featavg"},
@@ -84,8 +94,6 @@ def draw(figure: Drawable) -> Drawing:
         from matplotlib.figure import Figure as Drawing
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        from featavg.figures.matplotlib_panels import draw_panel
-
         columns, rows = _grid(len(figure.panels))
         width, height = _size(figure, columns, rows)
         drawing = Drawing(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
@@ -93,7 +101,9 @@ def draw(figure: Drawable) -> Drawing:
         axes = drawing.subplots(rows, columns, squeeze=False).ravel()
         entries: dict[str, Any] = {}
         for panel, ax in zip(figure.panels, axes, strict=False):
-            entries |= {k: v for k, v in draw_panel(panel, ax).items() if k not in entries}
+            ax.set_title(mathtext(panel.title))
+            for label, entry in MATPLOTLIB[type(panel)](panel, ax).items():
+                entries.setdefault(label, entry)
         for ax in axes[len(figure.panels) :]:
             ax.set_axis_off()
         if len(entries) > 1 or (entries and len(figure.panels) > 1):
@@ -137,9 +147,12 @@ def render(figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv
     return rendered
 
 
-def save(figure: Drawable, folder: Path, stem: str) -> dict[str, Path]:
-    """Write the figure as `folder/stem.{pdf,svg,png,csv}`."""
-    return {extension: write(folder / f"{stem}.{extension}", content) for extension, content in render(figure).items()}
+def save(figure: Drawable, folder: Path) -> dict[str, bytes]:
+    """Write the figure under its name into `folder` in every format; return their contents."""
+    drawn = render(figure)
+    for extension, content in drawn.items():
+        write(folder / f"{figure.name}.{extension}", content)
+    return drawn
 
 
 def _grid(count: int) -> tuple[int, int]:
@@ -153,48 +166,227 @@ def _size(figure: Drawable, columns: int, rows: int) -> tuple[float, float]:
     return width, rows * (0.92 if tall else 0.72) * (width / columns) + 0.45
 
 
-def animate(
-    frames: Sequence[Drawable],
-    path: str | Path,
-    *,
-    milliseconds: int = 160,
-    hold: int = 12,
-    dpi: int = 80,
-    progress: Progress | None = None,
-) -> Path:
-    """Draw every frame by matplotlib and write them as one looping GIF.
+def _lines(panel: Lines, ax: Axes) -> dict[str, Any]:
+    pairs = zip(panel.series, panel.markers, strict=True)
+    entries = {mathtext(one.label): _curve(one, MARKERS[marker], ax) for one, marker in pairs}
+    _axes(ax, panel.x, panel.y)
+    _overlays(ax, panel.rules, panel.notes)
+    return entries
 
-    Args:
-        frames: figures of one shape, in order.
-        path: where to; its name ends in .gif.
-        milliseconds: how long a frame stays.
-        hold: how many times longer the last one does.
-        dpi: resolution; at 80 a two-panel film of 25 frames has about 200 KB.
-        progress: called with the share done and a note.
-    """
-    if not frames:
-        raise InputError("frames", "are empty", "give at least one figure")
-    if Path(path).suffix != ".gif":
-        raise InputError("path", f"is {str(path)!r}", "give a name that ends in .gif")
-    from PIL import Image
 
-    stills: list[Image.Image] = []
-    for number, frame in enumerate(frames):
-        drawing, picture = draw(frame), io.BytesIO()
-        drawing.draw_without_rendering()  # finds the layout, which then stays
-        drawing.set_layout_engine("none")
-        drawing.savefig(picture, format="png", dpi=dpi)
-        stills.append(Image.open(picture).convert("RGB"))
-        if progress is not None:
-            progress((number + 1) / len(frames), f"frame {number + 1} of {len(frames)}")
-    # One palette for all, or a GIF flickers: of some frames side by side, the last among them.
-    some = stills[:: -(-len(stills) // 8)] + stills[-1:]
-    sheet = Image.new("RGB", (sum(one.width for one in some), max(one.height for one in some)))
-    for number, one in enumerate(some):
-        sheet.paste(one, (sum(before.width for before in some[:number]), 0))
-    shared = sheet.quantize(96, Image.Quantize.MAXCOVERAGE)
-    images = [one.quantize(palette=shared, dither=Image.Dither.NONE) for one in stills]
-    shown = [milliseconds] * (len(images) - 1) + [hold * milliseconds]
-    film = io.BytesIO()
-    images[0].save(film, format="GIF", save_all=True, append_images=images[1:], duration=shown, loop=0, optimize=True)
-    return write(Path(path), film.getvalue(), "out")
+def _curve(one: Series, marker: str, ax: Axes) -> Any:
+    colour = _colour(one.role, one.shade)
+    x, y = np.asarray(one.x, float), np.asarray(one.y, float)
+    look: dict[str, Any] = {"color": colour, "zorder": 3}
+    if "markers" in one.style:
+        look |= {"marker": marker, "markersize": 4.5, "markeredgecolor": "white"}
+        look |= {"markeredgewidth": 0.6}
+    look["linestyle"] = "none" if one.style == "markers" else DASHES[one.style]
+    if one.lo is not None and one.hi is not None:
+        low, high = np.asarray(one.lo, float), np.asarray(one.hi, float)
+        if one.style == "markers":
+            ax.vlines(x, low, high, color=colour, linewidth=1.1, zorder=2)
+        else:
+            ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+    return ax.plot(x, y, **look)[0]
+
+
+def _heatmap(panel: Heatmap, ax: Axes) -> dict[str, Any]:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("featavg", [LIGHT[name] for name in DIVERGING])
+    values = np.asarray(panel.values, float)
+    rows, columns = values.shape
+    limits: Any = {"vmin": -panel.scale, "vmax": panel.scale}
+    mesh = ax.pcolormesh(
+        np.arange(columns + 1) - 0.5,
+        np.arange(rows + 1) - 0.5,
+        np.ma.masked_invalid(values),
+        cmap=colours,
+        edgecolors="white",
+        linewidth=0.6 if columns <= 24 else 0,
+        **limits,
+    )
+    ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), aspect="equal")
+    for place, names in ((ax.set_xticks, panel.columns), (ax.set_yticks, panel.rows)):
+        shown = range(0, len(names), -(-len(names) // 16))
+        place(shown, [mathtext(names[i]) for i in shown])
+    longest = [max(map(len, map(without_tags, names))) for names in (panel.columns, panel.rows)]
+    if longest[0] * columns > MOST_SIGNS:
+        ax.tick_params(axis="x", labelrotation=90)
+    ax.set(xlabel=mathtext(panel.column_label), ylabel=mathtext(panel.row_label))
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    if panel.shows_values:
+        points = ax.get_window_extent().width * 72 / ax.figure.dpi
+        # Long names of rows take their room from the cells, but only once all is laid out.
+        points -= SIGN * max(longest[1] - 4, 0)
+        size = min(7.5, points / columns / 3.5)
+        for (i, j), value in np.ndenumerate(values):
+            if not np.isnan(value):
+                ink = "white" if abs(value) > 0.7 * panel.scale else LIGHT["ink"]
+                ax.text(j, i, short(value), ha="center", va="center", fontsize=size, color=ink)
+    else:
+        bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.85, aspect=28, pad=0.03)
+        bar.outline.set_visible(False)
+        bar.set_label(mathtext(panel.label))
+    for at in panel.column_breaks:
+        ax.axvline(at - 0.5, color=LIGHT["ink"], linewidth=1.2)
+    for at in panel.row_breaks:
+        ax.axhline(at - 0.5, color=LIGHT["ink"], linewidth=1.2)
+    return {}
+
+
+def _bars(panel: Bars, ax: Axes) -> dict[str, Any]:
+    entries = {}
+    width = 0.72 / max(len(panel.bars), 1)
+    positions = np.arange(len(panel.groups))
+    for i, bar in enumerate(panel.bars):
+        x = positions + (i - (len(panel.bars) - 1) / 2) * width
+        values = np.asarray(bar.values, float)
+        colour = _colour(bar.role, bar.shade)
+        drawn = ax.bar(x, values, width * 0.94, color=colour, zorder=2)
+        entries[mathtext(bar.label)] = drawn
+        if bar.lo is not None and bar.hi is not None:
+            low, high = np.asarray(bar.lo, float), np.asarray(bar.hi, float)
+            ax.vlines(x, low, high, color=LIGHT["ink"], linewidth=1.0, zorder=3)
+    _axes(ax, Axis(panel.x_label), panel.y)
+    ax.set_xticks(positions, [mathtext(name) for name in panel.groups])
+    ax.grid(False, axis="x")
+    _overlays(ax, panel.rules, ())
+    return entries
+
+
+def _histogram(panel: Histogram, ax: Axes) -> dict[str, Any]:
+    entries = {}
+    edges = np.asarray(panel.edges, float)
+    for bar in panel.bars:
+        colour = _colour(bar.role, bar.shade)
+        values = np.asarray(bar.values, float)
+        ax.stairs(values, edges, fill=True, color=colour, alpha=0.25)
+        ax.stairs(values, edges, color=colour, linewidth=1.3)
+        entries[mathtext(bar.label)] = ax.plot([], [], color=colour)[0]
+    _axes(ax, panel.x, panel.y)
+    if not panel.y.log:
+        ax.set_ylim(bottom=0)
+    _overlays(ax, panel.rules, panel.notes)
+    return entries
+
+
+def _plane(panel: Plane, ax: Axes) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for field in panel.contours:
+        grid = [np.asarray(part, float) for part in (field.x, field.y, field.z)]
+        colour = _colour(field.role, field.shade)
+        if field.fill:
+            size = float(np.nanmax(np.abs(grid[2]))) or 1.0
+            tints = [LIGHT["low"], LIGHT["high"]]
+            ax.contourf(*grid, levels=[-2 * size, 0, 2 * size], colors=tints, alpha=0.13)
+        levels = sorted(float(level) for level in field.levels)
+        ax.contour(*grid, levels=levels, colors=[colour], linewidths=1.6, linestyles="solid")
+        entries[mathtext(field.label)] = ax.plot([], [], color=colour, linewidth=1.6)[0]
+    for cloud in panel.points:
+        colour = _colour(cloud.role, cloud.shade)
+        edge = {} if cloud.marker in "x+" else {"edgecolors": "white", "linewidths": 0.4}
+        size = float(cloud.size) ** 2 * 0.6
+        place = np.asarray(cloud.x, float), np.asarray(cloud.y, float)
+        look: dict[str, Any] = {"s": size, "marker": cloud.marker, "color": colour, "zorder": 3}
+        entries[mathtext(cloud.label)] = ax.scatter(*place, **look | edge)
+    for circle in panel.circles:
+        _circle(ax, circle.center, circle.radius, circle.label, circle.role)
+    for arrow in panel.arrows:
+        look = {"arrowstyle": "-|>", "color": LIGHT[arrow.role], "linewidth": 1.5}
+        look |= {"shrinkA": 0, "shrinkB": 0, "mutation_scale": 11}
+        ax.annotate("", arrow.end, arrow.start, arrowprops=look, zorder=4)
+        middle = np.asarray([arrow.start, arrow.end], float).mean(axis=0)
+        _text(ax, middle[0], middle[1], arrow.label, arrow.role)
+    if panel.contours:  # a circle that leaves the field must not shrink it
+        ax.set(xlim=_span(panel.contours[0].x), ylim=_span(panel.contours[0].y))
+    _axes(ax, panel.x, panel.y)
+    if panel.equal:
+        ax.set_aspect("equal", adjustable="box" if panel.contours else "datalim")
+    _overlays(ax, panel.rules, panel.notes)
+    return entries
+
+
+def _span(values: Numbers) -> tuple[float, float]:
+    return min(map(float, values)), max(map(float, values))
+
+
+def _circle(ax: Axes, center: tuple[Number, Number], radius: Number, label: str, role: str) -> None:
+    from matplotlib.patches import Circle
+
+    (x, y), r = (float(v) for v in center), float(radius)
+    look: dict[str, Any] = {"fill": False, "color": LIGHT[role], "linewidth": 1.1}
+    ax.add_patch(Circle((x, y), r, linestyle=(0, (4, 2)), **look))
+    _text(ax, x, y + r, label, role)
+
+
+def _overlays(ax: Axes, rules: Sequence[Rule], notes: Sequence[Note]) -> None:
+    for rule in rules:
+        colour, label = LIGHT[rule.role], mathtext(rule.label)
+        line: Any = {"color": colour, "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1.5}
+        at = float(rule.at)
+        text: Any = {"color": colour, "fontsize": 8, "textcoords": "offset points", "zorder": 4}
+        text["bbox"] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
+        place: Any
+        if rule.axis == "y":
+            ax.axhline(at, **line)
+            place = {"xy": (1, at), "xycoords": ("axes fraction", "data"), "xytext": (0, 2)}
+            ax.annotate(label, ha="right", va="bottom", **place, **text)
+        else:
+            ax.axvline(at, **line)
+            place = {"xy": (at, 1), "xycoords": ("data", "axes fraction"), "xytext": (3, 0)}
+            ax.annotate(label, ha="left", va="top", **place, **text)
+    for note in notes:
+        _text(ax, note.x, note.y, note.text, note.role)
+
+
+def _text(ax: Axes, x: Number, y: Number, text: str, role: str) -> None:
+    look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8, "zorder": 5}
+    if text:
+        ax.text(float(x), float(y), mathtext(text), color=LIGHT[role], **look)
+
+
+def _axes(ax: Axes, x: Axis, y: Axis) -> None:
+    for name, axis in (("x", x), ("y", y)):
+        settings: dict[str, Any] = {f"{name}label": mathtext(axis.text)}
+        if axis.log:
+            settings[f"{name}scale"] = "log"
+        if axis.range is not None:
+            settings[f"{name}lim"] = axis.range
+        ax.set(**settings)
+        if axis.log:
+            _log_ticks(ax, name)
+        if axis.ticks is not None:
+            labels = axis.tick_labels or [number(tick) for tick in axis.ticks]
+            place = ax.set_xticks if name == "x" else ax.set_yticks
+            place([float(t) for t in axis.ticks], [mathtext(label) for label in labels])
+            place([], minor=True)
+
+
+def _log_ticks(ax: Axes, name: str) -> None:
+    """Powers of ten in Unicode (mathtext is slow to parse); 2 and 5 too, all in full, over two decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis = ax.xaxis if name == "x" else ax.yaxis
+    low, high = ax.get_xlim() if name == "x" else ax.get_ylim()
+    short = high < 100 * low
+    axis.set_major_formatter(FuncFormatter(lambda value, _: (number if short else _power)(value)))
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    in_full = FuncFormatter(lambda value, _: number(value))
+    axis.set_minor_formatter(in_full if short else NullFormatter())
+
+
+def _power(value: float) -> str:
+    """Powers of ten as powers from a thousand on, so that a long axis has short labels."""
+    exponent = math.log10(value)
+    whole = abs(exponent - round(exponent)) < 1e-9 and not -2 < exponent < 3
+    return "10" + str(round(exponent)).translate(SUPERSCRIPT) if whole else number(value)
+
+
+def _colour(role: str, shade: Number) -> str:
+    return mix(LIGHT[role], LIGHT["paper"], strength(shade))
+
+
+MATPLOTLIB.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})

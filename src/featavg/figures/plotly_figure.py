@@ -10,12 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
-from featavg.figures.marks import PLOTLY, Axis, Bar, Drawable, Json, Note, Number, Numbers, Pair, Points, Rule, Series
+from featavg.figures.marks import (
+    PLOTLY,
+    Axis,
+    Bar,
+    Drawable,
+    Json,
+    Label,
+    Note,
+    Number,
+    Numbers,
+    Pair,
+    Points,
+    Rule,
+    Series,
+)
 from featavg.figures.palette import DIVERGING, strength
 from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
 from featavg.figures.typeset import number, without_tags
@@ -217,26 +230,12 @@ def _cloud(cloud: Points) -> Json:
 PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})
 
 
-@dataclass(frozen=True)
-class LegendEntry:
-    """A label and how its swatch looks: `look` is a line style, "block" or "dot"."""
-
-    label: str
-    role: str
-    percent: int
-    look: str
-
-
-def legend(figure: Drawable) -> list[LegendEntry]:
-    """The legend that all panels share, which the page draws as HTML.
-
-    Entries are in order of appearance; the first panel that has a label decides its look.
-    """
-    entries: dict[str, LegendEntry] = {}
+def legend(figure: Drawable) -> list[Label]:
+    """The legend that all panels share, which the page draws as HTML: the first look of each label."""
+    entries: dict[str, Label] = {}
     for panel in figure.panels:
-        for text, role, shade, look in panel.labels():
-            percent = round(100 * strength(shade))
-            entries.setdefault(text, LegendEntry(text, role, percent, look.replace("+", "-")))
+        for entry in panel.labels():
+            entries.setdefault(entry.label, entry)
     return list(entries.values())
 
 

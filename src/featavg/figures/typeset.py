@@ -52,9 +52,6 @@ def without_tags(text: str) -> str:
     return re.sub(r"</?(sub|sup|i|b)>", "", text.replace("<sup>", "^"))
 
 
-_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-
-
 def number(value: Number, digits: int = 3) -> str:
     """`value` with `digits` significant digits, in powers of ten where that reads better.
 
@@ -76,5 +73,5 @@ def number(value: Number, digits: int = 3) -> str:
         return f"{sign}{size:.{max(digits, len(str(int(size))))}g}"
     mantissa, exponent = f"{size:.{digits - 1}e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
+    power = "10" + str(int(exponent)).translate(SUPERSCRIPT)
     return f"{sign}{power}" if mantissa == "1" else f"{sign}{mantissa}×{power}"

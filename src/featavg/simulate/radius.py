@@ -167,7 +167,7 @@ def radius_report(
 
         folder = usable_folder(Path(out))
         for figure in report.figures():
-            save(figure, folder, figure.name)
+            save(figure, folder)
     if json is not None:
         write(Path(json), dumps(report.to_json()), "json")
     return report

@@ -1,12 +1,16 @@
-"""Run a simulation: the Python side of `featavg simulate`."""
+"""Run a simulation, the Python side of `featavg simulate`; its folder is whole or says that it is not."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import math
+import os
 import shutil
 import statistics
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +19,28 @@ from numpy import ndarray
 
 from featavg.boundary.kinds import NotNegative
 from featavg.boundary.public import public
+from featavg.errors import InputError
 from featavg.figures.figure import Figure, Result
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
-from featavg.simulate import folder as on_disk
 from featavg.simulate.measurements import RunNumbers, cosine_figure, loss_figure, measure, net_of, table_rows
-from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points
-from featavg.simulate.setting import Setting, compose
-from featavg.storage.files import usable_folder
-from featavg.storage.folders import locked
+from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points, states_size
+from featavg.simulate.setting import LATER, Setting, compose
+from featavg.storage.files import check_writable, dumps, usable_folder
+from featavg.storage.folders import UNFINISHED, into_folder, locked
 from featavg.storage.provenance import provenance
+from featavg.storage.reading import read_json
 from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
 from featavg.training.parts import Evaluation, Params, StepView
+from featavg.training.recipe import LABELS
 from featavg.training.train import train
-from featavg.training.trajectory import Trajectory
+from featavg.training.trajectory import Trajectory, load_trajectory
+
+KIND = "featavg simulation"
+NUMBERS, SETTINGS, CHECKPOINT = "numbers.json", "settings.toml", "checkpoint"
+DRAWN = {f"{stem}.{end}" for stem in ("cosines", "loss") for end in ("pdf", "svg", "png", "csv")}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +85,7 @@ class Simulation(Result):
     def to_json(self) -> dict[str, Any]:
         """The setting, the numbers and the cosines, with what made them."""
         return {
-            "kind": on_disk.KIND,
+            "kind": KIND,
             "key": self.setting.key,
             "about": self.about,
             "setting": self.setting.to_json(),
@@ -151,36 +161,26 @@ def simulate(
     require_memory(setting)
     if checkpoint is not None:
         usable_folder(Path(checkpoint), "checkpoint")
-    if out is None:
-        return _simulated(setting, None, progress, figures, checkpoint, checkpoint_seconds)
-    folder = on_disk.claim_folder(Path(out), setting, overwrite)
-    with locked(folder):
-        return _simulated(setting, folder, progress, figures, checkpoint, checkpoint_seconds)
-
-
-def _simulated(
-    setting: Setting,
-    folder: Path | None,
-    progress: Progress | None,
-    figures: bool,
-    checkpoint: str | Path | None,
-    seconds: float,
-) -> Simulation:
-    points = gather_points(setting)
-    states = Path(checkpoint) if checkpoint is not None else folder and folder / on_disk.CHECKPOINT
-    runs = {labels: _train(setting, points, labels, progress, states, seconds) for labels in setting.each_labels}
-    measured = {labels: measure(setting, points, labels, run) for labels, run in runs.items()}
-    numbers = [row for rows, _ in measured.values() for row in rows]
-    cosines = {labels: matrices for labels, (_, matrices) in measured.items()}
-    done = Simulation(setting, runs, numbers, cosines, provenance(), folder)
-    if folder is not None:
-        on_disk.write(folder, setting, done.to_json(), runs, done.figures() if figures else ())
-    if states is not None:
-        for labels in setting.each_labels:
-            shutil.rmtree(states / labels, ignore_errors=True)
-        with contextlib.suppress(OSError):  # not empty: it holds other states
-            states.rmdir()
-    return done
+    folder = None if out is None else _claimed(Path(out), setting, overwrite)
+    with contextlib.nullcontext() if folder is None else locked(folder):
+        points = gather_points(setting)
+        states = Path(checkpoint) if checkpoint is not None else folder and folder / CHECKPOINT
+        runs = {
+            labels: _train(setting, points, labels, progress, states, checkpoint_seconds)
+            for labels in setting.each_labels
+        }
+        measured = {labels: measure(setting, points, labels, run) for labels, run in runs.items()}
+        numbers = [row for rows, _ in measured.values() for row in rows]
+        cosines = {labels: matrices for labels, (_, matrices) in measured.items()}
+        done = Simulation(setting, runs, numbers, cosines, provenance(), folder)
+        if folder is not None:
+            _write(done, folder, done.figures() if figures else ())
+        if states is not None:
+            for labels in setting.each_labels:
+                shutil.rmtree(states / labels, ignore_errors=True)
+            with contextlib.suppress(OSError):  # not empty: it holds other states
+                states.rmdir()
+        return done
 
 
 @public
@@ -199,8 +199,23 @@ def load_simulation(folder: str | Path) -> Simulation:
     4
     """
     path = Path(folder)
-    setting, stored, numbers, cosines, runs = on_disk.read(path)
-    return Simulation(setting, runs, numbers, cosines, stored["about"], path)
+    stored = _numbers_in(path)
+    try:
+        setting = Setting.from_toml(path / SETTINGS)
+        numbers = [RunNumbers(**row) for row in stored["runs"]]
+        cosines = {labels: np.asarray(m, float) for labels, m in stored["cosines"].items()}
+        expected = [(labels, seed) for labels in setting.each_labels for seed in setting.seeds]
+        if [(row.labels, row.seed) for row in numbers] != expected:
+            raise ValueError("its numbers and its settings do not fit")
+        runs = {labels: load_trajectory(path / labels) for labels in setting.each_labels}
+        if not _is_of(stored, setting):
+            raise ValueError("its settings are not those that it was run with")
+        for labels, run in runs.items():
+            _check_run(setting, labels, run)
+        return Simulation(setting, runs, numbers, cosines, dict(stored["about"]), path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # InputError is one
+        problem = f"is damaged ({str(error).rstrip('.')})"
+        raise InputError(str(path), problem, "run the simulation again") from error
 
 
 def _train(
@@ -266,3 +281,105 @@ class RunClock:
     def restore(self, arrays: dict[str, ndarray]) -> None:
         """From a checkpoint."""
         self.log_time, self.first = arrays["log_time"], arrays["first"]
+
+
+def _claimed(out: Path, setting: Setting, overwrite: bool) -> Path:
+    """`out` as an absolute path, where the result can be written; nothing is made yet.
+
+    No folder is ever replaced that featavg did not write, and the result of another setting only to `overwrite`.
+    """
+    out = out.absolute()
+    if out.exists() and not out.is_dir():
+        raise InputError("out", f"({out}) is a file", "name a folder")
+    names = os.listdir(out) if out.exists() else []
+    if names and not _unfinished(names):
+        try:
+            stored = _numbers_in(out)
+        except InputError:
+            problem = f"({out}) holds files that no simulation wrote"
+            raise InputError("out", problem, "choose a new or empty folder") from None
+        if not _is_of(stored, setting) and not overwrite:
+            problem = f"({out}) holds the result of another setting"
+            raise InputError("out", problem, "choose another folder, or overwrite it")
+    # From above: the saved states, a checkpoint, the figures.
+    return check_writable(out, "out", 2 * states_size(setting) + 4e6)
+
+
+def _unfinished(names: list[str]) -> bool:
+    """Whether a folder with these files is what a killed simulation left."""
+    killed = any(name.startswith(UNFINISHED) for name in names)
+    return killed or (CHECKPOINT in names and NUMBERS not in names)
+
+
+def _is_of(stored: Mapping[str, Any], setting: Setting) -> bool:
+    """Whether a result is of this setting; fields that only one of them states do not count."""
+    said = setting.to_json()
+    later = any(name in LATER and name not in stored["setting"] for name in said)
+    compared = {n: v for n, v in stored["setting"].items() if n in said or n in LATER}
+    same = all(said.get(n) == value for n, value in compared.items())
+    return not later and same
+
+
+def _write(done: Simulation, out: Path, figures: tuple[Figure, ...]) -> None:
+    """Write everything into `out` when it is complete; what else is there stays."""
+    from featavg.figures.matplotlib_figure import render
+
+    stored, text = done.to_json(), io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(RunNumbers)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(stored["runs"])
+    files: dict[str, str | bytes] = {
+        SETTINGS: f"# featavg {done.about['featavg']}\n\n{done.setting.to_toml()}",
+        NUMBERS: dumps(stored),
+        "numbers.csv": text.getvalue(),
+    }
+    for figure in figures:
+        files |= {f"figures/{figure.name}.{extension}": content for extension, content in render(figure).items()}
+    with into_folder(out, NUMBERS, "out", owned=(*LABELS, "figures")) as folder:
+        for name, data in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+        for labels, run in done.runs.items():
+            run.save(folder / labels)
+        _keep_strangers(out, folder)
+
+
+def _keep_strangers(out: Path, new: Path) -> None:
+    """Copies files of the user's from the folders that are about to be replaced."""
+    for name in (*LABELS, "figures"):
+        own = {"arrays.safetensors", "meta.json"} if name in LABELS else DRAWN
+        for path in (out / name).rglob("*"):
+            target = new / path.relative_to(out)
+            if path.is_file() and not (path.parent == out / name and path.name in own):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
+
+
+def _check_run(setting: Setting, labels: str, run: Trajectory) -> None:
+    """Refuse the weights of another network, or of another simulation."""
+    recipe = run.settings["recipe"]
+    plain = ("m", "h", "sigma_w", "sigma_b", "lr", "steps", "layers", "depth", "residual", "head")
+    known = setting.recipe(labels).labels
+    named = known if isinstance(known, str) else known.to_json()
+    fits = recipe["labels"] == named and run.settings["seeds"] == list(setting.seeds)
+    same = all(recipe[name] == getattr(setting, name) for name in plain if name in recipe)
+    if not fits or not same or len(run.outcomes) != len(setting.seeds):
+        raise ValueError(f"the weights in {labels} are not those of its settings")
+
+
+def _numbers_in(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise InputError(str(folder), "is not a folder", "give the folder of a simulation")
+    if not (folder / NUMBERS).exists():
+        unfinished = _unfinished(os.listdir(folder))
+        problem = "holds an unfinished simulation" if unfinished else f"has no {NUMBERS}"
+        remedy = "run its command again" if unfinished else "give the folder of a simulation"
+        raise InputError(str(folder), problem, remedy)
+    try:
+        stored = read_json(folder / NUMBERS)
+    except InputError as error:
+        problem = f"is damaged ({NUMBERS} {error.problem})"
+        raise InputError(str(folder), problem, "run the simulation again") from None
+    if not isinstance(stored, dict) or stored.get("kind") != KIND:
+        raise InputError(str(folder), "holds something else", "give the folder of a simulation")
+    return stored

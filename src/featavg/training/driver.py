@@ -265,7 +265,7 @@ def _advance(
     before, log_rate = evaluation, np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
     proposal = stepper.propose(objective, Start(state.params, before, state.memory, log_rate))
     accepted, rate = controller.judge(state.rate, before, proposal)
-    passed: TruthPerSeed = np.False_
+    passed: TruthPerSeed | np.bool[bool] = np.False_
     if stop.log_time < math.inf:
         passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
         state.cap = np.where(passed, _landing_rate(state, stop, before, proposal, log_rate), np.inf)

@@ -301,7 +301,7 @@ def _attacks(task: MultiCluster, shown: tuple[Shown, ...], point: Float[ndarray,
 
 
 def film(k: int = 10, d: int = 3072, n: int = 1000, seed: int = 0, steps: int = 100, every: int = 4) -> list[Figure]:
-    """The two trained networks at every save: frames for `featavg.figures.matplotlib_figure.animate`.
+    """The two trained networks at every save: frames for `featavg.figures.animate`.
 
     Both are seen in the plane of the trained decoupled network: through a feature, the rival that
     its minimal perturbation heads for, and the universal direction, along which averaging breaks.

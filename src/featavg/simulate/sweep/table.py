@@ -282,17 +282,14 @@ def write_sweep(result: Sweep, out: str | Path, command: str = "") -> Path:
     """Write the table as CSV and JSON, every figure, and the page; return the page's path."""
     from featavg.figures import palette
     from featavg.figures.html import environment
-    from featavg.figures.matplotlib_figure import render
+    from featavg.figures.matplotlib_figure import save
 
     folder, pictures = Path(out), []
     result.to_csv(folder / "table.csv")
     write(folder / "table.json", dumps(result.to_json()))
     for name in result.measured:
         figure = result.figure(name)
-        drawn = render(figure)
-        for extension, content in drawn.items():
-            write(folder / "figures" / f"{figure.name}.{extension}", content)
-        pictures.append((figure, base64.b64encode(drawn["png"]).decode()))
+        pictures.append((figure, base64.b64encode(save(figure, folder / "figures")["png"]).decode()))
     columns = [column.tolist() for column in result.columns.values()]
     rows = list(zip(*columns, strict=True))[:SHOWN]
     about = {"version": featavg.__version__, "command": command, "palette": palette.css()}
