@@ -25,7 +25,6 @@ others stay where they started.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,9 +38,6 @@ from featavg.paper.engine.tables import tabulate
 from featavg.robustness.radii import radii
 from featavg.training.train import train
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 SOURCE = "Asked by this project: which network is robust without fine labels?"
 BASE = {"m": 20, "k": 10, "d": 500, "n": 500, "sigma_w": 1e-3, "sigma": 1.0, "steps": 400}
 # What is changed, one at a time, and the values.
@@ -53,83 +49,40 @@ TIME = 5.0  # rate times d
 TARGET, TEST, NOISY = math.log(0.01), 2000, 3.0
 
 
-def averaged(points: int, seed: int, **changes: float) -> dict[str, float]:
-    """Median radius and index of the network of the theory: the mean over five neurons a class."""
-    given = BASE | changes
-    task = MultiCluster(k=int(given["k"]), d=int(given["d"]), sigma=given["sigma"])
-    run = train(
-        task, n=int(given["n"]), m=5, steps=int(given["steps"]), seed=seed, sigma_w=given["sigma_w"], lr=TIME / task.d
-    )
-    sample = task.sample(points, seed=10**6 + seed)
-    found = radii(run.net, sample, jobs=1).certified
-    return {
-        "radius": float(np.median(found)),
-        "index": float(averaging_index(run.net, task)),
-        "right": float(np.mean(found > 0)),
-    }
-
-
 def measured(points: int, seed: int, pooling: str = "max", **changes: float) -> dict[str, float]:
-    """Trains by gradient descent on class labels; `mean` is the sum over neurons at m times the rate.
+    """Trains by gradient descent on class labels; "sum" is the network of the theory, five neurons a class.
 
-    Returns the median exact radius of fresh points, zero where one is misclassified; the median of the
-    law sqrt(d / (c_a + max_b c_b)), c the clusters of a neuron; the mean averaging index of the neurons
-    that own a cluster; accuracy; and the pairs of clusters that share a neuron.
+    `mean` is the sum at m times the rate. Returns the median exact radius of fresh points, zero where one is
+    misclassified; accuracy; the averaging index, with a pooling the mean one of the neurons that own a cluster,
+    and then the median of the law sqrt(d / (c_a + max_b c_b)), c the clusters of a neuron, and the pairs of
+    clusters that share a neuron.
     """
     given = BASE | changes
-    m, d = int(given["m"]), int(given["d"])
+    m, d, added = int(given["m"]), int(given["d"]), pooling == "sum"
     task = MultiCluster(k=int(given["k"]), d=d, sigma=given["sigma"])
     net = train(
-        task, n=int(given["n"]), m=m, pooling=pooling, steps=int(given["steps"]), seed=seed,
-        sigma_w=given["sigma_w"], lr=TIME / d,
+        task, n=int(given["n"]), steps=int(given["steps"]), seed=seed, sigma_w=given["sigma_w"], lr=TIME / d,
+        **({"m": 5} if added else {"m": m, "pooling": pooling}),
     ).net  # fmt: skip
     assert isinstance(net, TwoLayer)
-    # One output a neuron, those of the class +1 first; the winner at the centre of each cluster owns it.
-    positive, mine = np.arange(2 * m) < m, task.cluster_labels > 0
-    outputs = net(task.features_in(net.dimension))
+    # One output a neuron, those of the class +1 first.
+    sample, positive = task.sample(points, seed=10**6 + seed), np.arange(2 * m) < m
+    pooled = {} if added else {"readout": pooling, "positive": positive}
+    found = radii(net, sample.coordinates(net.dimension), sample.y, jobs=1, **pooled).certified
+    index = averaging_index(net if added else binary(net.weights), task)
+    both = {"radius": float(np.median(found)), "right": float(np.mean(found > 0))}
+    if added:
+        return both | {"index": float(index)}
+    # The winner at the centre of each cluster owns it.
+    mine, outputs = task.cluster_labels > 0, net(task.features_in(net.dimension))
     owners = np.where(positive == mine[:, None], outputs, -np.inf).argmax(axis=1)
     sizes = np.bincount(owners, minlength=2 * m)
     rival = np.where(mine, sizes[~positive].max(), sizes[positive].max())
-    sample = task.sample(points, seed=10**6 + seed)
-    x = sample.coordinates(net.dimension)
-    found = radii(net, x, sample.y, readout=pooling, positive=positive, jobs=1).certified
-    index = averaging_index(binary(net.weights), task).neurons
-    return {
-        "radius": float(np.median(found)),
+    return both | {
         "law": float(np.median(np.sqrt(d / (sizes[owners] + rival)))),
-        "index": float(np.mean(index[np.unique(owners)])),
-        "right": float(np.mean(found > 0)),
+        "index": float(np.mean(index.neurons[np.unique(owners)])),
         "shared": ((owners[:, None] == owners).sum() - len(owners)) / 2,
     }
-
-
-def pairs(k: int) -> float:
-    """Pairs of clusters of one class, over both classes."""
-    return 2 * math.comb(k // 2, 2)
-
-
-def figure(wide: xr.Dataset, base: float, path: xr.Dataset) -> Figure:
-    """Radius against m with the law, and against q."""
-    best = math.sqrt(BASE["d"] / 2)
-    m, q = wide["m"].values, path["q"].values
-    over = wide.mean("seed")
-    lines = (
-        Series("max, measured", m, over["radius"].values, "decoupled", "line+markers"),
-        Series("√(d/(c<sub>a</sub> + c<sub>b</sub>)), neurons as they fell", m, over["law"].values, "reference"),
-        Series("sum", m, np.full(len(m), base), "averaged"),
-        Series("no network beats", m, np.full(len(m), best), "neutral"),
-    )
-    paths = (Series("exact", q, path["radius"].mean("seed").values, "decoupled", "line+markers"),)
-    return Figure(
-        "competition",
-        "Neurons that compete decouple, with class labels alone",
-        "Left: median exact radius against the neurons of a class. Right: against q, where the mean of "
-        "the q largest of six neurons is the output of a class.",
-        (
-            Lines(Axis("neurons of a class m", log=True), Axis("median radius"), lines),
-            Lines(Axis("q"), Axis("median radius"), paths),
-        ),
-    )
 
 
 @claim(
@@ -155,69 +108,66 @@ def competition(
     k, d = int(BASE["k"]), BASE["d"]
     many = [seed * networks + i for seed in run.seeds for i in range(networks)]
     wide = tabulate(lambda m, seed: measured(points, seed, m=m), many, run.progress, m=widths)
-    sums = tabulate(lambda m, seed: averaged(points, seed), run.seeds, m=(5,)).isel(m=0)
+    sums = tabulate(lambda pooling, seed: measured(points, seed, pooling), run.seeds, pooling=("sum",)).isel(pooling=0)
     path = tabulate(lambda q, seed: measured(points, seed, f"top:q={q}", m=max(tops)), run.seeds, q=tops)
     long = tabulate(lambda steps, seed: measured(points, seed, m=10, steps=steps), run.seeds, steps=lengths)
-    rows = {}
-    for field, values in CHANGES.items():
-        for value in values:
-            run.progress(0.9, f"{field} = {value:g}")
-            own = [measured(points, seed, "max", **{field: value}) for seed in run.seeds]
-            other = [averaged(points, seed, **{field: value}) for seed in run.seeds]
-            rows[f"{field} = {value:g}"] = {name: [one[name] for one in own] for name in own[0]} | {
-                f"sum's {name}": [one[name] for one in other] for name in other[0]
-            }
-    base = float(sums["radius"].mean())
-    gain = wide["radius"].values.reshape(len(widths), len(run.seeds), networks).mean(axis=2) / base
-    expected = pairs(k) / np.array(widths) * len(many)
-    spread = np.sqrt(expected * (1 - 1 / np.array(widths)))
+    rows: dict[str, dict[str, list[float]]] = {}
+    for field, value in ((field, value) for field, values in CHANGES.items() for value in values):
+        run.progress(0.9, f"{field} = {value:g}")
+        row = rows[f"{field} = {value:g}"] = {}
+        for pooling, prefix in (("max", ""), ("sum", "sum's ")):
+            cells = [measured(points, seed, pooling, **{field: value}) for seed in run.seeds]
+            row |= {prefix + name: [one[name] for one in cells] for name in cells[0]}
+    base, by_seed = float(sums["radius"].mean()), (len(widths), len(run.seeds), networks)
+    gain = wide["radius"].values.reshape(by_seed).mean(axis=2) / base
+    index = wide["index"].values.reshape(by_seed).mean(axis=2)
+    # Pairs of clusters of one class, over both classes and all networks.
+    expected = 2 * math.comb(k // 2, 2) / np.array(widths) * len(many)
     shared = wide["shared"].sum("seed").values
-    distance = np.abs(shared - expected) / spread
+    distance = np.abs(shared - expected) / np.sqrt(expected * (1 - 1 / np.array(widths)))
     ratio = (wide["radius"] / wide["law"]).mean("seed").values
+    furthest = ratio[np.abs(np.log(ratio)).argmax()]
     gains = {name: np.mean(row["radius"]) / np.mean(row["sum's radius"]) for name, row in rows.items()}
     sized = [gains[name] for name in gains if name.split(" = ")[0] in ("k", "d", "n")]
     longer = (long["radius"][-1] / long["radius"][lengths.index(BASE["steps"])]).values
-    last = (path["radius"][-1] / base).values
-    decoupled = (path["radius"][0] / path["radius"][-1]).values
-    furthest = ratio[np.abs(np.log(ratio)).argmax()]
-    index = wide["index"][-1].values.reshape(len(run.seeds), networks).mean(axis=1)
-    table = ", ".join(f"{m}: {r:.1f}" for m, r in zip(widths, wide["radius"].mean("seed").values, strict=True))
+    mean = wide.mean("seed")
+    table = ", ".join(f"{m}: {r:.1f}" for m, r in zip(widths, mean["radius"].values, strict=True))
+    lines = (
+        Series("max, measured", widths, mean["radius"].values, "decoupled", "line+markers"),
+        Series("√(d/(c<sub>a</sub> + c<sub>b</sub>)), neurons as they fell", widths, mean["law"].values, "reference"),
+        Series("sum", widths, np.full(len(widths), base), "averaged"),
+        Series("no network beats", widths, np.full(len(widths), math.sqrt(d / 2)), "neutral"),
+    )
+    along = Series("exact", tops, path["radius"].mean("seed").values, "decoupled", "line+markers")
     return Evidence(
         Check(f"median radius over the sum's, m = {widths[-1]}", gain[-1], ">=", 1.6, role="main"),
         Check("pairs that share a neuron against pairs/m, standard deviations, worst m", distance.max(), "<=", 3.0),
         Check("median radius / law, the m furthest from 1", furthest, "within", (0.85, 1.1)),
-        Check(f"index of neurons that own a cluster, m = {widths[-1]}", index, "<=", 0.25),
+        Check(f"index of neurons that own a cluster, m = {widths[-1]}", index[-1], "<=", 0.25),
         Check("index of the sum's neurons", sums["index"], ">=", 0.5, role="note"),
-        Check("radius at q = m over the sum's", last, "within", (0.9, 1.1)),
-        Check("radius at q = 1 over q = m", decoupled, ">=", 1.3),
+        Check("radius at q = m over the sum's", path["radius"][-1] / base, "within", (0.9, 1.1)),
+        Check("radius at q = 1 over q = m", path["radius"][0] / path["radius"][-1], ">=", 1.3),
         Check(f"radius after {lengths[-1]} steps over {BASE['steps']}", longer, ">=", 0.9),
         Check("gain over the sum, least over other k, d and n", min(sized), ">=", 1.3),
-        *(
-            Check(f"gain over the sum, {name}", np.divide(row["radius"], row["sum's radius"]), ">=", 1.3, role="note")
-            for name, row in rows.items()
-            if name.startswith("sigma")
+        *(Check(f"gain over the sum, {name}", np.divide(row["radius"], row["sum's radius"]), ">=", 1.3, role="note")
+          for name, row in rows.items() if name.startswith("sigma")),
+        figure=Figure(
+            "competition",
+            "Neurons that compete decouple, with class labels alone",
+            "Left: median exact radius against the neurons of a class. Right: against q, where the mean of "
+            "the q largest of six neurons is the output of a class.",
+            (
+                Lines(Axis("neurons of a class m", log=True), Axis("median radius"), lines),
+                Lines(Axis("q"), Axis("median radius"), (along,)),
+            ),
         ),
-        figure=figure(wide, base, path),
-        numbers={
-            "widths": widths,
-            "radius": wide["radius"].values,
-            "law": wide["law"].values,
-            "shared": shared,
-            "expected": expected,
-            "sum": sums["radius"].values,
-            "tops": tops,
-            "top": path["radius"].values,
-            "top index": path["index"].values,
-            "lengths": lengths,
-            "length": long["radius"].values,
-            "changes": rows,
-        },
+        numbers={"m": wide, "sum": sums, "q": path, "steps": long, "changes": rows, "expected pairs": expected},
         finding=f"The sum has radius {base:.1f}, no network more than {math.sqrt(d / 2):.1f}; the maximum "
         f"has, by neurons of a class, {table}. Two clusters of a class share a neuron with probability "
         f"1/m ({shared.astype(int).tolist()} pairs, expected {expected.round().astype(int).tolist()}). "
         f"After {lengths[-1]} steps the radius is {longer.mean():.2f} of that after {BASE['steps']}. "
         "Gains elsewhere: " + ", ".join(f"{name}: {value:.2f}" for name, value in gains.items()) + ".",
-    )
+    )  # fmt: skip
 
 
 def costs(n: int, pooling: str, sigma: float, seed: int, m: int, steps: int) -> dict[str, float]:
@@ -263,25 +213,21 @@ def competition_cost(
         lambda n, pooling, sigma, seed: costs(n, pooling, sigma, seed, m, steps),
         run.seeds, run.progress, n=sizes, pooling=("mean", "max"), sigma=(1.0, NOISY),
     )  # fmt: skip
-    table, other = both.sel(sigma=1.0), both["accuracy"].sel(sigma=NOISY)
-    noisy = (other.sel(pooling="mean") - other.sel(pooling="max")).mean("seed").values
-    loss = table["accuracy"].sel(pooling="mean") - table["accuracy"].sel(pooling="max")
-    slower = table["steps"].sel(pooling="max") / table["steps"].sel(pooling="mean")
+    summed, largest = (both.sel(pooling=pooling) for pooling in ("mean", "max"))
+    plain, noisy = ((summed - largest)["accuracy"].sel(sigma=sigma) for sigma in (1.0, NOISY))
+    slower = (largest["steps"] / summed["steps"]).sel(sigma=1.0)
     enough = [i for i, n in enumerate(sizes) if n >= 10 * BASE["k"]]
-    few = float(loss[0].mean())
-    worst = max(enough, key=lambda i: float(loss[i].mean()))
-    slowest = max(enough, key=lambda i: float(slower[i].mean()))
-    idle = table["idle"].sel(pooling="max")
-    means = 100 * table["accuracy"].mean("seed")
+    worst, slowest = (max(enough, key=lambda i: float(each[i].mean())) for each in (plain, slower))
+    idle, means = largest["idle"].sel(sigma=1.0)[-1], 100 * both["accuracy"].sel(sigma=1.0).mean("seed")
     lines = (
         Series("sum", sizes, means.sel(pooling="mean").values, "averaged", "line+markers"),
         Series("max", sizes, means.sel(pooling="max").values, "decoupled", "line+markers"),
     )
     return Evidence(
-        Check("accuracy lost, n ≥ 10k, worst n", loss[worst], "<=", 0.01, role="main"),
+        Check("accuracy lost, n ≥ 10k, worst n", plain[worst], "<=", 0.01, role="main"),
         Check("steps to the loss 0.01 over the sum's, n ≥ 10k, worst n", slower[slowest], "<=", 3.0),
-        Check(f"share of neurons that win no fresh point, n = {sizes[-1]}", idle[-1], ">=", 0.5, role="note"),
-        Check(f"accuracy lost, n = {sizes[0]}", loss[0], "<=", 0.05, role="note"),
+        Check(f"share of neurons that win no fresh point, n = {sizes[-1]}", idle, ">=", 0.5, role="note"),
+        Check(f"accuracy lost, n = {sizes[0]}", plain[0], "<=", 0.05, role="note"),
         figure=Figure(
             "competition-cost",
             "What competition costs",
@@ -289,10 +235,10 @@ def competition_cost(
             (Lines(Axis("samples n", log=True), Axis("accuracy, %"), lines),),
         ),
         numbers={name: both[name].values for name in both} | {"sizes": sizes},
-        finding=f"At n = {sizes[0]} the maximum loses {100 * few:.1f} points of accuracy, from "
-        f"n = {10 * int(BASE['k'])} on at most {100 * float(loss[worst].mean()):.2f}; it takes "
+        finding=f"At n = {sizes[0]} the maximum loses {100 * float(plain[0].mean()):.1f} points of accuracy, from "
+        f"n = {10 * int(BASE['k'])} on at most {100 * float(plain[worst].mean()):.2f}; it takes "
         f"{float(slower[slowest].mean()):.2f} times the steps, and "
-        f"{100 * float(idle[-1].mean()):.0f}% of its neurons win nothing. With noise of σ = {NOISY:g} it loses "
-        + ", ".join(f"{100 * float(v):.1f} (n = {n})" for n, v in zip(sizes, noisy, strict=True))
+        f"{100 * float(idle.mean()):.0f}% of its neurons win nothing. With noise of σ = {NOISY:g} it loses "
+        + ", ".join(f"{100 * float(v.mean()):.1f} (n = {n})" for n, v in zip(sizes, noisy, strict=True))
         + " points.",
-    )
+    )  # fmt: skip

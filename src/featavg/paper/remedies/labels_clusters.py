@@ -103,11 +103,10 @@ def labels_merged(run: Context, d: int = 3072, n: int = 1000, test_points: int =
     names = "radius", "law"
     table = tabulate(measure, run.seeds, run.progress, ("output",), missing=names, sizes=tuple(SIZES))
     table = table.transpose("sizes", "output", "seed").assign(law=table["law"].isel(seed=0))
-    over = table["radius"] / table["law"]
     medians = table["radius"].median("output").mean("seed")
     one, both = (float(medians.sel(sizes=s) / medians.sel(sizes="5 / 5")) for s in ("1s / 5", "1s / 1s"))
-    ratios = over.mean("seed", skipna=False).values[~np.isnan(table["law"].values)]
     kept = ~np.isnan(table["law"].values)
+    ratios = (table["radius"] / table["law"]).mean("seed", skipna=False).values[kept]
     law, found = table["law"].values[kept], table["radius"].values[kept].mean(axis=1)
     ends, order = [0.95 * law.min(), 1.05 * law.max()], np.argsort(law)
     series = (
@@ -204,9 +203,6 @@ def labels_wrong(run: Context, k: int = 10, d: int = 3072, n: int = 1000, test_p
     """
     task = MultiCluster(k=k, d=d)
 
-    def radius_of(labels: Labels, seed: int) -> float:
-        return label_run(task, Recipe(labels=labels), n, seed, test_points).radius
-
     def measure(random: float, steps: int, seed: int) -> dict[str, float]:
         # A random label is the right one with probability 2/k.
         recipe = Recipe(labels=Labels(wrong=random * (k // 2 - 1) / (k // 2)), steps=steps)
@@ -215,7 +211,8 @@ def labels_wrong(run: Context, k: int = 10, d: int = 3072, n: int = 1000, test_p
 
     table = tabulate(measure, run.seeds, run.progress, random=RANDOM, steps=STEPS)
     for name, share in (("none", 0.0), ("tenth", 0.1)):
-        table[name] = "seed", [radius_of(Labels(share=share), seed) for seed in run.seeds]
+        given = Recipe(labels=Labels(share=share))
+        table[name] = "seed", [label_run(task, given, n, seed, test_points).radius for seed in run.seeds]
     radius, usual = table["radius"], table["radius"].sel(steps=100)
     mean = table.mean("seed", skipna=False)
     error = abs(mean["predicted"] / mean["radius"] - 1)
@@ -397,8 +394,7 @@ def labels_found(
             "labels-found",
             "Twenty labels for clusters of unequal sizes",
             "Median exact radius by how the labels are spent; from the smallest to the largest seed.",
-            (Bars(SIZED_WAYS, (Bar.over_seeds("radius", table["radius"].values.T, "decoupled"),),
-                  RADIUS),),
+            (Bars(SIZED_WAYS, (Bar.over_seeds("radius", table["radius"].values.T, "decoupled"),), RADIUS),),
         ),
         numbers=table,
         finding=f"Median radius with {k * each} labels: {said}.",

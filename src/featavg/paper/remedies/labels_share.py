@@ -228,7 +228,7 @@ def labels_time(run: Context, k: int = 10, d: int = 3072, test_points: int = 20)
 
 
 @claim(
-    "question-labels-phase", "The share of fine labels that half of the robustness takes grows like the clusters",
+    "question-labels-phase", "Half of the robustness takes a share of fine labels in proportion to the clusters",
     theme="Open questions", source=SOURCE,
     measured="median exact l2 radius (by `max`) over k from 4 to 42 and 50 shares of fine labels from none to "
     "all, d = 3072, n = 500, five seeds, beside its prediction by means and by two coefficients",

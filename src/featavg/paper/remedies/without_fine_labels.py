@@ -69,7 +69,7 @@ class Way:
 
     Attributes:
         outputs: "sum", "max", "found", "fine", "orthogonal" or "prototypes".
-        penalty, strength: one of `PENALTIES`, and what it is multiplied by.
+        penalty, strength: a name that `penalty` knows, and what it is multiplied by.
     """
 
     m: int = 5
@@ -117,6 +117,7 @@ def found_labels(data: TrainingSet, seed: int) -> ndarray:
 def trained(way: Way, seed: int, steps: int) -> tuple[TwoLayer, str, ndarray | None]:
     """The network, its read-out and its positive outputs."""
     import torch
+    from torch.nn.functional import cross_entropy, normalize, softplus
 
     fine = way.outputs in ("found", "fine")
     data = draw(TASK, SAMPLES, TASK.k if fine else 2 * way.m, seed, "ambient")
@@ -135,28 +136,38 @@ def trained(way: Way, seed: int, steps: int) -> tuple[TwoLayer, str, ndarray | N
         z = points @ w.T
         hidden = torch.relu(z)
         if targets is not None:
-            loss = torch.nn.functional.cross_entropy(hidden, targets)
+            loss = cross_entropy(hidden, targets)
         elif way.outputs == "orthogonal":
             loss = ((hidden - rows[(y < 0).long()]) ** 2).mean()
         elif way.outputs == "prototypes":
-            loss = _prototypes(hidden, rows, (y < 0).long())
+            # Cross-entropy to unit prototypes, the distance to one's own, and the cosine of the two.
+            unit, classes = normalize(rows, dim=1), (y < 0).long()
+            away = normalize(hidden, dim=1) - unit[classes]
+            loss = cross_entropy(hidden @ unit.T, classes) + (away**2).sum(dim=1).mean() + unit[0] @ unit[1]
         else:
             kept = hidden if keep is None else hidden * keep
             own, other = kept[:, : way.m], kept[:, way.m :]
-            if way.outputs == "max":
-                score = own.max(dim=1).values - other.max(dim=1).values
-            else:
-                score = own.sum(dim=1) - other.sum(dim=1)
-            loss = torch.nn.functional.softplus(-y * score).mean()
+            pooled = [part.max(dim=1).values if way.outputs == "max" else part.sum(dim=1) for part in (own, other)]
+            loss = softplus(-y * (pooled[0] - pooled[1])).mean()
         if way.penalty and points is x:
-            loss = loss + way.strength * PENALTIES[way.penalty](w, z, y, way.m)
+            loss = loss + way.strength * penalty(way.penalty, w, z, y, way.m)
         return loss
+
+    def attacked() -> torch.Tensor:
+        """Steps up the loss, each point kept within the radius of the attack of where it was."""
+        moved = x.clone()
+        for _ in range(ATTACK_STEPS):
+            moved.requires_grad_()
+            (slope,) = torch.autograd.grad(loss_at(moved), moved)
+            away = moved.detach() - x + way.attack / 2 * normalize(slope, dim=1)
+            moved = x + away * (way.attack / away.norm(dim=1, keepdim=True).clamp_min(way.attack))
+        return moved
 
     for _ in range(steps):
         keep = None
         if way.dropout:
             keep = (torch.rand(len(x), 2 * way.m, generator=noise) >= DROPPED) / (1 - DROPPED)
-        points = _attacked(x, way.attack, loss_at) if way.attack else x
+        points = attacked() if way.attack else x
         slopes = torch.autograd.grad(loss_at(points, keep), trained_arrays)
         with torch.no_grad():
             for array, slope in zip(trained_arrays, slopes, strict=True):
@@ -168,94 +179,40 @@ def trained(way: Way, seed: int, steps: int) -> tuple[TwoLayer, str, ndarray | N
         return grouped(weights, 2 * way.m), "max", np.arange(2 * way.m) < way.m
     if way.outputs == "sum":
         return binary(weights), "max", None
-    rows = torch.nn.functional.normalize(rows.detach(), dim=1)
+    rows = normalize(rows.detach(), dim=1)
     head = (rows[0] - rows[1]).numpy()
     used = head != 0.0  # the other neurons decide nothing
     return TwoLayer(weights[used], np.zeros(used.sum()), head[None, used]), "max", None
 
 
-def _attacked(x: torch.Tensor, radius: float, loss_at: object) -> torch.Tensor:
-    """Steps up the loss, each point kept within `radius` of where it was."""
+def penalty(name: str, w: torch.Tensor, z: torch.Tensor, y: torch.Tensor, m: int) -> torch.Tensor:
+    """What a way adds to the loss, of weights w and preactivations z of m neurons a class."""
     import torch
+    from torch.nn.functional import normalize
 
-    moved = x.clone()
-    for _ in range(ATTACK_STEPS):
-        moved.requires_grad_()
-        (slope,) = torch.autograd.grad(loss_at(moved), moved)  # type: ignore[operator]
-        away = moved.detach() - x + radius / 2 * torch.nn.functional.normalize(slope, dim=1)
-        length = away.norm(dim=1, keepdim=True).clamp_min(radius)
-        moved = x + away * (radius / length)
-    return moved
-
-
-def _prototypes(hidden: torch.Tensor, rows: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy to unit prototypes, the distance to one's own, and the cosine of the two."""
-    import torch
-
-    unit = torch.nn.functional.normalize(rows, dim=1)
-    loss = torch.nn.functional.cross_entropy(hidden @ unit.T, classes)
-    away = torch.nn.functional.normalize(hidden, dim=1) - unit[classes]
-    return loss + (away**2).sum(dim=1).mean() + unit[0] @ unit[1]
-
-
-def _apart(w: torch.Tensor, z: torch.Tensor, y: torch.Tensor, m: int) -> torch.Tensor:
-    """The mean squared cosine between neurons of a class."""
-    import torch
-
-    unit = torch.nn.functional.normalize(w, dim=1)
-    total = sum(((part @ part.T) ** 2).sum() - m for part in (unit[:m], unit[m:]))
-    return torch.as_tensor(total) / (2 * m * (m - 1))
-
-
-def _correlation(w: torch.Tensor, z: torch.Tensor, y: torch.Tensor, m: int) -> torch.Tensor:
-    """The mean squared correlation between activations of neurons of a class."""
-    import torch
-
-    hidden = torch.relu(z)
-    unit = torch.nn.functional.normalize(hidden - hidden.mean(dim=0), dim=0)
-    total = sum(((u.T @ u) ** 2).sum() - m for u in (unit[:, :m], unit[:, m:]))
-    return torch.as_tensor(total) / (2 * m * (m - 1))
-
-
-def _balance(w: torch.Tensor, z: torch.Tensor, y: torch.Tensor, m: int) -> torch.Tensor:
-    """m sum_r f_r P_r, the mean of both classes: 1 where every neuron wins as often as the others."""
-    import torch
-
-    total = torch.zeros(())
-    for sign, own in ((1, z[:, :m]), (-1, z[:, m:])):
-        mine = own[y == sign]
-        won = torch.bincount(mine.argmax(dim=1), minlength=m) / len(mine)
-        total = total + m * (won * torch.softmax(mine, dim=1).mean(dim=0)).sum() / 2
-    return total
-
-
-def _contrast(w: torch.Tensor, z: torch.Tensor, y: torch.Tensor, m: int) -> torch.Tensor:
-    """The contrastive loss of unit activations with all others of the class as positives."""
-    import torch
-
-    unit = torch.nn.functional.normalize(torch.relu(z), dim=1)
-    itself = torch.eye(len(y), dtype=torch.bool)
-    alike = (unit @ unit.T / TEMPERATURE).masked_fill(itself, -torch.inf)
-    log_p = alike - alike.logsumexp(dim=1, keepdim=True)
-    positive = (y[:, None] == y) & ~itself
-    return -(log_p.masked_fill(~positive, 0.0).sum(dim=1) / positive.sum(dim=1)).mean()
-
-
-def _cluster(w: torch.Tensor, z: torch.Tensor, y: torch.Tensor, m: int) -> torch.Tensor:
-    """The mean squared distance of outputs from the mean output of their class, held fixed."""
-    import torch
-
-    parts = torch.relu(z).reshape(len(z), 2, -1)
+    hidden, classes = torch.relu(z), ((1, slice(m)), (-1, slice(m, None)))
+    if name in ("apart", "correlation"):
+        # The mean squared cosine between neurons of a class, or correlation of their activations.
+        rows = normalize(w if name == "apart" else (hidden - hidden.mean(dim=0)).T, dim=1)
+        total = sum(((rows[own] @ rows[own].T) ** 2).sum() - m for _, own in classes)
+        return torch.as_tensor(total) / (2 * m * (m - 1))
+    if name == "balance":
+        # m sum_r f_r P_r, the mean of both classes: 1 where every neuron wins as often as the others.
+        total = torch.zeros(())
+        for sign, own in classes:
+            mine = z[:, own][y == sign]
+            won = torch.bincount(mine.argmax(dim=1), minlength=m) / len(mine)
+            total = total + m * (won * torch.softmax(mine, dim=1).mean(dim=0)).sum() / 2
+        return total
+    if name == "contrast":
+        # The contrastive loss of unit activations with all others of the class as positives.
+        unit, itself = normalize(hidden, dim=1), torch.eye(len(y), dtype=torch.bool)
+        alike = (unit @ unit.T / TEMPERATURE).masked_fill(itself, -torch.inf)
+        log_p, positive = alike - alike.logsumexp(dim=1, keepdim=True), (y[:, None] == y) & ~itself
+        return -(log_p.masked_fill(~positive, 0.0).sum(dim=1) / positive.sum(dim=1)).mean()
+    # The mean squared distance of outputs from the mean output of their class, held fixed.
+    parts = hidden.reshape(len(z), 2, -1)
     return ((parts - parts.mean(dim=2, keepdim=True).detach()) ** 2).mean()
-
-
-PENALTIES = {
-    "apart": _apart,
-    "correlation": _correlation,
-    "balance": _balance,
-    "contrast": _contrast,
-    "cluster": _cluster,
-}
 
 
 def measured(name: str, seed: int, steps: int, points: int) -> dict[str, float]:
@@ -290,47 +247,28 @@ def without_fine_labels(
     """
     torch_needed()
     table = tabulate(lambda name, seed: measured(name, seed, steps, points), run.seeds, run.progress, way=ways)
-    radius = table["radius"]
-    gain = radius / radius.sel(way="sum").mean()
-    best = math.sqrt(TASK.d / 2)
-    means = table.mean("seed")
-    base = float(means["seconds"].sel(way="sum"))
+    radius, means, best = table["radius"], table.mean("seed"), math.sqrt(TASK.d / 2)
+    radii_of = {name: radius.sel(way=name) for name in ways}
+    gain = {name: each / radii_of["sum"].mean() for name, each in radii_of.items()}
+    rows, base = {name: means.sel(way=name) for name in ways}, float(means["seconds"].sel(way="sum"))
     told = "; ".join(
         f"{name} {float(row['radius']):.1f} ({float(row['radius']) / best:.2f} of the best, "
         f"{100 * float(row['accuracy']):.0f}%, {float(row['seconds']) / base:.1f} times the time)"
-        for name, row in ((name, means.sel(way=name)) for name in ways)
+        for name, row in rows.items()
     )
     others = [name for name in OTHERS if name in ways]
-    worst = max(others, key=lambda name: float(gain.sel(way=name).mean()))
+    worst = max(others, key=lambda name: float(gain[name].mean()))
     noted = [name for name in ways if name.startswith("attacked") or name in PUBLISHED]
-    balanced = [name for name in ways if "balanced" in name]
     return Evidence(
-        Check("gain of max, m = 20, over the sum", gain.sel(way="max, m = 20").values, ">=", 1.6),
-        Check(
-            "radius of found labels over that of fine labels",
-            (radius.sel(way="found labels") / radius.sel(way="fine labels")).values,
-            ">=",
-            0.9,
-        ),
-        Check(f"largest gain of {', '.join(others)}", gain.sel(way=worst).values, "<=", 1.3),
-        *(Check(f"gain of {name}", gain.sel(way=name).values, ">=", 1.3, role="note") for name in noted),
-        *(
-            Check(
-                f"gain of {name} over max, m = 5",
-                (radius.sel(way=name) / radius.sel(way="max, m = 5").mean()).values,
-                ">=",
-                1.0,
-                role="note",
-            )
-            for name in balanced
-        ),
-        Check(
-            "median radius, upper over lower end, widest",
-            float((table["upper"] / radius).max()),
-            "<=",
-            1.01,
-            note="radii are exact",
-        ),
+        Check("gain of max, m = 20, over the sum", gain["max, m = 20"], ">=", 1.6),
+        Check("radius of found labels over that of fine labels", radii_of["found labels"] / radii_of["fine labels"],
+              ">=", 0.9),
+        Check(f"largest gain of {', '.join(others)}", gain[worst], "<=", 1.3),
+        *(Check(f"gain of {name}", gain[name], ">=", 1.3, role="note") for name in noted),
+        *(Check(f"gain of {name} over max, m = 5", radii_of[name] / radii_of["max, m = 5"].mean(), ">=", 1.0,
+                role="note") for name in ways if "balanced" in name),
+        Check("median radius, upper over lower end, widest", float((table["upper"] / radius).max()), "<=", 1.01,
+              note="radii are exact"),
         figure=Figure(
             "without-fine-labels",
             "Robust without fine labels",
@@ -339,4 +277,4 @@ def without_fine_labels(
         ),
         numbers={name: table[name].values for name in table} | {"ways": ways, "best": best},
         finding=f"Median exact radius: {told}.",
-    )
+    )  # fmt: skip
