@@ -8,27 +8,26 @@ whose folder holds other files too. Names are known without importing anything, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from featavg.errors import InputError, one_of
 
-if TYPE_CHECKING:
-    from featavg.nets.activations._activation import Activation
-    from featavg.nets.readouts._readout import ReadOut
-    from featavg.training.parts import Controller, Loss, Stepper
-
-P = TypeVar("P")
 _PACKAGE = Path(__file__).parent
-_TYPES = {"int": int, "float": float, "str": str, "bool": {"true": True, "false": False}.__getitem__}
+_TYPES: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": {"true": True, "false": False}.__getitem__,
+}
 
 
-class Registry(Mapping[str, type[P]]):
+class Registry(Mapping[str, Any]):
     """The parts of one kind, by name.
 
     A part is a dataclass whose fields are its options. Where an object is expected, so is its name,
@@ -56,7 +55,7 @@ class Registry(Mapping[str, type[P]]):
         self, kind: str, folder: str, table: Mapping[str, str] = MappingProxyType({}), scanned: bool = True
     ) -> None:
         self.kind, self.folder, self._table, self._scanned = kind, folder, table, scanned
-        self._added: dict[str, type[P]] = {}
+        self._added: dict[str, Any] = {}
 
     @cached_property
     def _listed(self) -> list[str]:
@@ -81,9 +80,9 @@ class Registry(Mapping[str, type[P]]):
         *most, last = self
         return f"{', '.join(most)} or {last}"
 
-    def add(self, part: type[P]) -> type[P]:
+    def add(self, part: Any) -> Any:
         """Make a class of your own known under its `name`; usable as a decorator."""
-        name = str(part.name)  # type: ignore[attr-defined]
+        name = str(part.name)
         if name in self:
             raise InputError(self.kind, f"{name!r} exists already", "choose another name")
         self._added[name] = part
@@ -93,7 +92,7 @@ class Registry(Mapping[str, type[P]]):
         """Forget a class that was added."""
         del self._added[name]
 
-    def __getitem__(self, name: str) -> type[P]:
+    def __getitem__(self, name: str) -> Any:
         """The class of a part (the object, where parts are objects)."""
         one_of(self.kind, name, self)
         if name in self._added:
@@ -102,7 +101,7 @@ class Registry(Mapping[str, type[P]]):
         module = import_module(f"featavg.{self.folder.replace('/', '.')}.{file}")
         return next(thing for thing in vars(module).values() if getattr(thing, "name", None) == name)
 
-    def build(self, part: P | str, **settings: object) -> P:
+    def build(self, part: Any, **settings: object) -> Any:
         """The part that `part` names; an object is returned as it is.
 
         Args:
@@ -155,13 +154,11 @@ def _table(**files: str) -> dict[str, str]:
     return {name: file for file, names in files.items() for name in names.split()}
 
 
-STEPPERS: Registry[Stepper] = Registry(
-    "stepper", "training/steppers", _table(_descent="adam gd momentum sgd sign weight-decay")
-)
-CONTROLLERS: Registry[Controller] = Registry(
+STEPPERS = Registry("stepper", "training/steppers", _table(_descent="adam gd momentum sgd sign weight-decay"))
+CONTROLLERS = Registry(
     "controller", "training/controllers", _table(_rules="constant cosine error loss-based step-decay warmup")
 )
-LOSSES: Registry[Loss] = Registry(
+LOSSES = Registry(
     "loss",
     "training/losses",
     _table(
@@ -169,12 +166,12 @@ LOSSES: Registry[Loss] = Registry(
         _outputs="cross-entropy partial-cross-entropy smoothed-cross-entropy",
     ),
 )
-ACTIVATIONS: Registry[Activation] = Registry("activation", "nets/activations", _table(_activation="relu leaky-relu"))
-POOLINGS: Registry[ReadOut] = Registry("pooling", "nets/readouts", _table(_readout="max mean sum", soft="probability"))
+ACTIVATIONS = Registry("activation", "nets/activations", _table(_activation="relu leaky-relu"))
+POOLINGS = Registry("pooling", "nets/readouts", _table(_readout="max mean sum", soft="probability"))
 # Those of the poolings that also make the outputs of clusters a class.
 READOUTS = ("probability", "max", "sum")
 # The kinds of networks that a saved run may hold; the paper layer adds its own.
-NETWORKS: Registry[Any] = Registry("net", "nets", {"two-layer": "two_layer", "deep": "deep"}, scanned=False)
+NETWORKS = Registry("net", "nets", {"two-layer": "two_layer", "deep": "deep"}, scanned=False)
 # In the order of help texts.
 _SETS = ("digits", "mnist", "cifar10", "cifar100")
-IMAGE_SETS: Registry[Any] = Registry("data", "data/image_sets", {name: name for name in _SETS}, scanned=False)
+IMAGE_SETS = Registry("data", "data/image_sets", {name: name for name in _SETS}, scanned=False)

@@ -181,10 +181,11 @@ class Task:
             return LinfSolver(self.decision)
         if self.radius is not None:
             return Certifier(*asked, self.sides)
-        two = isinstance(self.decision.net, TwoLayer)
-        if two and curved_of(self.decision.readout):  # the faster search wants neurons that raise one output
-            head = self.decision.net.head
-            two = bool((head >= 0).all() and ((head > 0).sum(axis=0) <= 1).all())
+        net = self.decision.net
+        two = isinstance(net, TwoLayer)
+        if isinstance(net, TwoLayer) and curved_of(self.decision.readout):
+            # The faster search wants neurons that raise one output.
+            two = bool((net.head >= 0).all() and ((net.head > 0).sum(axis=0) <= 1).all())
         plain = TwoLayerSolver(*asked) if two else DeepSolver(*asked)
         return plain if self.sides is None else BoxedSolver(plain, *asked, self.sides)
 

@@ -183,13 +183,14 @@ def run(
     >>> run(objective, start, stepper="gd", controller=rule, stop=fa.Stop(steps=20)).outcome
     <Outcome.STEPS_DONE: 'all steps were taken'>
     """
-    stepper, controller = STEPPERS.build(stepper), CONTROLLERS.build(controller)
+    step: Stepper = STEPPERS.build(stepper)
+    control: Controller = CONTROLLERS.build(controller)
     key = ""
     if checkpoint:
-        rules = (stepper, controller, stop, save_at, tuple(objective.trainable))
+        rules = (step, control, stop, save_at, tuple(objective.trainable))
         key = fingerprint([*params, *objective.data], *rules)
     evaluation = objective.evaluate(params)
-    state = _begin(params, evaluation, stepper, controller)
+    state = _begin(params, evaluation, step, control)
     stored = checkpoint.read(key) if checkpoint else None
     if stored is None:
         for recorder in recorders:
@@ -204,7 +205,7 @@ def run(
     # A run that overflows ends as "diverged"; it needs no warning beside that.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while not _finish(state, evaluation, stop):
-            evaluation = _advance(state, objective, evaluation, stepper, controller, stop, recorders)
+            evaluation = _advance(state, objective, evaluation, step, control, stop, recorders)
             if keeps_more:
                 state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
             if progress is not None:
@@ -214,7 +215,7 @@ def run(
     state.save(np.ones(state.steps.shape, dtype=bool))
     _log.info(
         "trained with %s for %d steps to log10 loss %.2f: %s",
-        stepper.name, int(np.max(state.steps)), _log10(evaluation),
+        step.name, int(np.max(state.steps)), _log10(evaluation),
         ", ".join(dict.fromkeys(state.outcomes.ravel().tolist())).lower().replace("_", " "),
     )  # fmt: skip
     return trajectory_of(state, objective.trainable, objective.net_with(params), settings or {})

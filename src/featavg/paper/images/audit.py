@@ -263,9 +263,9 @@ def gains(spaces: Sequence[FeatureSet], folder: Path, progress: Progress = silen
             some = stream(0, "gain").choice(len(x), IMAGES, replace=False)
             x, fine = x[some], fine[some]
         key = fingerprint([x, fine, groups], 0, audit.READOUT, audit.POINTS, audit.NODES, audit.RECIPE, audit.ERROR)
-        given = x, fine, groups, 0
+        given: tuple[Any, Any, Any] = (x, fine, groups)
 
-        def compared(given: tuple[Any, ...] = given, step: Progress = step) -> dict[str, Any]:
+        def compared(given: tuple[Any, Any, Any] = given, step: Progress = step) -> dict[str, Any]:
             predicted = audit.predicted_gain(*given, progress=part(step, 0.0, 0.5))
             measured = audit.measured_gain(*given, progress=part(step, 0.5, 1.0))
             return {"predicted": asdict(predicted), "measured": asdict(measured)}

@@ -25,6 +25,7 @@ others stay where they started.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def measured(points: int, seed: int, pooling: str = "max", **changes: float) -> 
     assert isinstance(net, TwoLayer)
     # One output a neuron, those of the class +1 first.
     sample, positive = task.sample(points, seed=10**6 + seed), np.arange(2 * m) < m
-    pooled = {} if added else {"readout": pooling, "positive": positive}
+    pooled: dict[str, Any] = {} if added else {"readout": pooling, "positive": positive}
     found = radii(net, sample.coordinates(net.dimension), sample.y, jobs=1, **pooled).certified
     index = averaging_index(net if added else binary(net.weights), task)
     both = {"radius": float(np.median(found)), "right": float(np.mean(found > 0))}

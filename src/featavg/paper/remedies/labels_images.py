@@ -265,7 +265,7 @@ def _line(mean: xr.Dataset) -> str:
 def _panel(radius: xr.DataArray, name: str, role: Role = "decoupled", unit: str = "l2") -> Lines:
     """Radii against the share, none at the left edge of a logarithmic axis."""
     series = Series.over_seeds(
-        name, np.maximum(radius["share"], 0.01).values, radius.transpose("seed", "share").values, role, "line+markers"
+        name, np.maximum(radius["share"].values, 0.01), radius.transpose("seed", "share").values, role, "line+markers"
     )
     return Lines(Axis("share of fine labels", log=True), Axis("median radius", unit), (series,), title=name)
 

@@ -195,7 +195,7 @@ def labels_time(run: Context, k: int = 10, d: int = 3072, test_points: int = 20)
     said = ", ".join(f"{name} {100 * half:.1f}%" for name, half in halves.items() if name in followed)
     axes, x = (
         (Axis("share of fine labels", log=True), Axis("part of the gain")),
-        np.maximum(table["share"], 0.005).values,
+        np.maximum(table["share"].values, 0.005),
     )
     parts = {name: part_of_gain(table["radius"].sel(change=name).mean("seed")).values for name in CHANGES}
     panels = (

@@ -37,7 +37,7 @@ from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
 
 # In the order in which they run.
-ATTACKS: Registry[Attack] = Registry(
+ATTACKS = Registry(
     "attacks",
     "robustness/attacks",
     {
