@@ -276,12 +276,9 @@ def code(name: str) -> str:
 
 
 def cell(text: str) -> str:
-    """For a cell of a table: our texts use <sub>, <sup>, <i>, <b>, which Markdown lets through."""
-    return plain_tags(text).replace("|", "\\|").replace("\n", " ")
-
-
-def plain_tags(text: str) -> str:
-    return powers(text).replace("*", "\\*").replace("$", "\\$").replace("_", "\\_")
+    """For a cell of a table: <sub>, <sup>, <i>, <b> pass through Markdown, other signs it would read are escaped."""
+    parts = powers(text).replace("|", "\\|").replace("\n", " ").split("`")
+    return "`".join(part if i % 2 else re.sub(r"[*$_]", r"\\\g<0>", part) for i, part in enumerate(parts))
 
 
 def powers(text: str) -> str:

@@ -366,23 +366,17 @@ def _axes(ax: Axes, x: Axis, y: Axis) -> None:
 
 
 def _log_ticks(ax: Axes, name: str) -> None:
-    """Powers of ten in Unicode (mathtext is slow to parse); 2 and 5 too, all in full, over two decades."""
+    """One way of writing for an axis: numbers in full, or powers of ten in Unicode (mathtext is slow to parse)."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis = ax.xaxis if name == "x" else ax.yaxis
     low, high = ax.get_xlim() if name == "x" else ax.get_ylim()
     short = high < 100 * low
-    axis.set_major_formatter(FuncFormatter(lambda value, _: (number if short else _power)(value)))
-    axis.set_minor_locator(LogLocator(subs=(2, 5)))
     in_full = FuncFormatter(lambda value, _: number(value))
+    powers = FuncFormatter(lambda value, _: "10" + str(round(math.log10(value))).translate(SUPERSCRIPT))
+    axis.set_major_formatter(in_full if short or (low > 1e-3 and high < 1e4) else powers)
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
     axis.set_minor_formatter(in_full if short else NullFormatter())
-
-
-def _power(value: float) -> str:
-    """Powers of ten as powers from a thousand on, so that a long axis has short labels."""
-    exponent = math.log10(value)
-    whole = abs(exponent - round(exponent)) < 1e-9 and not -2 < exponent < 3
-    return "10" + str(round(exponent)).translate(SUPERSCRIPT) if whole else number(value)
 
 
 def _colour(role: str, shade: Number) -> str:
