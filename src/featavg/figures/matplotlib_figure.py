@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-# Below a heat map as many signs stand side by side; a sign of a label is so many points wide.
+# How many characters fit below a heat map, and how many points wide one is.
 MOST_SIGNS, SIGN = 90, 4.5
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "cross": "X"}
 DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+markers": "-"}
@@ -78,7 +78,7 @@ _STYLE: Any = {  # matplotlib types the keys one by one
 
 @contextmanager
 def _styled() -> Iterator[None]:
-    """Our style for a while; says so if matplotlib itself refuses to be imported."""
+    """Our style, temporarily; an error in a sentence if matplotlib itself cannot be imported."""
     try:
         import matplotlib as mpl
     except ValueError as error:  # the window system that $MPLBACKEND names, which we do not even use

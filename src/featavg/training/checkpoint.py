@@ -1,4 +1,4 @@
-"""A run in the middle, on disk: enough to go on to the same bits after being killed."""
+"""The state of an unfinished run on disk: enough to resume to the same bits after a kill."""
 
 from __future__ import annotations
 
