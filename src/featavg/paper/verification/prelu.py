@@ -17,8 +17,7 @@ from featavg.paper.verification.networks import PRELU, PublicFile, PublicImages,
 from featavg.progress import Progress, part
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
-from featavg.storage.cache import kept_arrays
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_arrays
 
 SHA256 = (
     "a6129f89b46970aa7226b2d43c9a027ee5034fad0ff022c455e5f6aa9aa5c102",
