@@ -206,6 +206,19 @@ def test_protocols_are_compared_with_the_published_curves_and_kept(trained, tmp_
     matplotlib_figure.render(protocols.figure(table, 30))
 
 
+@pytest.mark.parametrize("labels", ["coarse", "fine"])
+def test_bisection_finds_what_every_radius_on_its_own_shows(trained, labels):
+    task, nets, _ = trained
+    radii = (0.0, 0.2, 0.4, 0.6, 0.9, 1.3)
+    settings = CurveSettings(**(vars(SETTINGS) | {"pgd_radii": radii}))
+    each = own_loss_pgd(nets[labels], task, (OWN_LOSS, labels, "probability", "l2"), settings)
+    found = protocols._attacked(nets[labels], task, protocols.PgdProtocol("", steps=20), radii[1:], labels, 40)
+    assert found["clean"] == pytest.approx(100 * each["accuracy"][0])
+    # PGD need not flip at a larger radius what it flips at a smaller one: an image may differ.
+    assert np.abs(np.array(found["percent"]) / 100 - each["accuracy"][1:]).max() <= 1 / 40 + 1e-9
+    assert found["percent"] == sorted(found["percent"], reverse=True)
+
+
 @pytest.mark.parametrize("change", [{"images": 0}, {"budget": 0}, {"pgd_steps": -1}], ids=str)
 def test_settings_that_attack_nothing_are_refused(change):
     with pytest.raises(InputError, match=next(iter(change))):

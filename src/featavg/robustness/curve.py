@@ -174,8 +174,9 @@ def pgd_curve(
     right = np.flatnonzero(model.margins(points, label) > 0)
     count = np.zeros(len(at), dtype=int)
     for i, radius in enumerate(at):
-        if len(right) == 0:
-            break
+        if radius == 0 or len(right) == 0:  # nothing to attack
+            count[i] = len(right)
+            continue
         if progress is not None:
             progress(i / len(at), f"PGD-{steps} at radius {radius:.3g}")
         attacked = pgd(
