@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import featavg
+from featavg import __main__ as cli
 from featavg.__main__ import GROUPS, main, make_app
-from featavg.cli import app as cli
 from featavg.cli.doctor import doctor
 from featavg.paper.commands import last_verdict
 from featavg.simulate import run as simulate_run
