@@ -33,8 +33,7 @@ from featavg.paper.verification.networks import (
 from featavg.progress import Progress, part
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 
 # A certificate is accepted at the radius up to rounding; a witness may be that much further.
 ROUNDING = 1e-9
