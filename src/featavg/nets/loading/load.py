@@ -1,4 +1,4 @@
-"""A network of somebody else's, from a file or a torch module. ONNX files are read here: no code of them is run."""
+"""A published network, from a file or a torch module. ONNX files are read here: no code of them is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.errors import InputError, told, torch_needed
+from featavg.errors import InputError, message_of, torch_needed
 from featavg.nets.deep import Deep
 from featavg.nets.loading.affine import Affine, Layers, joined, refused
 from featavg.nets.loading.operators import LEAK, OPERATORS, About
@@ -155,7 +155,7 @@ def _onnx(path: Path) -> Deep:
             raise
         except Exception as error:  # whatever a damaged file makes NumPy say
             article = "an" if node.op_type[:1] in "AEIOU" else "a"
-            problem = f"has {article} {node.op_type} that cannot be read ({told(error)})"
+            problem = f"has {article} {node.op_type} that cannot be read ({message_of(error)})"
             raise InputError(str(path), problem, "export it again") from error
     value = net.known.get(output)
     if not isinstance(value, Affine):

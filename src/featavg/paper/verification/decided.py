@@ -33,8 +33,7 @@ from featavg.paper.verification.networks import (
 from featavg.progress import Progress, part
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact.budget import Budget
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 
 # A certificate is accepted at the radius up to rounding; a witness may be that much further.
 ROUNDING = 1e-9
@@ -71,7 +70,7 @@ class Row:
 
 
 def decide(rows: Sequence[Row], run: Context, seconds: float) -> list[dict[str, Any]]:
-    """Every row's counts and costs; finished images are kept, so that a killed run goes on."""
+    """Every row's counts and costs; finished images are kept, so that a killed run resumes."""
     count = len(rows)
     return [_row(row, run, seconds, part(run.progress, i / count, (i + 1) / count)) for i, row in enumerate(rows)]
 

@@ -18,8 +18,7 @@ from featavg.paper.verification.networks import MNIST, POWERS, PublicNetwork
 from featavg.progress import Progress, part
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
-from featavg.storage.cache import kept_arrays
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_arrays
 
 if TYPE_CHECKING:
     import torch

@@ -72,7 +72,7 @@ class Clock:
         return Clock(max(int(share * self.nodes), 1), now + share * (self.deadline - now))
 
     def affords(self, operations: float, share: float) -> bool:
-        """Whether so many floating-point operations take at most this share of the time left."""
+        """Whether this many floating-point operations take at most this share of the time left."""
         if self.deadline == math.inf:
             return True
         return operations / speed() <= share * (self.deadline - perf_counter())
