@@ -52,7 +52,7 @@ class Certificates:
         radius: the radius, in the units of x.
         status: one of `Certificate` for each point.
         witness: a flipped point within the radius, re-checked; NaN where there is none.
-        seconds: time spent on each point.
+        seconds: of one core, spent on each point.
         norm: of the radius.
 
     Returned by `fa.certify`, which has an example.

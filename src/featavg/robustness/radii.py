@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -255,6 +255,6 @@ def _several(task: Task, points: Sequence[Point]) -> list[Answer]:
 
 def _one(task: Task, solver: Solver, point: Point) -> Answer:
     x, label, hint = point
-    begun = perf_counter()
+    begun = thread_time()
     answer = solver.at(x, label, task.budget.start(), hint, task.radius)
-    return answer.after(perf_counter() - begun)
+    return answer.after(thread_time() - begun)

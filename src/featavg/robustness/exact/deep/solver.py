@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 from jaxtyping import Float
@@ -64,7 +66,9 @@ class DeepSolver(Solver):
         reach = float(np.linalg.norm(x)) + self.kinks
         if radius is not None and label in self.balls:
             found = self.balls[label].at(z, reach, radius, clock)
-            attack, witness = self._witness(x, label, found)
+            attack, witness = math.inf, np.full_like(x, np.nan)
+            if found.attack <= radius * (1.0 + EXACT_WITHIN):
+                attack, witness = self._witness(x, label, found)
             if attack <= radius or found.certified >= radius or clock.spent(found.nodes):
                 return _answer(found, attack, witness, reach)
             clock = replace(clock, nodes=clock.nodes - found.nodes)
@@ -114,19 +118,25 @@ class DeepSolver(Solver):
 
     def _flipped(self, x: ndarray, label: int, candidate: Candidate) -> ndarray | None:
         """The candidate, nudged outwards and away from its constraints until the network flips."""
+        for nudge, way in self._nudged(x, label, candidate):
+            point = np.asarray(x + self.layered.basis @ (candidate.u + nudge * way))
+            # A tie at the origin or on an axis is there only where coordinates are really zero.
+            zeroed = np.where(np.abs(point) <= ROUNDED * np.abs(x).max(), 0.0, point)
+            for tried in (point, zeroed):
+                if self.decision.margins(tried[None], label)[0] <= 0:
+                    return tried
+        return None
+
+    def _nudged(self, x: ndarray, label: int, candidate: Candidate) -> Iterator[tuple[float, Float[ndarray, " r"]]]:
         ways = [candidate.u]
+        yield 0.0, candidate.u
         if len(candidate.rows) > 1:
             ways.append(candidate.length * candidate.inwards())
-        ways += self._off_kinks(x, self.searches[label].conditions, candidate)
-        for nudge in (0.0, *NUDGES):
-            for way in ways:
-                point = np.asarray(x + self.layered.basis @ (candidate.u + nudge * way))
-                # A tie at the origin or on an axis is there only where coordinates are really zero.
-                zeroed = np.where(np.abs(point) <= ROUNDED * np.abs(x).max(), 0.0, point)
-                for tried in (point, zeroed):
-                    if self.decision.margins(tried[None], label)[0] <= 0:
-                        return tried
-        return None
+        yield from product(NUDGES[:1], ways)
+        # Seldom needed, and long in a large network.
+        kinks = self._off_kinks(x, self.searches[label].conditions, candidate)
+        yield from product(NUDGES[:1], kinks)
+        yield from product(NUDGES[1:], ways + kinks)
 
     def _off_kinks(self, x: ndarray, flips: Sequence[Condition], candidate: Candidate) -> list[Float[ndarray, " r"]]:
         """Ways that leave the neurons at their kinks on the sides where the outputs are flipped."""
