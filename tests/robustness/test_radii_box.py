@@ -16,7 +16,7 @@ from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.flip_conditions import conditions_of
 from featavg.robustness.exact.layered_network import layered_of
-from featavg.robustness.exact.linf_tree import _fallen
+from featavg.robustness.exact.linf import _fallen
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.radii import radii
