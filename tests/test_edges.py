@@ -19,7 +19,7 @@ from tests.public_calls import attacked
 from tests.small import points, run
 
 import featavg as fa
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.data.image_sets.archives import ImageSet, state
 from featavg.errors import InputError
 from featavg.figures.html import _policy
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_sweep_with_one_line(engine: str) -> None:
     said = [line for line in running.communicate(timeout=600)[1].splitlines() if "time left" not in line]
     assert running.returncode == 130
     assert [line for line in said if "% " not in line] == [
-        "Interrupted: finished runs are in out, and the same command goes on."
+        "Interrupted: finished runs are in out, and the same command resumes."
     ]
 
 

@@ -32,10 +32,9 @@ from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
 from featavg.measures.collapse import subclass_collapse
 from featavg.progress import Progress, part
-from featavg.storage.cache import kept_values
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.storage.files import strict_json
 from featavg.storage.folders import locked
-from featavg.training.checkpoint import fingerprint
 
 # Held-out points a share of labels is measured on, for each of two trainings.
 BUDGET_POINTS = 20
@@ -91,12 +90,12 @@ def audit(
         readout: how outputs of a class become its score, where there is one per sub-class.
         clusters: per class, for discovery.
         layer: where the shared gradient is read; "auto" takes the first layer where it means something.
-        images: at most so many for accuracy, gradients and features.
-        radii: at most so many whose radius is looked for.
+        images: the most images used for accuracy, gradients and features.
+        radii: the most images whose radius is searched for.
         gradients: per image that the attack may use.
         twin: a network with fine labels for the same images and bounds, audited beside it.
         names: of the sub-classes.
-        folder: where finished parts are kept, so that a killed audit goes on.
+        folder: where finished parts are kept, so that a killed audit resumes.
         embedding: one row per image, in which sub-classes are discovered instead of the features of
             the model; those of another network often tell them apart better.
         groups: the class of each output, of a network with more outputs than classes; known from

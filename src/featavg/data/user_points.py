@@ -14,9 +14,9 @@ from numpy import ndarray
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet
-from featavg.data.memory import available_bytes
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.machine import available_bytes
 from featavg.storage.reading import ARRAY_LIMIT, read_arrays, read_json, read_text
 
 
@@ -178,8 +178,8 @@ def read_labelled(path: Path) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]
             raise _bad(path, f"has no array {name}", "save it with x and y")
     x, y = _points(path, arrays, "x"), arrays["y"]
     if y.shape != (len(x),) or not np.isin(y, (-1, 1)).all():
-        told = f"has y of shape {y.shape} and type {y.dtype}"
-        raise _bad(path, told, f"give -1 or +1 for each of the {len(x)} points")
+        problem = f"has y of shape {y.shape} and type {y.dtype}"
+        raise _bad(path, problem, f"give -1 or +1 for each of the {len(x)} points")
     return x, y.astype(np.int64)
 
 

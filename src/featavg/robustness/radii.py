@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
-from featavg.cores import cores
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
+from featavg.machine import cores
 from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer

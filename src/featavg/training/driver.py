@@ -24,7 +24,7 @@ from featavg.nets.network import Network
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
-from featavg.training.checkpoint import Checkpoint, fingerprint
+from featavg.storage.cache import Checkpoint, fingerprint
 from featavg.training.parts import (
     Controller,
     Evaluation,
@@ -50,9 +50,9 @@ class SaveAt:
     """Which states to keep beside the first and the last.
 
     Args:
-        every: after every so many steps.
+        every: number of steps between saved states.
         steps: after these numbers of steps.
-        per_decade: so many times per factor 10 of gradient-flow time.
+        per_decade: number of saved states per factor 10 of gradient-flow time.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
@@ -83,7 +83,7 @@ class SaveAt:
 
 @dataclass(frozen=True)
 class Stop:
-    """When to stop: after so many steps, at a loss, at a gradient-flow time; whichever is first.
+    """When to stop: after a number of steps, at a loss, at a gradient-flow time; whichever is first.
 
     >>> import featavg as fa
     >>> fa.Stop(steps=100, log_loss=-5.0)
@@ -100,7 +100,7 @@ class Stop:
 
 @dataclass
 class RunState:
-    """All that changes while a run goes on.
+    """All that changes during a run.
 
     `moved` says which seeds took the step behind each row of `log_loss` and `log_rate` (the row before
     the first step is everybody's), `saved_for` the same for the saved states.
@@ -169,7 +169,7 @@ def run(
         stepper, controller: how to move, and by how much; or their names.
         stop, save_at: when to stop and what to keep; both ends are always kept.
         recorders: watch every accepted step.
-        checkpoint: if given, an interrupted run goes on from there to the same bits.
+        checkpoint: if given, an interrupted run resumes from there to the same bits.
         progress: called with the share done (of steps, loss or time) and a note.
         settings: passed through to the trajectory.
 
@@ -200,7 +200,7 @@ def run(
     else:
         restore(state, recorders, *stored)
         evaluation = objective.evaluate(state.params)
-        _log.info("goes on from a checkpoint at step %d", int(np.max(state.steps)))
+        _log.info("resuming from the checkpoint at step %d", int(np.max(state.steps)))
     keeps_more = save_at != SaveAt()
     # A run that overflows ends as "diverged"; it needs no warning beside that.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -250,7 +250,7 @@ def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
         state.end(Outcome.TARGET_LOSS, log_loss <= stop.log_loss)
         state.end(Outcome.TIME_REACHED, state.log_time >= stop.log_time - _LANDING)
         state.end(Outcome.STEPS_DONE, state.steps >= stop.steps)
-    return _all(~state.active)
+    return not (state.active.any() if state.active.ndim else state.active)
 
 
 def _advance(
@@ -263,19 +263,22 @@ def _advance(
     recorders: Sequence[Recorder],
 ) -> Evaluation:
     """One attempt at a step for every seed that is still running."""
-    before, log_rate = evaluation, np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
+    # Where there is no batch, every operation on single values costs as much as the arithmetic of a small step.
+    before, log_rate, judged = evaluation, controller.log_rate(state.rate, evaluation), state.active
+    if stop.log_time < math.inf:
+        log_rate = np.minimum(log_rate, state.cap)
     proposal = stepper.propose(objective, Start(state.params, before, state.memory, log_rate))
     accepted, rate = controller.judge(state.rate, before, proposal)
-    passed: TruthPerSeed | np.bool[bool] = np.False_
     if stop.log_time < math.inf:
         passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
         state.cap = np.where(passed, _landing_rate(state, stop, before, proposal, log_rate), np.inf)
-    accepted = accepted & state.active & ~passed
+        judged = judged & ~passed
+    accepted = accepted & judged
     if _all(accepted):
         state.rate, elapsed = rate, proposal.log_elapsed
         state.params, state.memory, evaluation = proposal.params, proposal.state, proposal.evaluation
     else:
-        state.rate = np.where(state.active & ~passed, rate, state.rate)
+        state.rate = np.where(judged, rate, state.rate)
         # At a log-loss beyond 1e12 the sum has lost its digits, and so have the steps.
         far = np.abs(before.log_loss) > 1e12
         state.end(Outcome.RATE_UNDERFLOW, ~accepted & ((log_rate + before.log_loss < _UNDERFLOW) | far))
@@ -299,7 +302,7 @@ def _advance(
 
 
 def _all(truth: TruthPerSeed) -> bool:
-    """`truth.all()`, which costs as much as the arithmetic of a small step where there is no batch."""
+    """`truth.all()`, which takes long where there is no batch."""
     return bool(truth.all() if truth.ndim else truth)
 
 

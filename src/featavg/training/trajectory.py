@@ -15,8 +15,8 @@ from numpy import ndarray
 from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.typeset import sparkline, table
 from featavg.nets.network import Network, network_of
-from featavg.notebook import sparkline, table
 from featavg.storage.folders import read_folder, write_folder
 
 
@@ -63,8 +63,8 @@ class Trajectory:
         return len(self.steps)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {value}" for name, value in self._facts().items())
-        return f"Trajectory({told})"
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Trajectory({facts})"
 
     def _repr_html_(self) -> str:
         course = np.exp(self.log_loss.reshape(len(self.log_loss), -1)[:, 0])

@@ -40,7 +40,7 @@ class ImageSet:
         read: makes the task from the paths of the files (by name) and the seed of a split.
         folder: inside the data folder; empty for data that come with a package.
         md5: of each file, as published; empty where the content does not matter.
-        sha256: of the files where it is known: an md5 does not prove that nobody meddled with one.
+        sha256: of the files where it is known: an md5 does not prove that a file is authentic.
         optional: files that `read` can do without.
         archives: what to download for the files.
         presets: networks and recipes, see `featavg.training.torch.recipe`; plain values, because
@@ -103,6 +103,20 @@ def _digests(path: Path, changed: int) -> dict[str, str]:
             for digest in digests.values():
                 digest.update(block)
     return {kind: digest.hexdigest() for kind, digest in digests.items()}
+
+
+def file_bytes(path: Path) -> bytes:
+    """The content of a published file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), problem, "run `featavg data` to see what is there") from error
+
+
+def damaged(path: Path, how: str) -> InputError:
+    """What to say about a file that is not laid out as published."""
+    return InputError(str(path), f"is damaged: it {how}", "delete it and get it again")
 
 
 def download(name: str, folder: Path, progress: bool = True) -> list[Path]:

@@ -20,9 +20,9 @@ from scipy.linalg import solve_triangular
 
 from featavg.data.clusters import MultiCluster, Sample
 from featavg.data.compress import fill_bartlett
-from featavg.data.memory import require
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.machine import require
 from featavg.nets.two_layer import TwoLayer
 from featavg.training.objectives import TwoLayerEvaluation
 from featavg.training.parts import Loss, Params

@@ -22,9 +22,9 @@ from numpy import ndarray
 
 import featavg
 from featavg.data.clusters import MultiCluster
-from featavg.data.memory import available_bytes, readable
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.machine import available_bytes, readable
 from featavg.measures.accuracy import accuracy
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer, binary

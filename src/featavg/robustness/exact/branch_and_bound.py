@@ -126,7 +126,7 @@ class TreeSearch:
             certified = min(certified, self._goal())
             self.found.certified = max(self.floor, certified)
             self.found.finished = finished
-            # A candidate found on the way may be beyond this ball: then the search goes on to it.
+            # A candidate found on the way may be beyond this ball: then the search continues up to it.
             if not finished or limit >= min(self._goal(), FARTHEST * self.reach):
                 return self.found
             limit = min(8.0 * limit, self._goal())

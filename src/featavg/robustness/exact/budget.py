@@ -76,7 +76,7 @@ class Clock:
         return math.inf if self.deadline == math.inf else self.deadline - thread_time()
 
     def affords(self, operations: float, share: float) -> bool:
-        """Whether so many floating-point operations take at most this share of the time left."""
+        """Whether this many floating-point operations take at most this share of the time left."""
         return self.deadline == math.inf or operations / speed() <= share * self.left
 
     @property

@@ -314,7 +314,7 @@ class TwoLayerSolver(Solver):
         if isinstance(search, TreeSearch):
             search.begin(z, reach, before)
             if not search.found.candidates:
-                # Nothing flipped is known, so a bound may have to grow for ever: is it so?
+                # Nothing flipped is known, so a bound may have to grow without end: check.
                 if about.dominated:
                     return Answer.proven_never(x, search.found.nodes)
                 shown = attacked(self.decision, x[None], np.array([label]))

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 
 import featavg
 from featavg.boundary.public import public
-from featavg.cores import cores
 from featavg.errors import InputError
+from featavg.machine import cores
 from featavg.progress import Progress, silent
 from featavg.simulate.sweep.measures import Measure, measures_named
 from featavg.simulate.sweep.plan import Plan, SweepAxis, known_field
@@ -212,7 +212,7 @@ def engine_named(name: str | Engine, workers: int | None = None) -> Engine:
     """`serial`, `processes`, `dask`, or `dask://HOST:PORT`; an engine of your own is taken as is.
 
     >>> engine_named("serial")  # doctest: +ELLIPSIS
-    <featavg.simulate.sweep.engines.Serial object at ...>
+    <featavg.simulate.sweep.run.Serial object at ...>
     """
     if not isinstance(name, str):
         return name
@@ -242,7 +242,7 @@ def sweep(
 ) -> Sweep:
     """Train and measure every setting of a grid, or of random points, and return a table.
 
-    What is in the store already is not computed again: a killed sweep goes on, a widened one
+    What is in the store already is not computed again: a killed sweep resumes, a widened one
     computes what is new, two sweeps share their runs. The numbers do not depend on the engine.
 
     Args:
@@ -286,8 +286,8 @@ def sweep(
     folder = Path(store)
     with RunIndex(folder / INDEX) as index:
         jobs = missing(index, settings, chosen, wanted)
-        told = "%d settings, %d of them to compute"
-        logging.getLogger(__name__).info(told, len(settings), len(jobs))
+        message = "%d settings, %d of them to compute"
+        logging.getLogger(__name__).info(message, len(settings), len(jobs))
         _compute(folder, index, jobs, worker, progress or silent)
         ids = _ids(settings, chosen, wanted)
         rows = list(index.rows({made: run for run, made in ids.items()}))

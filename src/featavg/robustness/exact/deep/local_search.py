@@ -14,7 +14,7 @@ from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.exact.layered_network import Layered
 from featavg.robustness.exact.step_box import StepBox
 
-# Random starts: at these multiples of |x|, so many each, and how many of those that flip are
+# Random starts: at these multiples of |x|, how many each, and how many of those that flip are
 # followed.
 RANGES, STARTS, TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0), 48, 3
 # Where the line search looks: most boundaries are at, or just beyond, the linearised one, which is

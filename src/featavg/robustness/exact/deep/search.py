@@ -39,7 +39,7 @@ class DeepSearch:
     chord costs most is split. With all signs fixed nothing is lost, so the search ends.
 
     Bounds of neurons hold in the ball of the best candidate, beyond the half-space that the
-    multipliers of the part prove: both shrink as the search goes on.
+    multipliers of the part prove: both shrink as the search proceeds.
     """
 
     def __init__(self, net: Layered, conditions: Sequence[Condition], gap: float = SAME_WITHIN) -> None:
@@ -88,7 +88,7 @@ class DeepSearch:
             self.result.certified = min(proven, self._wanted())
             self.result.finished = finished
             decided = self.result.attack <= self.radius < math.inf
-            # A candidate found on the way may be beyond this ball: then the search goes on to it.
+            # A candidate found on the way may be beyond this ball: then the search continues up to it.
             target = min(self._wanted(), self.radius)
             end = target if target < math.inf else min(FARTHEST * reach, corner)
             if decided or not finished or limit >= end:
