@@ -9,9 +9,9 @@ import tracemalloc
 import numpy as np
 from row import Row
 
-from featavg.cores import cores
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
+from featavg.machine import cores
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 

@@ -38,7 +38,7 @@ class Victim:
 
 def _command(*line: str) -> Callable[[], int]:
     def run() -> int:
-        from featavg.cli.app import main
+        from featavg.__main__ import main
 
         return main([*line, "--out", str(OUT)])
 
@@ -181,7 +181,7 @@ def run() -> int:
 def _imported() -> None:
     """Everything, before the first fork."""
     import featavg
-    import featavg.cli.app
+    import featavg.__main__
 
     for name in featavg.__all__:
         getattr(featavg, name)

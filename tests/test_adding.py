@@ -32,7 +32,7 @@ ADDITIONS = {
     "claim": Addition(
         "paper/questions/toy.py", "paper/engine/registry.py", '    "figures.cosines",', '    "questions.toy",'
     ),
-    "command": Addition("cli/toy.py", "cli/app.py", '    "featavg.cli.simulate",', '    "featavg.cli.toy",'),
+    "command": Addition("cli/toy.py", "__main__.py", '    "featavg.cli.simulate",', '    "featavg.cli.toy",'),
     "attack": Addition(
         "robustness/attacks/toy.py", "robustness/attacks/suite.py", '        "apgd": "pgd",', '        "toy": "toy",'
     ),
@@ -49,8 +49,8 @@ ADDITIONS = {
     "image_set": Addition(
         "data/image_sets/toy.py",
         "registry.py",
-        '_SETS = ("digits", "mnist", "cifar10", "cifar100")',
-        '_SETS = (*_SETS, "toy")',
+        '_SETS = {"digits": "digits", "mnist": "digits", "cifar10": "cifar", "cifar100": "cifar"}',
+        '_SETS["toy"] = "toy"',
     ),
     "panel": Addition(
         "figures/toy.py",

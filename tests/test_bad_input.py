@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.errors import InputError
 from featavg.simulate.run import load_simulation, simulate
 from featavg.simulate.setting import Setting, compose

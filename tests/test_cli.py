@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 import featavg
-from featavg.cli import app as cli
-from featavg.cli.app import GROUPS, main, make_app
+from featavg import __main__ as cli
+from featavg.__main__ import GROUPS, main, make_app
 from featavg.cli.doctor import doctor
 from featavg.paper.commands import last_verdict
 from featavg.simulate import run as simulate_run
@@ -61,7 +61,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     heavy = {"numpy", "scipy", "pydantic", "matplotlib", "xarray", "sklearn", "torch", "jaxtyping"}
-    script = "import sys; from featavg.cli.app import main; main(['--help']); print(*sys.modules)"
+    script = "import sys; from featavg.__main__ import main; main(['--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not heavy & set(done.stdout.splitlines()[-1].split())
 
@@ -305,7 +305,7 @@ def test_warnings_and_log_lines_follow_the_options(
 
 def test_shells_can_complete() -> None:
     asked = {"_FEATAVG_COMPLETE": "complete_bash", "COMP_WORDS": "featavg rep", "COMP_CWORD": "1"}
-    script = "import sys; from featavg.cli.app import main; sys.exit(main([]))"
+    script = "import sys; from featavg.__main__ import main; sys.exit(main([]))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=os.environ | asked
     )

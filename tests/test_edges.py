@@ -19,7 +19,7 @@ from tests.public_calls import attacked
 from tests.small import points, run
 
 import featavg as fa
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.data.image_sets.archives import ImageSet, state
 from featavg.errors import InputError
 from featavg.figures.html import _policy

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.simulate.run import simulate
 
 

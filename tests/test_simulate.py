@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.simulate.run import RunClock, load_simulation, simulate
@@ -237,8 +237,8 @@ def test_a_new_field_changes_no_old_key() -> None:
 # The program kills itself once the state is on disk, so that no clock decides where.
 DIES = """
 import os, signal, sys
-from featavg.cli.app import main
-from featavg.training.checkpoint import Checkpoint
+from featavg.__main__ import main
+from featavg.storage.cache import Checkpoint
 write = Checkpoint.write
 def last(state, *given):
     write(state, *given)

@@ -86,7 +86,7 @@ def commands(text: str) -> list[list[str]]:
 
 
 def _run_command(words: list[str], block: Block) -> None:
-    from featavg.cli.app import main
+    from featavg.__main__ import main
 
     where = f"{block.page.name}:{block.line}"
     if words[0] != "featavg":

@@ -59,7 +59,7 @@ def main() -> int:
 
 def workers() -> ProcessPoolExecutor:
     """One process a core, each with one BLAS thread and a fresh interpreter."""
-    from featavg.cores import cores
+    from featavg.machine import cores
 
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ[f"{library}_NUM_THREADS"] = "1"

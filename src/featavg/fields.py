@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
-from dataclasses import Field, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from featavg.boundary.kinds import MOST
 from featavg.errors import InputError, finite, one_of, whole
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from numpy import ndarray
 
 _REMEDIES = {"int": "give a whole number", "float": "give a finite number", "str": "give a text"}
 
@@ -50,6 +55,32 @@ def about(
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     known = {"text": text, "section": section, "limits": limits, "choices": choices}
     return field(default=default, metadata=known | {"remedy": remedy, "unset": unset, "file": file})
+
+
+ORIENTATIONS = ("axes", "random")
+_task = partial(about, section="The task")
+_TWO = "give at least two clusters, one for each class"
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFields:
+    """What decides a task; `MultiCluster` says what each field means."""
+
+    k: int = _task(10, "Clusters", least=2, remedy=_TWO)
+    d: int = _task(3072, "Dimension", least=1)
+    # Squares of lengths beyond 1e100 overflow.
+    alpha: float = _task(1.0, "Signal", least=0, most=1e100)
+    sigma: float = _task(1.0, "Noise", least=0, most=1e100)
+    positive: int | Sequence[int] | Sequence[bool] | ndarray | None = _task(
+        None, "How many clusters are positive, or which: 0,2", unset="the first half"
+    )
+    cosine: float = _task(0.0, "Cosine between any two features")
+    norms: float | Sequence[float] | None = _task(None, "Length of the features, one or k of them", unset="√d")
+    probabilities: Sequence[float] | None = _task(None, "Shares of the clusters, such as 0.3,0.7", unset="equal")
+    gram: Sequence[Sequence[float]] | Float[ndarray, "k k"] | None = _task(
+        None, "Gram matrix of the features: CSV, JSON or npy file", file=True
+    )
+    orientation: str = _task("axes", "Features along", choices=ORIENTATIONS)
 
 
 @functools.cache
@@ -140,7 +171,6 @@ def _as_kind(kind: str, value: Any) -> Any:
 def from_text(one: Field[Any], text: str) -> Any:
     """Numbers with commas between them, as many as the field takes.
 
-    >>> from featavg.data.fields import TaskFields
     >>> positive = TaskFields.__dataclass_fields__["positive"]
     >>> from_text(positive, "3"), from_text(positive, "0,2"), from_text(positive, "4,")
     (3, [0, 2], [4])

@@ -173,5 +173,5 @@ READOUTS = ("probability", "max", "sum")
 # The kinds of networks that a saved run may hold; the paper layer adds its own.
 NETWORKS = Registry("net", "nets", {"two-layer": "two_layer", "deep": "deep"}, scanned=False)
 # In the order of help texts.
-_SETS = ("digits", "mnist", "cifar10", "cifar100")
-IMAGE_SETS = Registry("data", "data/image_sets", {name: name for name in _SETS}, scanned=False)
+_SETS = {"digits": "digits", "mnist": "digits", "cifar10": "cifar", "cifar100": "cifar"}
+IMAGE_SETS = Registry("data", "data/image_sets", _SETS, scanned=False)

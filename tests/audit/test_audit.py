@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
+from featavg.__main__ import main  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
@@ -20,7 +21,6 @@ from featavg.audit.remedies import rehead, retrain  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import discover  # noqa: E402
 from featavg.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
-from featavg.cli.app import main  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402

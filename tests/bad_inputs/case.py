@@ -15,7 +15,7 @@ from unittest import mock
 import typer
 import typer.main
 
-from featavg.cli.app import main, make_app
+from featavg.__main__ import main, make_app
 from featavg.errors import InputError
 
 _SLOW = "answered after"
@@ -93,7 +93,7 @@ def command(line: list[str], *names: str) -> Case:
     """A bad command line, run in this process; the program is put together once for all of them."""
 
     def call() -> int:
-        with mock.patch("featavg.cli.app.make_app", _program):
+        with mock.patch("featavg.__main__.make_app", _program):
             return main(line)
 
     return Case("featavg " + " ".join(line), names, call)

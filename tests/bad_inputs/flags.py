@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from tests.bad_inputs.case import Case, command
 
-from featavg.cli.app import make_app
+from featavg.__main__ import make_app
 
 # What each command needs beside the flag in question, and the least work should it be believed.
 NEEDED: dict[str, list[str]] = {

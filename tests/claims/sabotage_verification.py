@@ -54,11 +54,11 @@ def attacks_leave(*shares: float):
 
     def patch(monkeypatch) -> None:
         left = iter(shares)
-        weights = {"center": np.zeros((1, 2)), "prelulayer.W": np.eye(2)}
-        head = {"output_net.weight": np.zeros((10, 2)), "output_net.bias": np.zeros(10)}
+        empty = SimpleNamespace(state_dict=dict)
         test = SimpleNamespace(unit=POINTS.reshape(-1, 1, 2), fine=np.zeros(len(POINTS), int))
         monkeypatch.setattr(PublicFile, "found", lambda *_: None)
-        monkeypatch.setattr(prelu, "_weights", lambda *_: weights | head)
+        monkeypatch.setattr(prelu, "public_power_net", lambda *_: empty)
+        monkeypatch.setattr(prelu, "torch_model", lambda *_, **__: None)
         monkeypatch.setattr(prelu, "data_needed", lambda *_: SimpleNamespace(test=test))
 
         def attack_suite(model, x, y, *given, **named):
@@ -74,7 +74,7 @@ def attacks_leave(*shares: float):
 SMALL = {"images": 6, "seconds": 20.0}
 ROWS = (
     Sabotage("verification-sdp-crown", "certify decides nothing", undecided, toys, {**SMALL, "images": 2}),
-    Sabotage("verification-dense", "a witness does not flip", wrong_witness, toys, {**SMALL, "few": 3}),
+    Sabotage("verification-dense", "a witness does not flip", wrong_witness, toys, {**SMALL, "some": 3, "few": 3}),
     Sabotage("verification-convolutional", "images take longer than they may", slow, toys, SMALL),
     Sabotage(
         "verification-prelu",

@@ -126,7 +126,7 @@ def test_a_process_that_dies_is_one_sentence(tmp_path, results):
 
 def test_a_worker_counts_on_one_core(tmp_path, results):
     def count(settings):
-        from featavg.cores import cores
+        from featavg.machine import cores
 
         return Evidence(Check("cores", cores(), "<=", 1))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.claims.synthetic import claim
 
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.errors import InputError
 from featavg.paper.engine import stability as module
 from featavg.paper.engine.claim import Check, Context, Evidence

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tools import code_blocks, docs, notebooks
 
-from featavg.cli import app as cli
+from featavg import __main__ as cli
 from featavg.figures.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from featavg.cli.app import main  # noqa: E402
+from featavg.__main__ import main  # noqa: E402
 from featavg.cli.images import register as register_data  # noqa: E402
 from featavg.cli.images import register as register_images  # noqa: E402
 from featavg.data.image_sets.loading import load  # noqa: E402

@@ -9,8 +9,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from featavg.data.formats import read_cifar, read_idx
 from featavg.data.image_sets.archives import DAMAGED, HERE, MISSING, Archive, ImageSet, checked, download, state
+from featavg.data.image_sets.cifar import read_cifar
+from featavg.data.image_sets.digits import read_idx
 from featavg.data.image_sets.loading import load, load_images, own_images
 from featavg.data.images import Images, ImageTask, partition, split
 from featavg.errors import InputError

@@ -13,7 +13,7 @@ from featavg.errors import InputError  # noqa: E402
 from featavg.nets.torch.architecture import Architecture, architecture  # noqa: E402
 from featavg.nets.torch.image_nets import Block, public_cifar_resnet, read_tensors  # noqa: E402
 from featavg.nets.torch.inference import frozen  # noqa: E402
-from featavg.training.checkpoint import Checkpoint  # noqa: E402
+from featavg.storage.cache import Checkpoint  # noqa: E402
 from featavg.training.torch import module as training  # noqa: E402
 from featavg.training.torch.batches import Batches  # noqa: E402
 from featavg.training.torch.image_network import load_trained, train_images  # noqa: E402

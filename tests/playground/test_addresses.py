@@ -8,8 +8,8 @@ import pytest
 import typer
 
 import featavg as fa
+from featavg.__main__ import make_app
 from featavg.cli import simulate as command
-from featavg.cli.app import make_app
 
 CHOICES = {
     "depth": ["2", "3"],

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.playground import page as bundle
 
 SMALL = "#n=60&d=400"  # a run that takes no time

@@ -14,9 +14,8 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.storage import folders
-from featavg.storage.cache import counting_saved, kept_arrays, kept_values
+from featavg.storage.cache import Checkpoint, counting_saved, kept_arrays, kept_values
 from featavg.storage.folders import folder_exists, into_folder, locked, new_folder, read_folder, write_folder
-from featavg.training.checkpoint import Checkpoint
 
 
 def written(path, value=1.0):

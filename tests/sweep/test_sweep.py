@@ -430,7 +430,7 @@ def test_the_table_is_a_data_frame(tmp_path):
 
 
 def test_the_command_writes_the_page(tmp_path, capsys):
-    from featavg.cli.app import main
+    from featavg.__main__ import main
 
     store = str(tmp_path / "s")
     given = ["sweep", "--vary", "cosine=0,0.4", "--set", "k=4", "--set", "d=60", "--set", "n=16"]

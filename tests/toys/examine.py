@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import featavg as fa
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.registry import STEPPERS
 
 SMALL = ["--k", "4", "--d", "60", "--n", "20", "--steps", "3", "--no-figures", "--labels", "coarse"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw, draw_many
 from featavg.errors import InputError
@@ -20,7 +20,7 @@ from featavg.registry import LOSSES
 from featavg.robustness.radii import radii
 from featavg.simulate.radius import radius_report
 from featavg.simulate.run import load_simulation, simulate
-from featavg.training.checkpoint import Checkpoint
+from featavg.storage.cache import Checkpoint
 from featavg.training.driver import SaveAt
 from featavg.training.objectives import DeepObjective
 from featavg.training.recipe import Recipe

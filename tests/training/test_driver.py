@@ -17,8 +17,8 @@ from featavg.data.compress import draw, draw_many
 from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.paper.theorems.recorders import Coefficients
+from featavg.storage.cache import Checkpoint
 from featavg.storage.folders import ARRAYS, META
-from featavg.training.checkpoint import Checkpoint
 from featavg.training.controllers import Constant, LossBased
 from featavg.training.driver import SaveAt
 from featavg.training.parts import Controller, Judgement

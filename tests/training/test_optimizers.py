@@ -15,7 +15,7 @@ from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.registry import CONTROLLERS, LOSSES, STEPPERS
 from featavg.simulate.run import simulate
-from featavg.training.checkpoint import Checkpoint
+from featavg.storage.cache import Checkpoint
 from featavg.training.driver import Stop
 from featavg.training.recipe import Recipe
 from featavg.training.train import train

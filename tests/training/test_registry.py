@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import featavg
-from featavg.cli.app import main
+from featavg.__main__ import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.activations._activation import Activation

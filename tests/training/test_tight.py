@@ -10,8 +10,8 @@ import pytest
 
 from featavg.errors import InputError
 from featavg.nets.two_layer import TwoLayer
+from featavg.storage.cache import Checkpoint, fingerprint
 from featavg.training import heads
-from featavg.training.checkpoint import Checkpoint, fingerprint
 from featavg.training.controllers import ErrorControl, LossBased
 from featavg.training.driver import RunState, Stop, _advance, _begin, _finish, own_rows, pack, restore, run
 from featavg.training.parts import Controller, Judgement, Proposal, Stepper

@@ -21,9 +21,8 @@ from featavg.robustness.curve import Curve, curve_of
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.model import Model
 from featavg.robustness.radii import radii as exact_radii
-from featavg.storage.cache import kept_values
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.storage.files import strict_json
-from featavg.training.checkpoint import fingerprint
 
 BLOCK = 50
 NODES = 200

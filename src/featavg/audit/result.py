@@ -20,8 +20,8 @@ from featavg.audit.radii import DecisionRadii
 from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
 from featavg.audit.verdict import AuditVerdict, Judgement
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Result, Rule
+from featavg.figures.typeset import table
 from featavg.measures.accuracy import Accuracy
-from featavg.notebook import table
 from featavg.storage.files import strict_json
 
 

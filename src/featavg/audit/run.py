@@ -32,10 +32,9 @@ from featavg.errors import InputError
 from featavg.measures.accuracy import Accuracy, wilson
 from featavg.measures.collapse import subclass_collapse
 from featavg.progress import Progress, part
-from featavg.storage.cache import kept_values
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.storage.files import strict_json
 from featavg.storage.folders import locked
-from featavg.training.checkpoint import fingerprint
 
 # Held-out points a share of labels is measured on, for each of two trainings.
 BUDGET_POINTS = 20

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
 from featavg.audit.dense import exact_twin
 from featavg.audit.gradients import FEATURES, INPUT, spread
-from featavg.data.memory import available_bytes
 from featavg.errors import InputError
+from featavg.machine import available_bytes
 from featavg.nets.deep import Deep
 from featavg.nets.loading.load import behind_normalisation
 from featavg.nets.loading.sequential import sequential_network

@@ -11,8 +11,7 @@ import typer
 import featavg
 from featavg.boundary.public import public
 from featavg.cli.flags import DataDir
-from featavg.cores import cores
-from featavg.notebook import table
+from featavg.machine import cores
 from featavg.registry import IMAGE_SETS
 from featavg.storage.places import install_command
 
@@ -59,7 +58,7 @@ class Installation:
 
     def rows(self) -> dict[str, str]:
         """Every finding as a name and a few words."""
-        from featavg.data.memory import readable
+        from featavg.machine import readable
 
         rows = {
             "featavg": self.featavg,
@@ -81,6 +80,8 @@ class Installation:
         return "\n".join([*lines, "Ready." if self.ready else "Not ready: see above."])
 
     def _repr_html_(self) -> str:
+        from featavg.figures.typeset import table
+
         return table("Installation", self.rows())
 
 
@@ -98,7 +99,7 @@ def doctor(data_dir: str | Path | None = None, out: str | Path = ".") -> Install
     """
     from featavg.data.image_sets.archives import state
     from featavg.data.image_sets.loading import data_folder
-    from featavg.data.memory import available_bytes
+    from featavg.machine import available_bytes
 
     folder = data_folder(None if data_dir is None else Path(data_dir))
     target = Path(out).absolute()

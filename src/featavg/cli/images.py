@@ -90,9 +90,7 @@ def _train(
 
 def _data(
     action: Annotated[str, typer.Argument(help="list, or get to download.")] = "list",
-    name: Annotated[
-        str, typer.Argument(help=f"One of {', '.join(n for n, each in IMAGE_SETS.items() if each.md5)}.")
-    ] = "",
+    name: Annotated[str, typer.Argument(help="One of the list, to download.")] = "",
     data_dir: DataDir = None,
 ) -> None:
     """List image data sets and whether each file is whole, or `get` one and check it by its hash."""

@@ -50,7 +50,7 @@ def _simulate(
     Without flags: the paper's setting, coarse and fine labels on one sample. A run that was killed
     goes on from where it was when the same command is given again.
     """
-    from featavg.data.memory import available_bytes, readable
+    from featavg.machine import available_bytes, readable
     from featavg.progress import ProgressBar
     from featavg.simulate.points import memory_needed
     from featavg.simulate.run import simulate

@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from featavg.data.fields import TaskFields
 from featavg.data.streams import stream
 from featavg.errors import InputError
-from featavg.fields import fit_fields
+from featavg.fields import TaskFields, fit_fields
 
 
 def positive_mask(

@@ -23,9 +23,9 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster, Sample
-from featavg.data.memory import require
 from featavg.data.streams import stream
 from featavg.errors import InputError, one_of
+from featavg.machine import require
 
 _log = logging.getLogger(__name__)
 # Where the noise along a feature is half of its length, the best classifier errs on 8% of the points.

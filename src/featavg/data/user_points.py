@@ -14,9 +14,9 @@ from numpy import ndarray
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet
-from featavg.data.memory import available_bytes
 from featavg.data.streams import stream
 from featavg.errors import InputError
+from featavg.machine import available_bytes
 from featavg.storage.reading import ARRAY_LIMIT, read_arrays, read_json, read_text
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from featavg.cores import cores
 from featavg.errors import InputError
 from featavg.figures import matplotlib_figure, palette, typeset
 from featavg.figures.figure import Figure
 from featavg.figures.marks import Label
 from featavg.figures.plotly_figure import legend, plotly_panels
 from featavg.figures.typeset import without_tags
+from featavg.machine import cores
 from featavg.progress import duration
 from featavg.storage.places import typed
 

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
-from featavg.cores import cores
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
+from featavg.machine import cores
 from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
@@ -26,7 +26,6 @@ from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, check_ambient, decision_of
 from featavg.robustness.exact.deep.boxed import BoxedSolver
 from featavg.robustness.exact.deep.solver import Certifier, DeepSolver
-from featavg.robustness.exact.flip_conditions import curved_of
 from featavg.robustness.exact.result import Answer, Radii, Solver
 from featavg.robustness.exact.step_box import Bounds
 from featavg.robustness.exact.two_layer import TwoLayerSolver
@@ -183,8 +182,9 @@ class Task:
             return Certifier(*asked, self.sides)
         net = self.decision.net
         two = isinstance(net, TwoLayer)
-        if isinstance(net, TwoLayer) and curved_of(self.decision.readout):
-            # The faster search wants neurons that raise one output.
+        curved = self.decision.readout.exact and any(self.decision.pieces(label) is None for label in self.labels)
+        if isinstance(net, TwoLayer) and curved:
+            # Of a curved score the faster search wants neurons that raise one output; one output is not curved.
             two = bool((net.head >= 0).all() and ((net.head > 0).sum(axis=0) <= 1).all())
         plain = TwoLayerSolver(*asked) if two else DeepSolver(*asked)
         return plain if self.sides is None else BoxedSolver(plain, *asked, self.sides)

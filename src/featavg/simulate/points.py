@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
-from featavg.data.memory import require
 from featavg.data.user_points import OwnPoints, own_points, training_set
+from featavg.machine import require
 from featavg.simulate.setting import Setting
 
 

@@ -12,9 +12,9 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
-from featavg.data.memory import require
 from featavg.errors import InputError, one_of
 from featavg.figures.figure import Axis, Figure, Histogram, Lines, Result, Series
+from featavg.machine import require
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part

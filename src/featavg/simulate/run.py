@@ -27,11 +27,11 @@ from featavg.progress import Progress
 from featavg.simulate.measurements import RunNumbers, cosine_figure, loss_figure, measure, net_of, table_rows
 from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points, states_size
 from featavg.simulate.setting import LATER, Setting, compose
+from featavg.storage.cache import Checkpoint
 from featavg.storage.files import check_writable, dumps, usable_folder
 from featavg.storage.folders import UNFINISHED, into_folder, locked
 from featavg.storage.provenance import provenance
 from featavg.storage.reading import read_json
-from featavg.training.checkpoint import Checkpoint
 from featavg.training.driver import SaveAt
 from featavg.training.parts import Evaluation, Params, StepView
 from featavg.training.recipe import LABELS

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from featavg.boundary.public import public
-from featavg.data.fields import TaskFields
 from featavg.errors import InputError, one_of
-from featavg.fields import about, fit_fields
+from featavg.fields import TaskFields, about, fit_fields
 from featavg.registry import CONTROLLERS, LOSSES, READOUTS, STEPPERS, spec
 from featavg.training.recipe import LABELS, Recipe, RecipeFields
 
@@ -132,7 +131,7 @@ class Setting(TaskFields, RecipeFields):
             except InputError as error:  # in the words of `Labels`
                 raise InputError(f"label_{error.argument}", error.problem, error.remedy) from None
         if self.data is None:
-            from featavg.data.memory import require
+            from featavg.machine import require
 
             require(32.0 * self.k**2, "k", "lower k")  # the Gram matrix and its factor
             self.task()

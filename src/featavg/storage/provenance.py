@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import featavg
-from featavg.cores import cores
+from featavg.machine import cores
 
 
 def provenance() -> dict[str, str]:

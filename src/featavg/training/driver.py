@@ -24,7 +24,7 @@ from featavg.nets.network import Network
 from featavg.progress import Progress
 from featavg.registry import CONTROLLERS, STEPPERS
 from featavg.shapes import PerSeed, TruthPerSeed
-from featavg.training.checkpoint import Checkpoint, fingerprint
+from featavg.storage.cache import Checkpoint, fingerprint
 from featavg.training.parts import (
     Controller,
     Evaluation,
@@ -250,7 +250,7 @@ def _finish(state: RunState, evaluation: Evaluation, stop: Stop) -> bool:
         state.end(Outcome.TARGET_LOSS, log_loss <= stop.log_loss)
         state.end(Outcome.TIME_REACHED, state.log_time >= stop.log_time - _LANDING)
         state.end(Outcome.STEPS_DONE, state.steps >= stop.steps)
-    return _all(~state.active)
+    return not (state.active.any() if state.active.ndim else state.active)
 
 
 def _advance(
@@ -263,19 +263,22 @@ def _advance(
     recorders: Sequence[Recorder],
 ) -> Evaluation:
     """One attempt at a step for every seed that is still running."""
-    before, log_rate = evaluation, np.minimum(controller.log_rate(state.rate, evaluation), state.cap)
+    # Where there is no batch, every operation on single values costs as much as the arithmetic of a small step.
+    before, log_rate, judged = evaluation, controller.log_rate(state.rate, evaluation), state.active
+    if stop.log_time < math.inf:
+        log_rate = np.minimum(log_rate, state.cap)
     proposal = stepper.propose(objective, Start(state.params, before, state.memory, log_rate))
     accepted, rate = controller.judge(state.rate, before, proposal)
-    passed: TruthPerSeed | np.bool[bool] = np.False_
     if stop.log_time < math.inf:
         passed = np.logaddexp(state.log_time, proposal.log_elapsed) > stop.log_time + _LANDING
         state.cap = np.where(passed, _landing_rate(state, stop, before, proposal, log_rate), np.inf)
-    accepted = accepted & state.active & ~passed
+        judged = judged & ~passed
+    accepted = accepted & judged
     if _all(accepted):
         state.rate, elapsed = rate, proposal.log_elapsed
         state.params, state.memory, evaluation = proposal.params, proposal.state, proposal.evaluation
     else:
-        state.rate = np.where(state.active & ~passed, rate, state.rate)
+        state.rate = np.where(judged, rate, state.rate)
         # At a log-loss beyond 1e12 the sum has lost its digits, and so have the steps.
         far = np.abs(before.log_loss) > 1e12
         state.end(Outcome.RATE_UNDERFLOW, ~accepted & ((log_rate + before.log_loss < _UNDERFLOW) | far))
@@ -299,7 +302,7 @@ def _advance(
 
 
 def _all(truth: TruthPerSeed) -> bool:
-    """`truth.all()`, which costs as much as the arithmetic of a small step where there is no batch."""
+    """`truth.all()`, which takes long where there is no batch."""
     return bool(truth.all() if truth.ndim else truth)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -185,8 +186,8 @@ class Controller(ABC):
         return state
 
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
-        """Accept or reject: every step counts, and the state stays."""
-        return Judgement(np.ones(state.shape, dtype=bool), state)
+        """Accept or reject: every step of every seed counts, and the state stays."""
+        return Judgement(np.asarray(True), state)
 
 
 class Schedule(Controller):
@@ -206,7 +207,7 @@ class Schedule(Controller):
 
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Always yes."""
-        return Judgement(np.ones(state.shape, dtype=bool), state + 1.0)
+        return Judgement(np.asarray(True), state + 1.0)
 
 
 def warmed_up(step: PerSeed, warmup: int) -> PerSeed:
@@ -284,7 +285,10 @@ def log_mean_and_pulls(
     """log L, and |l'_i| / (n L) of each sample, from log l_i and log |l'_i|."""
     log_total = log_sum_exp(log_losses)
     pulls = np.exp(log_slopes - log_total[..., None])
-    return log_total - np.log(log_losses.shape[-1]), pulls[..., None]
+    return log_total - _log(log_losses.shape[-1]), pulls[..., None]
+
+
+_log = cache(np.log)  # of a number of points, the same at every step
 
 
 def from_margins(

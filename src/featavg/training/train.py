@@ -23,7 +23,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
 from featavg.progress import Progress
 from featavg.registry import ACTIVATIONS, LOSSES, spec
-from featavg.training.checkpoint import Checkpoint
+from featavg.storage.cache import Checkpoint
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.objectives import DeepObjective, TwoLayerObjective
 from featavg.training.parts import Loss, Recorder

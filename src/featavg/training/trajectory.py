@@ -15,8 +15,8 @@ from numpy import ndarray
 from featavg.boundary.public import public
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.typeset import sparkline, table
 from featavg.nets.network import Network, network_of
-from featavg.notebook import sparkline, table
 from featavg.storage.folders import read_folder, write_folder
 
 

@@ -118,7 +118,7 @@ def test_what_is_wrong_is_refused(data, monkeypatch):
     short = net.with_arrays({"weights": net.weights[:, :50]})
     with pytest.raises(InputError, match="net"):
         PackedObjective(data.x, data.y, short, Logistic())
-    monkeypatch.setattr("featavg.data.memory.available_bytes", lambda: 10**6)
+    monkeypatch.setattr("featavg.machine.available_bytes", lambda: 10**6)
     with pytest.raises(InputError, match="of memory"):
         draw_packed(MultiCluster(k=5, d=5**10), 5**7, 10, 0)
     assert 12e9 < packed_bytes(MultiCluster(k=5, d=5**10), 5**7, 10) < 13e9

@@ -105,6 +105,20 @@ def _digests(path: Path, changed: int) -> dict[str, str]:
     return {kind: digest.hexdigest() for kind, digest in digests.items()}
 
 
+def file_bytes(path: Path) -> bytes:
+    """The content of a published file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), problem, "run `featavg data` to see what is there") from error
+
+
+def damaged(path: Path, how: str) -> InputError:
+    """What to say about a file that is not laid out as published."""
+    return InputError(str(path), f"is damaged: it {how}", "delete it and get it again")
+
+
 def download(name: str, folder: Path, progress: bool = True) -> list[Path]:
     """Get what is missing of a data set with pooch, check it and lay it out as published."""
     import pooch

@@ -23,8 +23,7 @@ from featavg.paper.engine.requirements import data_needed, run_folder, torch_nee
 from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
-from featavg.storage.cache import kept_arrays
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_arrays
 
 if TYPE_CHECKING:
     import torch

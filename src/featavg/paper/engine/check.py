@@ -91,12 +91,12 @@ class Check:
         values = tuple(given.ravel().tolist()) if given.ndim else ()
         if values:
             interval = _interval(values, of)
-        elif interval is not None:
+        elif interval is not None:  # a missing number makes an end NaN, and then the check fails
             interval = _ordered("interval", interval)
         if (relation == "within") != isinstance(bound, tuple):
             remedy = "give a pair for 'within' and one number otherwise"
             raise InputError("bound", f"is {bound!r} for {relation!r}", remedy)
-        if not isinstance(bound, tuple) and math.isnan(bound):
+        if np.isnan(bound).any():
             raise InputError("bound", "is NaN", "give a number")
         single = fmean(values) if values else float(given)
         if math.isnan(single) and interval is not None and not values:
@@ -159,7 +159,7 @@ class Check:
 
 def _ordered(name: str, pair: Any) -> tuple[float, float]:
     low, high = map(float, pair)
-    if not low <= high:
+    if low > high:
         raise InputError(name, f"is {pair!r}", "give numbers, the smaller one first")
     return low, high
 

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from featavg.cores import cores, work_alone
 from featavg.errors import InputError
+from featavg.machine import cores, work_alone
 from featavg.paper.engine import store, terminal
 from featavg.paper.engine.claim import Claim, Context, Verdict
 from featavg.paper.engine.registry import find_claims

@@ -24,9 +24,8 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.model import Model
 from featavg.robustness.models.norms import NORMS
 from featavg.robustness.models.torch_model import TorchModel
-from featavg.storage.cache import kept_values
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.storage.places import install_command
-from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -25,8 +25,7 @@ from featavg.paper.images.labels import Cells, all_cells, label_table
 from featavg.progress import Progress, part, silent
 from featavg.robustness.models.decision import ALL
 from featavg.robustness.models.model import network_model
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.training.train import train
 
 # Fixed before the first run of the claim: what the audit promises on the simulator, and the least null.

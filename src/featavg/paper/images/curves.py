@@ -21,8 +21,7 @@ from featavg.robustness.attacks.multi_start_ddn import MultiStartDDN, minimal_ra
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.curve import curve_of, pgd_curve
 from featavg.robustness.models.torch_model import TorchModel, torch_model
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 
 if TYPE_CHECKING:
     from torch import nn

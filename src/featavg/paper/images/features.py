@@ -17,9 +17,8 @@ from featavg.data.images import ImageTask
 from featavg.data.streams import stream
 from featavg.errors import InputError, torch_needed
 from featavg.progress import Progress, part, silent
-from featavg.storage.cache import kept_arrays
+from featavg.storage.cache import fingerprint, kept_arrays
 from featavg.storage.reading import is_file, is_folder
-from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

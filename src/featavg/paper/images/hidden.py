@@ -24,8 +24,7 @@ from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.progress import Progress, silent
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,9 +17,8 @@ from featavg.paper.images.curves import ATTACK_KEY, attacked_images, coarse_mode
 from featavg.progress import Progress
 from featavg.robustness.attacks.multi_start_ddn import minimal_radii
 from featavg.robustness.models.decision import Decision
-from featavg.storage.cache import kept_values
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.storage.provenance import commit
-from featavg.training.checkpoint import fingerprint
 
 if TYPE_CHECKING:
     from torch import nn

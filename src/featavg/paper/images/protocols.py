@@ -20,8 +20,7 @@ from featavg.paper.images.curves import attacked_images, coarse_model
 from featavg.paper.images.figure3 import ACCURACY, CLOSE_TO_PUBLISHED, ROLES, WORDS, published, trained_pair
 from featavg.progress import Progress, part, silent
 from featavg.robustness.attacks.pgd import pgd
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 
 if TYPE_CHECKING:
     import xarray as xr

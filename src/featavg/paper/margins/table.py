@@ -21,10 +21,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.cores import cores
 from featavg.data.images import Images
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Figure, Lines, Role, Series
+from featavg.machine import cores
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.margins.network.fit import CHECKPOINT, fit
@@ -32,9 +32,8 @@ from featavg.paper.margins.network.passes import module_of
 from featavg.paper.margins.network.run import MarginCNN, MarginSettings, SupportRule, read_run
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
-from featavg.storage.cache import kept_values, note_saved
+from featavg.storage.cache import fingerprint, kept_values, note_saved
 from featavg.storage.folders import folder_exists
-from featavg.training.checkpoint import fingerprint
 
 FACTOR = 1.5
 # Relative: a median of attacked radii moves by about this much when the attack's budget doubles.

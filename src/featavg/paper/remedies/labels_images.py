@@ -47,8 +47,7 @@ from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.models.torch_model import torch_model
 from featavg.robustness.radii import radii
-from featavg.storage.cache import kept_values
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_values
 from featavg.training.heads import HeadRecipe, train_head
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from scipy.linalg import solve_triangular
 import featavg
 from featavg.data.clusters import MultiCluster, Sample
 from featavg.data.compress import fill_bartlett
-from featavg.data.memory import available_bytes, readable, require
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.machine import available_bytes, readable, require
 from featavg.measures.accuracy import accuracy
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import TwoLayer, binary

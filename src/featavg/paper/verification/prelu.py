@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
@@ -13,23 +14,14 @@ from featavg.paper.connections.min_vidal_mnist import FROM_PUBLISHED, PUBLISHED,
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import data_needed, run_folder, torch_needed
 from featavg.paper.verification.decided import Row, decide, evidence
-from featavg.paper.verification.networks import PRELU, PublicFile, PublicImages, PublicNetwork
+from featavg.paper.verification.networks import MNIST, POWERS, PublicNetwork
 from featavg.progress import Progress, part
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.torch_model import torch_model
-from featavg.storage.cache import kept_arrays
-from featavg.training.checkpoint import fingerprint
+from featavg.storage.cache import fingerprint, kept_arrays
 
-SHA256 = (
-    "a6129f89b46970aa7226b2d43c9a027ee5034fad0ff022c455e5f6aa9aa5c102",
-    "f1392ce2e7b28a7037226468bd8ff0c8d00d9cc7fc3b320617a22530c0c662e4",
-    "ed553f01e07faaec01e80d0f499455280912281ea08f3bfb8c19ce7fcf87f76b",
-    "dbeab97bcf5bcbcb3b7d89911e2de820dd7b9b3ce05d5b05b419228289087ce4",
-)
-FILES = tuple(
-    PublicFile(PRELU, f"pReLU_pretrained_models/pReLU_{p}_pretrained.pt", sha256)
-    for p, sha256 in enumerate(SHA256, start=1)
-)
+if TYPE_CHECKING:
+    import torch
 
 
 def _weights(path: Any) -> dict[str, Any]:
@@ -47,17 +39,20 @@ def _plain(paths: Any) -> Deep:
     return Deep((hidden, w["output_net.weight"]), biases)
 
 
-def _attacked(
-    weights: dict[str, Any], p: int, pixels: ndarray, y: ndarray, budget: int, progress: Progress
-) -> dict[str, ndarray]:
-    """The radii that the attack finds, zero where an image is misclassified."""
+def public_power_net(path: Path, p: int) -> torch.nn.Module:
+    """The published network with this power of ReLU."""
     import torch
 
-    w = {name: torch.from_numpy(value) for name, value in weights.items()}
+    w = {name: torch.from_numpy(value) for name, value in _weights(path).items()}
     net = power_relu_net(w["center"], 10, w["prelulayer.W"].shape[1], float(p)).double()
     state = {"centre": w["center"].flatten(), "weights": w["prelulayer.W"].T}
     net.load_state_dict(state | {f"linear.{name}": w[f"output_net.{name}"] for name in ("weight", "bias")})
-    model = torch_model(net.eval(), groups=range(10), readout="max", batch=512)
+    return net.eval()
+
+
+def _attacked(net: torch.nn.Module, pixels: ndarray, y: ndarray, budget: int, progress: Progress) -> dict[str, ndarray]:
+    """The radii that the attack finds, zero where an image is misclassified."""
+    model = torch_model(net, groups=range(10), readout="max", batch=512)
     found = attack_suite(model, pixels, y, "l2", "multi-start-ddn", budget=budget, progress=progress)
     return {"radii": found.radii}
 
@@ -79,22 +74,23 @@ def prelu(run: Context, images: int = 200, few: int = 10, budget: int = 100, sec
     test = data_needed("mnist", run).test
     pixels, y = test.unit[:images], test.fine[:images]
     robust, radii = [], []
-    for p, file in enumerate(FILES, start=1):
-        weights = _weights(file.found(run))
+    for p, file in enumerate(POWERS, start=1):
+        net = public_power_net(file.found(run), p)
         share = part(run.progress, 0.15 * (p - 1), 0.15 * p)
-        key = fingerprint([*weights.values(), pixels], p, budget)
-        one = partial(_attacked, weights, p, pixels, y, budget, share)
+        key = fingerprint([*(one.numpy() for one in net.state_dict().values()), pixels], p, budget)
+        one = partial(_attacked, net, pixels, y, budget, share)
         kept = kept_arrays(run_folder(run) / "verification" / f"prelu-{p}", key, one)
         radii.append(kept["radii"])
         robust.append(100.0 * float(np.mean(radii[-1] > 1.0)))
-    plain = PublicNetwork((FILES[0],), _plain)
-    rows = [Row("pReLU p = 1", plain, PublicImages(), few, 1.0, box, "30.1% left by attacks") for box in (False, True)]
+    plain = PublicNetwork(POWERS[:1], _plain)
+    rows = [Row("pReLU p = 1", plain, MNIST, few, 1.0, box, "30.1% left by attacks") for box in (False, True)]
     last = Context(run.seeds, run.full, run.data_dir, part(run.progress, 0.6, 1.0))
     decided = decide(rows, last, seconds)
     certain = decided[1]["certified"]
     attacked = int(np.sum(radii[0][:few] > 1.0))
     first, fourth = PUBLISHED["l2", 1.0]
     said = evidence(
+        rows,
         decided,
         *(
             Check(f"p = {p}: robust accuracy at 1.0, %", robust[p - 1], "within",

@@ -17,8 +17,8 @@ from numpy import ndarray
 
 from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
+from featavg.figures.typeset import sparkline, table
 from featavg.measures.accuracy import robust_share
-from featavg.notebook import sparkline, table
 from featavg.robustness.exact.budget import Clock
 from featavg.storage.folders import read_folder, write_folder
 

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 
 import featavg
 from featavg.boundary.public import public
-from featavg.cores import cores
 from featavg.errors import InputError
+from featavg.machine import cores
 from featavg.progress import Progress, silent
 from featavg.simulate.sweep.measures import Measure, measures_named
 from featavg.simulate.sweep.plan import Plan, SweepAxis, known_field
@@ -212,7 +212,7 @@ def engine_named(name: str | Engine, workers: int | None = None) -> Engine:
     """`serial`, `processes`, `dask`, or `dask://HOST:PORT`; an engine of your own is taken as is.
 
     >>> engine_named("serial")  # doctest: +ELLIPSIS
-    <featavg.simulate.sweep.engines.Serial object at ...>
+    <featavg.simulate.sweep.run.Serial object at ...>
     """
     if not isinstance(name, str):
         return name

@@ -20,8 +20,7 @@ from featavg.errors import InputError, finite
 from featavg.nets.deep import Deep
 from featavg.nets.torch.inference import own_randomness
 from featavg.progress import Progress, silent
-from featavg.storage.cache import kept_arrays
-from featavg.training.checkpoint import Checkpoint, fingerprint
+from featavg.storage.cache import Checkpoint, fingerprint, kept_arrays
 from featavg.training.torch.batches import Batches
 from featavg.training.torch.module import arrays_of, load_arrays, save_folder
 from featavg.training.torch.objectives import Adversarial, CrossEntropy, Objective

@@ -19,10 +19,9 @@ from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.architecture import Architecture, architecture
 from featavg.progress import Progress
-from featavg.storage.cache import note_saved
+from featavg.storage.cache import Checkpoint, note_saved
 from featavg.storage.files import check_writable
 from featavg.storage.folders import folder_exists, locked, read_folder, write_folder
-from featavg.training.checkpoint import Checkpoint
 from featavg.training.torch.module import arrays_of, check_device, load_arrays, save_folder, train_module
 from featavg.training.torch.recipe import ImageRecipe, image_preset, preset_for
 

@@ -30,7 +30,7 @@ from featavg.errors import InputError
 from featavg.nets.torch.inference import own_randomness
 from featavg.nets.torch.outputs import device_of
 from featavg.progress import Progress
-from featavg.training.checkpoint import Checkpoint, fingerprint
+from featavg.storage.cache import Checkpoint, fingerprint
 from featavg.training.torch.batches import Batches
 from featavg.training.torch.objectives import CrossEntropy, Objective, PartialCrossEntropy
 from featavg.training.torch.recipe import ImageRecipe

@@ -1,4 +1,4 @@
-"""Say how much memory a computation needs before it starts, not when it dies."""
+"""What this machine has: cores and memory, said before a computation starts and not when it dies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,27 @@ import os
 from pathlib import Path
 
 from featavg.errors import InputError
+
+# A variable that joblib knows: how many cores its processes may count on.
+SHARE = "LOKY_MAX_CPU_COUNT"
+
+
+def cores() -> int:
+    """Cores that this process may use: a container's or a cluster job's share, 1 inside a worker.
+
+    `os.cpu_count` counts the whole machine, also where this process may use only a part of it.
+
+    >>> cores() >= 1
+    True
+    """
+    from joblib import cpu_count  # a tenth of a second, which only long work pays
+
+    return int(cpu_count())
+
+
+def work_alone() -> None:
+    """From now on this process has one core: it is one of several that share the machine."""
+    os.environ[SHARE] = "1"
 
 
 def available_bytes() -> int | None:

@@ -1,4 +1,7 @@
-"""CIFAR-10 in its binary files: 60,000 images of 32 x 32 pixels, first five classes against last."""
+"""CIFAR-10 and CIFAR-100 in their binary files: 60,000 images of 32 x 32 pixels each.
+
+The ten classes are divided into the first five and the last; the hundred are in 20 superclasses.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from featavg.data.image_sets.archives import Archive, ImageSet
+import numpy as np
+from jaxtyping import UInt8
+from numpy import ndarray
+
+from featavg.data.image_sets.archives import Archive, ImageSet, damaged, file_bytes
+from featavg.errors import InputError
 
 if TYPE_CHECKING:
     from featavg.data.images import ImageTask
@@ -30,11 +38,8 @@ _SHA256 = {
 }
 
 
-def read(files: Mapping[str, Path], seed: int) -> ImageTask:
+def _read_cifar10(files: Mapping[str, Path], seed: int) -> ImageTask:
     """The published 50,000 for training and 10,000 for testing."""
-    import numpy as np
-
-    from featavg.data.formats import read_cifar
     from featavg.data.images import Images, ImageTask, partition
 
     batches = {name: read_cifar(path, 1) for name, path in files.items()}
@@ -51,10 +56,10 @@ def read(files: Mapping[str, Path], seed: int) -> ImageTask:
     )
 
 
-SET = ImageSet(
+CIFAR10 = ImageSet(
     name="cifar10",
     title="CIFAR-10",
-    read=read,
+    read=_read_cifar10,
     folder="cifar-10-batches-bin",
     md5=_MD5,
     sha256=_SHA256,
@@ -110,3 +115,81 @@ SET = ImageSet(
         },
     },
 )
+
+TRAIN, TEST = "train.bin", "test.bin"
+FINE, COARSE = "fine_label_names.txt", "coarse_label_names.txt"
+
+
+def _read_cifar100(files: Mapping[str, Path], seed: int) -> ImageTask:
+    """With its training part if that is there; otherwise the test part is split in two.
+
+    The test part is small enough for embeddings, and it is all that some machines have.
+    """
+    from featavg.data.images import Images, ImageTask, split
+
+    labels, pixels = read_cifar(files[TEST], 2)
+    groups = superclasses(labels)
+    test = Images(pixels, labels[:, 1].astype(int))
+    if TRAIN in files:
+        labels, pixels = read_cifar(files[TRAIN], 2)
+        train = Images(pixels, labels[:, 1].astype(int))
+    else:
+        train, test = split(test, 0.5, seed)
+    fine = read_names(files[FINE]) if FINE in files else tuple(map(str, range(100)))
+    coarse = read_names(files[COARSE]) if COARSE in files else tuple(map(str, range(20)))
+    return ImageTask("cifar100", train, test, groups, fine, coarse, flips=True)
+
+
+def superclasses(labels: ndarray) -> ndarray:
+    """The coarse class of each of the 100 fine ones, as the file has them."""
+    groups = np.full(100, -1)
+    groups[labels[:, 1]] = labels[:, 0]
+    if not np.array_equal(groups[labels[:, 1]], labels[:, 0]) or groups.min() < 0:
+        raise InputError("cifar100", "puts a class into two superclasses", "get the file again")
+    return groups
+
+
+CIFAR100 = ImageSet(
+    name="cifar100",
+    title="CIFAR-100",
+    read=_read_cifar100,
+    folder="cifar-100-binary",
+    md5={
+        TRAIN: "6172c7755cfe09b2fe270c85cebc1b15",
+        TEST: "4499cfba6c016c1be1438163640a0898",
+        # Only names; editing them changes no number.
+        FINE: "",
+        COARSE: "",
+    },
+    sha256={
+        TRAIN: "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
+        TEST: "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
+    },
+    optional=(TRAIN, FINE, COARSE),
+    archives=(
+        Archive(
+            "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+            "03b5dce01913d631647c71ecec9e9cb8",
+            (TRAIN, TEST, FINE, COARSE),
+        ),
+    ),
+)
+
+
+def read_cifar(path: Path, label_bytes: int) -> tuple[UInt8[ndarray, "n b"], ndarray]:
+    """Rows of label bytes (CIFAR-10: class; CIFAR-100: coarse, fine) and 3 x 32 x 32 pixels.
+
+    Returns:
+        the labels, and the pixels with the channel first.
+    """
+    content = file_bytes(path)
+    width = label_bytes + 3072
+    if not content or len(content) % width:
+        raise damaged(path, f"holds {len(content)} bytes, no multiple of {width}")
+    rows = np.frombuffer(content, np.uint8).reshape(-1, width)
+    return rows[:, :label_bytes], rows[:, label_bytes:].reshape(-1, 3, 32, 32)
+
+
+def read_names(path: Path) -> tuple[str, ...]:
+    """The names of classes, one per line."""
+    return tuple(path.read_text(encoding="utf-8").split())
