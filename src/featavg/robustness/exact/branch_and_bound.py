@@ -13,8 +13,18 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Clock, Search
-from featavg.robustness.exact.cutting_planes import Planes, Problem, cutting_planes, price_of, shrink
-from featavg.robustness.exact.relaxation import Affine, Box, Price, Relaxation, Terms
+from featavg.robustness.exact.relaxation import (
+    Affine,
+    Box,
+    Planes,
+    Price,
+    Problem,
+    Relaxation,
+    Terms,
+    cutting_planes,
+    price_of,
+    shrink,
+)
 from featavg.robustness.geometry.qp import Nearest
 from featavg.robustness.geometry.subspace import Subspace
 
