@@ -128,7 +128,9 @@ def render(figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv
         from matplotlib.backends.backend_svg import FigureCanvasSVG
 
         drawing.dpi = 200
-        drawing.draw_without_rendering()
+        engine = drawing.get_layout_engine()
+        assert engine is not None  # `draw` gave it one
+        engine.execute(drawing)
         drawing.set_layout_engine("none")  # the layout is found once, not once a format
         # `savefig` would draw everything twice a format, once to find the layout again.
         printers: dict[str, Any] = {
