@@ -34,9 +34,22 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+# Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE = 600_000  # milliseconds: other work on the machine may take nearly all of it
+
+
 @pytest.fixture(scope="session")
-def launch():
-    """Starts a headless Chromium with the flags given.
+def browser():
+    """One headless Chromium for the pages of every test.
 
     Here and not beside its users: Playwright's loop may run only once in a process.
     """
@@ -45,4 +58,24 @@ def launch():
     if path is None:
         pytest.skip("no Chromium: apt install chromium")
     with sync_api.sync_playwright() as playwright:
-        yield lambda *flags: playwright.chromium.launch(executable_path=path, args=list(flags), timeout=600_000)
+        running = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=PATIENCE)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def visit(browser):
+    """Opens an address in a context of its own; every request and every word on the console are noted."""
+
+    def go(address, width=1280, height=900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.asked, page.said = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
+        page.goto(address)
+        return page
+
+    return go

@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_sweep_with_one_line(engine: str) -> None:
     said = [line for line in running.communicate(timeout=600)[1].splitlines() if "time left" not in line]
     assert running.returncode == 130
     assert [line for line in said if "% " not in line] == [
-        "Interrupted: finished runs are in out, and the same command goes on."
+        "Interrupted: finished runs are in out, and the same command resumes."
     ]
 
 

@@ -4,12 +4,14 @@ A page is run from top to bottom in an empty folder: `python` blocks share their
 notebook, and in `sh` blocks every line is a command. A comment before a block says otherwise:
 
     <!-- long -->                     only `make docs` runs it
-    <!-- not run: needs a cluster -->  nobody does, for this reason
+    <!-- not run: needs a cluster -->  it is never run, for this reason
+    <!-- prints -->                   the text below is what the block above it prints, `...` for a part
 """
 
 from __future__ import annotations
 
 import contextlib
+import doctest
 import io
 import os
 import re
@@ -20,14 +22,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = ("python", "sh", "toml", "slurm")
+SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _FENCE = re.compile(
-    r"(?:^<!-- (?P<mark>long|not run: [^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.M | re.S
+    r"(?:^<!-- (?P<mark>long|prints|not run: [^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.M | re.S
 )
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code, where it begins, and its mark ("", "long" or the reason not to run it)."""
+    """A block of code or output, where it begins, and its mark ("", "long", "prints" or the reason not to run it)."""
 
     page: Path
     line: int
@@ -51,7 +54,7 @@ def blocks(page: Path) -> list[Block]:
     return [
         Block(page, text.count("\n", 0, match.start("text")) + 1, match["language"], match["text"], match["mark"] or "")
         for match in _FENCE.finditer(text)
-        if match["language"] in LANGUAGES
+        if match["language"] in LANGUAGES or match["mark"] == "prints"
     ]
 
 
@@ -59,13 +62,19 @@ def run(page: Path, long: bool = False) -> int:
     """Run the blocks of a page in an empty folder, those marked long only if asked; how many ran."""
     names: dict[str, object] = {"__name__": "__page__"}
     before, count = Path.cwd(), 0
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as printed:
         os.chdir(folder)
         try:
             for block in blocks(page):
+                if block.mark == "prints" and not doctest.OutputChecker().check_output(
+                    block.text, printed.getvalue(), SAME
+                ):
+                    raise ValueError(f"{page.name}:{block.line}: what is printed is {printed.getvalue()}")
                 if not block.runs or (block.mark == "long" and not long):
                     continue
                 count += 1
+                printed.seek(0)
+                printed.truncate()
                 if block.language == "python":
                     # As many lines above as in the page: a traceback then names the right one.
                     source = "\n" * (block.line - 1) + block.text

@@ -54,7 +54,9 @@ def film(taken: list[bytes], target: Path) -> None:
         image = Image.open(io.BytesIO(picture)).convert("RGB")
         size = (SHOWN, round(SHOWN * image.height / image.width))
         images.append(image.resize(size, Image.Resampling.LANCZOS))
-    lengths = [900] + [220] * (len(images) - 2) + [2600]
+    # The end comes first: where nothing moves, and in the first moment, a reader sees trained networks.
+    images.insert(0, images[-1])
+    lengths = [1600, 900] + [220] * (len(images) - 3) + [1000]
     for quality in (80, 65, 50, 35):
         images[0].save(
             target, save_all=True, append_images=images[1:], duration=lengths, loop=0, quality=quality, method=6

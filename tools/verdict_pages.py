@@ -88,9 +88,9 @@ def _networks(match: re.Match[str]) -> str:
         for row in result.evidence.numbers["rows"]:
             spent = f"{row['cpu_seconds_mean']:.2f}, {row['cpu_seconds_most']:.1f} at most"
             threat = f"{row['threat']}, {row['radius']:.3g}"
-            told = [row["network"], row["images"], threat, row["published"]]
-            told += [row[status] for status in ("certified", "flipped", "misclassified", "open")]
-            lines.append(f"| {' | '.join(cell(str(one)) for one in [*told, spent])} |")
+            cells = [row["network"], row["images"], threat, row["published"]]
+            cells += [row[status] for status in ("certified", "flipped", "misclassified", "open")]
+            lines.append(f"| {' | '.join(cell(str(one)) for one in [*cells, spent])} |")
     return "\n".join(lines)
 
 
@@ -105,16 +105,16 @@ def _audited() -> str:
             shared = f"{value:.2f} [{low:.2f}, {high:.2f}], {null:.2f}"
         if row["gain"] and row["gain"][0]:
             gain = "{:.2f} [{:.2f}, {:.2f}]".format(*row["gain"])
-        told = [name, f"**{row['verdict']}**", shared, row["layer"], gain, f"{row['radius']:.3g}"]
-        told += [f"{row['accuracy']:.1%}", f"{row['seconds']:.0f}"]
-        lines.append(f"| {' | '.join(told)} |")
+        cells = [name, f"**{row['verdict']}**", shared, row["layer"], gain, f"{row['radius']:.3g}"]
+        cells += [f"{row['accuracy']:.1%}", f"{row['seconds']:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def chip(claim: dict[str, Any], up: str = "", place: str = "", words: str = "") -> str:
     """A verdict as a small coloured mark that leads to the claim's row; its title says more."""
-    told = f"{claim['verdict']}: {claim['title']}. {claim.get('why', '')}"
-    title = escape(re.sub(r"<[^>]+>", "", told).strip(), quote=True)
+    hint = f"{claim['verdict']}: {claim['title']}. {claim.get('why', '')}"
+    title = escape(re.sub(r"<[^>]+>", "", hint).strip(), quote=True)
     look = claim["verdict"].replace("holds in part", "in part").replace(" ", "-")
     words = f"{claim['symbol']}&nbsp;{words or claim['verdict'].replace(' ', '&nbsp;')}"
     aim = place or f"{up}verdicts.html#{claim['id']}"
@@ -145,9 +145,9 @@ def _verdicts(recorded: dict[str, Any]) -> str:
         lines += [f"### {theme}", "", "| verdict | claim | what decided | tolerance |"]
         lines.append("|---|---|---|---|")
         for claim in listed:
-            told = f"#why-{claim['id']}" if claim["verdict"] != "holds" else f"#{claim['id']}"
+            aim = f"#why-{claim['id']}" if claim["verdict"] != "holds" else f"#{claim['id']}"
             lines.append(
-                f"| {chip(claim, place=told)} "
+                f"| {chip(claim, place=aim)} "
                 f'| <a id="{claim["id"]}"></a>{cell(claim["title"])} {code(claim["id"])} '
                 f"| {cell(claim['decided'])} | {cell(claim['tolerance'])} |"
             )
@@ -156,7 +156,7 @@ def _verdicts(recorded: dict[str, Any]) -> str:
 
 
 def _counts(claims: list[dict[str, Any]]) -> list[str]:
-    """How many of each verdict, as links to where these are told."""
+    """How many of each verdict, as links to where they are listed."""
     counts = Counter((claim["verdict"], claim["symbol"]) for claim in claims)
     tiles = []
     for (verdict, symbol), count in sorted(counts.items(), key=lambda item: -item[1]):
@@ -174,13 +174,13 @@ def _in_words(verdict: str, claims: list[dict[str, Any]]) -> list[str]:
     for claim in claims:
         found = claim["finding"]
         lines += [
-            ":::{container} told",
+            ":::{container} in-words",
             f'<a id="why-{claim["id"]}"></a>{chip(claim)} **{cell(claim["title"])}** {code(claim["id"])}',
             "",
             cell(claim["why"] or (claim["decided"] if verdict == "not run" else found)),
         ]
         if claim["why"] and found:
-            # A line that begins with a tag is HTML to Markdown, which then keeps its hands off it.
+            # A line that begins with a tag is HTML to Markdown, which then leaves it alone.
             decided = f"{claim['decided']} (tolerance {claim['tolerance']})."
             lines += ["", numbers(powers(f"{decided} {found}").replace("\n", " "))]
         lines += [":::", ""]
@@ -276,12 +276,9 @@ def code(name: str) -> str:
 
 
 def cell(text: str) -> str:
-    """For a cell of a table: our texts use <sub>, <sup>, <i>, <b>, which Markdown lets through."""
-    return plain_tags(text).replace("|", "\\|").replace("\n", " ")
-
-
-def plain_tags(text: str) -> str:
-    return powers(text).replace("*", "\\*").replace("$", "\\$").replace("_", "\\_")
+    """For a cell of a table: <sub>, <sup>, <i>, <b> pass through Markdown, other signs it would read are escaped."""
+    parts = powers(text).replace("|", "\\|").replace("\n", " ").split("`")
+    return "`".join(part if i % 2 else re.sub(r"[*$_]", r"\\\g<0>", part) for i, part in enumerate(parts))
 
 
 def powers(text: str) -> str:

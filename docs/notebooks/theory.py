@@ -38,13 +38,13 @@ fine
 # of its class at once, each at a cosine of about $1/\sqrt5 = 0.447$: an **average**.
 
 # %%
-fa.cosines(coarse, task).round(2)
+print(fa.cosines(coarse, task).round(2))
 
 # %% [markdown]
 # With cluster labels each group of neurons has one feature: they are **decoupled**.
 
 # %%
-fa.cosines(fine, task).round(2)
+print(fa.cosines(fine, task).round(2))
 
 # %% [markdown]
 # The *averaging index* says it in one number: 1 for an equal sum of all features of the class, 0

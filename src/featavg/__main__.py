@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse_empty(given)
         with _one_line_warnings():
             code = make_app()(given or ["--help"], prog_name="featavg", standalone_mode=False)
-            sys.stdout.flush()  # a full disk is said here, and not behind our back at exit
+            sys.stdout.flush()  # a full disk is reported here, not at exit
     except InputError as error:
         return _say(str(error), 2)
     except _UsageError as error:
@@ -106,8 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:  # whatever is left is ours
-        if isinstance(error, OSError) and (told := _outside(error)):
-            return _say(told, 2)
+        if isinstance(error, OSError) and (sentence := _outside(error)):
+            return _say(sentence, 2)
         return _broken(error, "--debug" in given)
     finally:
         logging.getLogger("featavg").setLevel(logging.NOTSET)
@@ -205,8 +205,8 @@ def _broken(error: Exception, debug: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    told = " ".join(str(error).split())[:200]
-    what = f"{type(error).__name__}: {told}".rstrip(": ")
+    sentence = " ".join(str(error).split())[:200]
+    what = f"{type(error).__name__}: {sentence}".rstrip(": ")
     again = "" if debug else ", with what the same command prints with --debug"
     return _say(f"featavg stopped by an error of its own ({what}): report this{again}.", BROKEN)
 
@@ -218,10 +218,10 @@ def _say(sentence: str, code: int) -> int:
 
 def _usage_sentence(error: Any) -> str:
     where = error.ctx.command_path if error.ctx is not None else "featavg"
-    told = error.format_message().rstrip(".")
+    sentence = error.format_message().rstrip(".")
     # "Invalid value for '--width': Input should be 1 or more" names the flag in its middle.
-    told = re.sub(r"^Invalid value for '([^']+)': (?:Input )?should", r"\1 should", told)
-    return f"{told}: see `{where} --help`."
+    sentence = re.sub(r"^Invalid value for '([^']+)': (?:Input )?should", r"\1 should", sentence)
+    return f"{sentence}: see `{where} --help`."
 
 
 if __name__ == "__main__":

@@ -33,15 +33,15 @@ class InputError(ValueError):
 
 def _one_line(sentence: str) -> str:
     """Strips line breaks and control characters, and truncates."""
-    told = " ".join(sentence.split())
-    told = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in told)
-    return told if len(told) <= _LONGEST else f"{told[: _LONGEST // 2]} ... {told[-_LONGEST // 2 :]}"
+    text = " ".join(sentence.split())
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The kind of an error and what it says; of one that cannot be printed, its kind.
 
-    >>> told(KeyError("no such layer"))
+    >>> message_of(KeyError("no such layer"))
     "KeyError: 'no such layer'"
     """
     kind = type(error).__name__

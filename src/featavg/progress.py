@@ -126,7 +126,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             at that speed, so that the first seconds do not swing the time left. Without it the
             time left is extrapolated from what was done since the first call: a resumed run starts
             in the middle.
-        patience: nothing is shown before so many seconds.
+        patience: seconds before anything is shown.
         quiet: show nothing at all; by default that is so when the logger "featavg" lets nothing
             below an error through, as after `featavg --quiet`.
         stream: where to show it; standard error by default.
@@ -161,8 +161,8 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         if self.quiet or now - self.started < self.patience:
             return
         left = self.seconds_left(share, now)
-        told = "time left unknown" if left is None else f"about {duration(left)} left"
-        line = f"{100 * share:3.0f}%  {told}  {note}".rstrip()
+        rest = "time left unknown" if left is None else f"about {duration(left)} left"
+        line = f"{100 * share:3.0f}%  {rest}  {note}".rstrip()
         if self.stream.isatty():
             self._draw(share, line)
         elif (display := _notebook_display()) is not None:

@@ -13,7 +13,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.measures.alignment import neuron_signs
 from featavg.nets.two_layer import biased_robust, feature_averaging, feature_decoupling, grouped
 from featavg.paper.figures import clean_error, cosines, figure3, fragility, linf, networks, universal
-from featavg.paper.theorems import dead_neurons, initialisation, lemmas, proof, runs, scale, unequal_sizes, weights
+from featavg.paper.theorems import assumptions, lemmas, proof, runs, scale, weights
 from featavg.paper.theorems.recorders import Coefficients
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
@@ -153,7 +153,7 @@ def paper_start(watched, scale, steps):
     return honest_end(watched, 5.5e-4, steps)
 
 
-honest_exponent, honest_end = proof.epsilon_exponent, initialisation.ended
+honest_exponent, honest_end = proof.epsilon_exponent, assumptions.ended
 
 
 def deviations(power: float):
@@ -217,14 +217,14 @@ ROWS = (
     Sabotage(
         "decoupling-dead-neurons",
         "neurons begin active on their cluster",
-        setting(dead_neurons, initial_net=always_on),
+        setting(assumptions, initial_net=always_on),
         given={"sizes": (20, 40), "draws": 40, "trained": 3},
     ),
-    Sabotage("assumption-2-unequal", AVERAGING, no_averaging(unequal_sizes), given={"n": 200, "positive": (2, 5)}),
+    Sabotage("assumption-2-unequal", AVERAGING, no_averaging(assumptions), given={"n": 200, "positive": (2, 5)}),
     Sabotage(
         "talk-initialisation",
         "the paper's start in place of the talks'",
-        setting(initialisation, ended=paper_start),
+        setting(assumptions, ended=paper_start),
         given={"scales": (1.0, 5.5e-4), "long_steps": 50},
         improves=True,
     ),

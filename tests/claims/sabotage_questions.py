@@ -16,7 +16,7 @@ from featavg.audit import subclasses
 from featavg.audit.label_budget import LabelBudget
 from featavg.data.labels import Labels
 from featavg.measures.alignment import neuron_signs
-from featavg.paper.questions import adversarial, borders, depth, depth_inner, depth_margin, geometry, optimizers
+from featavg.paper.questions import adversarial, angle, borders, depth, depth_inner, depth_margin, optimizers
 from featavg.paper.remedies import labels_clusters, labels_images, labels_share
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
@@ -305,7 +305,7 @@ ROWS = (
         "question-angle-geometry",
         "with class labels every neuron learns one feature",
         setting(work, trained=neurons_look_for_one_feature),
-        few_of(geometry, "GEOMETRIES", *HOLDING),
+        few_of(angle, "GEOMETRIES", *HOLDING),
     ),
     Sabotage(
         "question-optimizers",

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from featavg.errors import InputError
-from featavg.paper.connections.numpy_sgd import Minibatch, _step, train_minibatch
-from featavg.paper.connections.simplicity import Slabs, auc, shuffled_auc, slab_task
+from featavg.paper.connections.simplicity import Minibatch, Slabs, _step, auc, shuffled_auc, slab_task, train_minibatch
 
 
 def edges(k, margin):

@@ -84,6 +84,9 @@ def test_a_page_that_does_not_run_is_noticed(tmp_path):
         code_blocks.run(page)
     page.write_text("<!-- not run: needs data -->\n```sh\nmake reproduce\n```\n")
     assert code_blocks.run(page) == 0
+    page.write_text("```python\nprint(1)\n```\n\n<!-- prints -->\n```text\n2\n```\n")
+    with pytest.raises(ValueError, match="what is printed is 1"):
+        code_blocks.run(page)
     page.write_text("```sh\nmake reproduce\n```\n")
     with pytest.raises(ValueError, match="mark the block"):
         code_blocks.run(page)

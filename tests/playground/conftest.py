@@ -1,4 +1,4 @@
-"""A headless Chromium with plain flags, and the playground opened from a file address."""
+"""The playground opened from a file address, and its simulator called from Python."""
 
 import json
 
@@ -6,16 +6,6 @@ import pytest
 
 import featavg as fa
 from featavg.playground.page import script
-
-PATIENCE = 600_000  # milliseconds: other work on the machine may take nearly all of it
-
-
-@pytest.fixture(scope="session")
-def browser(launch):
-    """One browser for the session. Root needs --no-sandbox; no other flag helps the page."""
-    running = launch("--no-sandbox")
-    yield running
-    running.close()
 
 
 @pytest.fixture(scope="session")
@@ -40,25 +30,17 @@ def written(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, written):
-    """Opens the page at an address and notes every request and every word on the console."""
-    contexts = []
+def opened(visit, written):
+    """Opens the page at an address."""
+    pages = []
 
-    def open_page(address="", width=1280, height=900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
-        page.asked, page.said = [], []
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
-        page.goto(written.as_uri() + address)
-        return page
+    def open_page(address="", **options):
+        pages.append(visit(written.as_uri() + address, **options))
+        return pages[-1]
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.context.close()
 
 
 @pytest.fixture

@@ -98,9 +98,17 @@ SURVIVE = """(addresses) => addresses.map((address, number) => {
 })"""
 
 
-def test_every_address_is_read_as_a_setting_that_runs(opened, rested, addresses):
-    page = rested(opened("#n=20&d=100&step=0"), step=0)
-    found = page.evaluate(SURVIVE, addresses)
+@pytest.fixture(scope="module")
+def small(visit, written):
+    """One page for the tests that hand it many addresses."""
+    page = visit(written.as_uri() + "#n=20&d=100&step=0")
+    page.wait_for_selector("html[data-ready][data-busy=no][data-step='0']")
+    yield page
+    page.context.close()
+
+
+def test_every_address_is_read_as_a_setting_that_runs(small, addresses):
+    found = small.evaluate(SURVIVE, addresses)
     for one in found:
         assert one["finite"], one
         assert one["ordered"], one
@@ -113,12 +121,11 @@ def test_every_address_is_read_as_a_setting_that_runs(opened, rested, addresses)
             assert "NaN" not in note or "NaN" in one["address"], note
     bad = found[len(found) // 2 :]
     assert sum(bool(one["notes"]) for one in bad) > 0.8 * len(bad)
-    assert page.said == []
+    assert small.said == []
 
 
-def test_the_page_lives_through_all_of_them(opened, rested, addresses):
-    page = rested(opened("#n=20&d=100&step=0"), step=0)
-    page.evaluate(
+def test_the_page_lives_through_all_of_them(small, rested, addresses):
+    small.evaluate(
         """async (addresses) => {
           for (const [number, address] of addresses.entries()) {
             location.hash = address;
@@ -128,10 +135,10 @@ def test_the_page_lives_through_all_of_them(opened, rested, addresses):
         }""",
         addresses,
     )
-    page.evaluate("location.hash = '#k=4&n=30&d=200&step=3'")
-    rested(page, step=3)
-    assert page.evaluate("playground.experiment.setting.k") == 4
-    assert page.said == []
+    small.evaluate("location.hash = '#k=4&n=30&d=200&step=3'")
+    rested(small, step=3)
+    assert small.evaluate("playground.experiment.setting.k") == 4
+    assert small.said == []
 
 
 @pytest.mark.parametrize(
@@ -162,9 +169,8 @@ def test_a_link_reproduces_what_one_sees(opened, rested):
     assert before.split('"history"')[0] == after.split('"history"')[0]
 
 
-def test_commands_and_python_are_understood_by_the_package(opened, rested, addresses):
-    page = rested(opened("#n=20&d=100&step=0"), step=0)
-    pairs = page.evaluate(
+def test_commands_and_python_are_understood_by_the_package(small, addresses):
+    pairs = small.evaluate(
         """(addresses) => addresses.map((address) => {
           const { setting } = playground.parseAddress(address);
           return [playground.asCommand(setting, 50), playground.asPython(setting, 50), setting];

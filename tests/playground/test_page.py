@@ -1,4 +1,4 @@
-"""The page itself, in a real browser with plain flags, from a file address."""
+"""The page itself, in a real browser, from a file address."""
 
 import json
 import re

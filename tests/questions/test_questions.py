@@ -10,9 +10,9 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.image_sets.loading import load_images
 from featavg.nets.two_layer import feature_averaging, grouped
 from featavg.paper.engine.claim import Context
-from featavg.paper.questions import adversarial, angle, borders, geometry, optimizers
+from featavg.paper.questions import adversarial, angle, borders, optimizers
+from featavg.paper.questions.angle import averaged_margin, decoupled_margin, fields_of
 from featavg.paper.questions.borders import lazy_border, signal_share
-from featavg.paper.questions.geometry import averaged_margin, decoupled_margin, fields_of
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.run import Serial
 from featavg.storage.files import strict_json
@@ -66,16 +66,16 @@ def test_the_margins_of_a_geometry_by_brute_force():
     assert (directions @ rows.T).min(axis=1).max() <= margin * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", geometry.GEOMETRIES)
+@pytest.mark.parametrize("name", angle.GEOMETRIES)
 def test_every_geometry_is_a_task(name):
-    task = MultiCluster(k=geometry.K, d=geometry.D, **fields_of(name, 3))
+    task = MultiCluster(k=angle.K, d=angle.D, **fields_of(name, 3))
     assert averaged_margin(task)[0] > 0
 
 
 def test_a_geometry_is_measured(monkeypatch):
     kept = ("orthogonal", "class closer", "classes mixed")
-    monkeypatch.setattr(geometry, "GEOMETRIES", {name: geometry.GEOMETRIES[name] for name in kept})
-    evidence = small(geometry.geometries, n=80, target_loss=1e-3)
+    monkeypatch.setattr(angle, "GEOMETRIES", {name: angle.GEOMETRIES[name] for name in kept})
+    evidence = small(angle.geometries, n=80, target_loss=1e-3)
     table = evidence.numbers.sel(geometry="orthogonal", seed=0)
     assert float(table["averaged"] / table["averaged_theory"]) == pytest.approx(1.0, abs=0.25)
     assert float(table["decoupled"] / table["decoupled_theory"]) == pytest.approx(1.0, abs=0.25)
@@ -96,7 +96,7 @@ def test_adam_along_the_axes_learns_noise(monkeypatch):
 # Of each claim its module, what is missing, the checks by seed that speak of it, and its parameters.
 MISSING = {
     angle.equal: (angle, "radius_fine", 2, {"cosines": (0.0, 0.2, 0.3), "n": 60, "group": 2}),
-    geometry.geometries: (geometry, "", 4, {"n": 80, "target_loss": 1e-3}),
+    angle.geometries: (angle, "", 4, {"n": 80, "target_loss": 1e-3}),
     optimizers.optimizers: (optimizers, "", 3, {"d": 120, "n": 50, "test_points": 3, "steps": 50}),
 }
 

@@ -1,4 +1,4 @@
-"""A headless Chromium, and the page made of synthetic claims."""
+"""The page made of synthetic claims, opened in the browser."""
 
 import json
 from dataclasses import replace
@@ -10,25 +10,6 @@ from featavg.paper.engine.claim import Context, Evidence
 from featavg.paper.engine.result import judge
 from featavg.paper.report.page import write_report
 from featavg.storage.provenance import provenance
-
-# Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="session")
-def browser(launch):
-    """One browser for the session; a new context a test."""
-    running = launch(*FLAGS)
-    yield running
-    running.close()
 
 
 def _everything(settings):
@@ -51,16 +32,9 @@ def report(outcomes, tmp_path_factory):
     return write_report(outcomes, tmp_path_factory.mktemp("report"), provenance())
 
 
-def open_page(browser, report, width=1280, height=900, address="", claims="open", **options):
-    """The page, with every request and every word on the console noted."""
-    context = browser.new_context(viewport={"width": width, "height": height}, **options)
-    context.set_default_timeout(600_000)  # milliseconds: the machine may be busy with other work
-    page = context.new_page()
-    page.asked, page.said = [], []
-    page.on("request", lambda request: page.asked.append(request.url))
-    page.on("console", lambda message: page.said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: page.said.append(f"error: {error}"))
-    page.goto(report.as_uri() + address)
+def open_page(visit, report, address="", claims="open", **options):
+    """The page at an address, its claims open by default."""
+    page = visit(report.as_uri() + address, **options)
     if claims == "open" and options.get("java_script_enabled", True):
         # By the button's own handler: on a busy machine the pointer of an emulated phone may miss
         # a page that has just been laid out anew, and then no figure is ever near.
@@ -70,12 +44,12 @@ def open_page(browser, report, width=1280, height=900, address="", claims="open"
 
 
 @pytest.fixture
-def opened(browser, report):
+def opened(visit, report):
     """Opens the page as asked, in a context of its own."""
     pages = []
 
     def fresh(**options):
-        pages.append(open_page(browser, report, **options))
+        pages.append(open_page(visit, report, **options))
         return pages[-1]
 
     yield fresh
@@ -84,9 +58,9 @@ def opened(browser, report):
 
 
 @pytest.fixture(scope="session")
-def shared(browser, report):
+def shared(visit, report):
     allowed = ["clipboard-read", "clipboard-write"]
-    page = open_page(browser, report, permissions=allowed, color_scheme="light")
+    page = open_page(visit, report, permissions=allowed, color_scheme="light")
     yield page
     page.context.close()
 

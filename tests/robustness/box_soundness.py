@@ -17,7 +17,7 @@ from tests.robustness.soundness import random_case
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.robustness.attacks.suite import attack_suite
-from featavg.robustness.exact.budget import Search
+from featavg.robustness.exact.budget import UNLIMITED, Search
 from featavg.robustness.exact.decision import decision_of
 from featavg.robustness.exact.deep.local_search import BoxAttack
 from featavg.robustness.exact.flip_conditions import conditions_of
@@ -174,7 +174,7 @@ def descended(net, x, label, bounds, known):
     net = plain.unturned()
     for radius in (least * share for share in (0.5, 0.9, 0.999, 1.001, 1.5, 10.0)):
         box = StepBox.around(x, bounds, radius)
-        attack = BoxAttack(net, net.start(x[None])[0], box, kept, shown)
+        attack = BoxAttack(net, net.start(x[None])[0], box, kept, UNLIMITED, shown)
         for condition in conditions_of(decision, label):
             attack.start(condition)
     return kept.attack

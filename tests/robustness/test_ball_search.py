@@ -15,6 +15,7 @@ from featavg.robustness.exact import budget
 from featavg.robustness.exact.budget import Budget, Clock
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.deep import ball_search
+from featavg.robustness.exact.deep import search as deep_search
 from featavg.robustness.exact.deep.ball_search import BallSearch
 from featavg.robustness.exact.deep.cuts import Cuts
 from featavg.robustness.exact.deep.local_search import LocalSearch
@@ -23,6 +24,7 @@ from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.layered_network import layered, layered_of
 from featavg.robustness.exact.probability import ProbabilityCondition
+from featavg.robustness.radii import radii
 
 
 def _decision(net):
@@ -89,7 +91,7 @@ class _Ticks:
             return plain(*arguments, **options)
 
         monkeypatch.setattr(owner, name, slow)
-        monkeypatch.setattr(budget, "perf_counter", lambda: self.seconds)
+        monkeypatch.setattr(budget, "thread_time", lambda: self.seconds)
 
 
 def test_a_long_ascent_ends_with_its_time(monkeypatch):
@@ -106,6 +108,22 @@ def test_a_long_ascent_ends_with_its_time(monkeypatch):
     assert 20 <= clock.seconds <= 22
 
 
+def test_lines_that_take_too_long_leave_a_local_search(monkeypatch):
+    """On a machine of ten operations a second nothing is proven, and what is easily found is still found."""
+    monkeypatch.setattr(budget, "speed", lambda: 10.0)
+    monkeypatch.setattr(ball_search, "tightened", lambda *_: pytest.fail("there is no time for lines"))
+    monkeypatch.setattr(deep_search, "tightened", lambda *_: pytest.fail("there is no time for lines"))
+    net = Deep((np.eye(2), np.eye(2), np.eye(2)))
+    x, y = np.array([[3.0, 1.0]]), np.array([0])
+    for bounds in (None, (0.0, 3.5)):
+        asked = {"budget": Budget(seconds=2), "bounds": bounds}
+        assert certify(net, x, y, radius=2.0, **asked).status == (Certificate.FLIPPED,)
+        assert certify(net, x, y, radius=1.4, **asked).status == (Certificate.OPEN,)
+    found = radii(net, x, y, budget=Budget(seconds=2), bounds=(0.0, 3.5))
+    assert found.certified[0] == 0.0
+    assert found.attack[0] == pytest.approx(np.sqrt(2.0))
+
+
 @pytest.mark.parametrize("seed", [1, 2, 4, 7])
 def test_the_rounds_of_a_part_end_with_their_time(monkeypatch, seed):
     """Of these networks the first part would have a third round; which do is a matter of last digits."""
@@ -113,7 +131,7 @@ def test_the_rounds_of_a_part_end_with_their_time(monkeypatch, seed):
     z = net.start(np.ones((1, 5)))[0]
     clock = _Ticks(monkeypatch, Cuts, "solve")
     monkeypatch.setattr(LocalSearch, "start", lambda *_: None)
-    found = DeepSearch(net, conditions_at(net.forward(z)[-1])).at(z, 5.0, Budget(seconds=1).start())
+    found = DeepSearch(net, conditions_at(net.forward(z)[-1])).at(z, 5.0, Budget(seconds=1.5).start())
     assert not found.finished
     assert clock.seconds == 2
 

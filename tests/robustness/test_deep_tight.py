@@ -260,7 +260,7 @@ def test_a_rotation_is_charged_like_the_rows(monkeypatch):
 
 def _local(net, z):
     kept = Search()
-    return LocalSearch(net, z, 1.0, kept), kept
+    return LocalSearch(net, z, 1.0, kept, FREE), kept
 
 
 def test_a_local_search_keeps_flips_only():

@@ -10,13 +10,13 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, grouped
-from featavg.robustness.exact.budget import Budget, Clock, Search
+from featavg.robustness.exact.budget import UNLIMITED, Budget, Clock, Search
 from featavg.robustness.exact.decision import decision_of
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.flip_conditions import conditions_of
 from featavg.robustness.exact.layered_network import layered_of
-from featavg.robustness.exact.linf_tree import _fallen
+from featavg.robustness.exact.linf import _fallen
 from featavg.robustness.exact.result import RadiusStatus
 from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.radii import radii
@@ -149,7 +149,7 @@ def test_the_local_search_stays_between_the_sides():
     net = layered_of(EYE).unturned()
     sides, kept = StepBox(np.array([-2.0, -0.5]), np.array([1.0, 0.5])), Search()
     flips = conditions_of(decision_of(EYE, [[3.0, 1.0]], [0], None, None, "l2")[0], 0)
-    LocalSearch(net, np.array([3.0, 1.0]), 3.0, kept, sides).start(flips[0])
+    LocalSearch(net, np.array([3.0, 1.0]), 3.0, kept, UNLIMITED, sides).start(flips[0])
     assert kept.candidates
     assert all(np.array_equal(one.u, sides.clip(one.u)) for one in kept.candidates)
     np.testing.assert_allclose(kept.attack, math.hypot(1.5, 0.5), rtol=1e-3)

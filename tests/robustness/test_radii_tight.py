@@ -8,17 +8,14 @@ import pytest
 from featavg.nets.readouts._readout import Sum
 from featavg.nets.readouts.soft import Probability
 from featavg.nets.two_layer import TwoLayer, binary
-from featavg.robustness import linf
-from featavg.robustness.exact import two_layer
+from featavg.robustness.exact import linf, two_layer
 from featavg.robustness.exact.budget import Budget, Candidate, Search
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.everywhere import Everywhere, Somewhere
-from featavg.robustness.exact.linf_tree import TreeResult
-from featavg.robustness.exact.piece_search import PieceSearch
+from featavg.robustness.exact.linf import LinfSolver, TreeResult
 from featavg.robustness.exact.result import Answer, RadiusStatus
-from featavg.robustness.exact.two_layer import TwoLayerSolver
+from featavg.robustness.exact.two_layer import PieceSearch, TwoLayerSolver
 from featavg.robustness.geometry.subspace import reduce
-from featavg.robustness.linf import LinfSolver
 from featavg.robustness.radii import radii
 
 NET, X, Y = binary(np.eye(2)), np.array([[3.0, 1.0]]), np.array([1])

@@ -15,6 +15,7 @@ import pytest
 
 import featavg as fa
 from featavg.errors import InputError
+from featavg.storage import places
 from featavg.storage.files import check_writable, dumps, usable_file, usable_folder, write
 from featavg.storage.reading import read_arrays, read_json, read_safetensors, read_text, read_toml
 
@@ -255,3 +256,9 @@ def test_a_file_that_is_too_large_is_refused(tmp_path):
 def test_json_that_nobody_else_reads_is_not_written(value):
     with pytest.raises(ValueError, match="not JSON compliant"):
         dumps({"value": value})
+
+
+def test_an_installed_copy_names_what_an_extra_needs(tmp_path, monkeypatch):
+    """Not featavg itself, which need not be on the reader's package index."""
+    monkeypatch.setattr(places, "__file__", str(tmp_path / "featavg" / "storage" / "a" / "places.py"))
+    assert places.install_command("torch").endswith("-m pip install 'torch>=2.6'")

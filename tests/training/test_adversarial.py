@@ -7,7 +7,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
 from featavg.nets.two_layer import binary, grouped
-from featavg.paper.questions.adversarial_objective import AdversarialObjective, worst_case
+from featavg.paper.questions.adversarial import AdversarialObjective, worst_case
 from featavg.robustness.radii import radii
 from featavg.training.losses import Logistic
 from featavg.training.objectives import TwoLayerObjective

@@ -18,7 +18,7 @@ from featavg.progress import Progress, silent
 IMAGES = ("pixel_values", "image", "images", "img", "x")
 LABELS = ("coarse", "labels", "label", "targets", "target", "y")
 FINE = ("fine", "fine_labels", "fine_label")
-# Of a data set without `targets` so many times the images that are audited are read, in random order.
+# How many times the audited images are read from a data set without `targets`, in random order.
 READ = 4
 
 Size = int | tuple[int, int] | None

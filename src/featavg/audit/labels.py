@@ -235,7 +235,7 @@ class AuditImages:
 def audit_images(source: str, groups: str | None = None, data_dir: Path | None = None) -> AuditImages:
     """Test images of what `load_images` knows; of an npz file with `x`, every image in it.
 
-    Who gives `x` gives images to audit, and nobody else knows which ones the network was trained on.
+    With `x`, these are the images to audit: only the caller knows which ones the network was trained on.
 
     Args:
         groups: a partition of the sub-classes into classes, instead of the data's own.

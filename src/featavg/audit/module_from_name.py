@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from featavg.errors import InputError, told
+from featavg.errors import InputError, message_of
 from featavg.nets.deep import Deep
 from featavg.nets.loading.load import load_network
 from featavg.nets.loading.sequential import PARALLEL
@@ -57,17 +57,17 @@ def _made(module_name: str, factory: str, argument: str) -> nn.Module:
         found: Any = getattr(importlib.import_module(module_name), factory)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            argument, f"{module_name}:{factory} cannot be imported ({told(error)})", "name a function in a module"
+            argument, f"{module_name}:{factory} cannot be imported ({message_of(error)})", "name a function in a module"
         ) from error
     except (Exception, SystemExit) as error:  # whatever the user's code raises on import
-        problem = f"{module_name} stopped while it was imported ({told(error)})"
+        problem = f"{module_name} stopped while it was imported ({message_of(error)})"
         raise InputError(argument, problem, "repair it") from error
     finally:
         sys.path.remove("")
     try:
         module = found() if callable(found) and not isinstance(found, nn.Module) else found
     except (Exception, SystemExit) as error:
-        problem = f"{module_name}:{factory} stopped ({told(error)})"
+        problem = f"{module_name}:{factory} stopped ({message_of(error)})"
         raise InputError(argument, problem, "give a function that needs no arguments") from error
     if not isinstance(module, nn.Module):
         problem = f"{module_name}:{factory} returned a {type(module).__name__}"

@@ -38,7 +38,7 @@ class Audit(Result):
         by_class, by_subclass: the same for each.
         judgement: the verdict and its reason.
         sharing: the shared gradient at each layer, and the layer that is reported.
-        probes: whether the sub-classes of each class can be told apart at all.
+        probes: whether the sub-classes of each class can be distinguished at all.
         predicted, measured: the gain of finer labels in feature space; None without features.
         competition: the gain of neurons that compete, with class labels alone; None without features.
         budget: how many fine labels are enough in feature space; None without features.

@@ -90,12 +90,12 @@ def audit(
         readout: how outputs of a class become its score, where there is one per sub-class.
         clusters: per class, for discovery.
         layer: where the shared gradient is read; "auto" takes the first layer where it means something.
-        images: at most so many for accuracy, gradients and features.
-        radii: at most so many whose radius is looked for.
+        images: the most images used for accuracy, gradients and features.
+        radii: the most images whose radius is searched for.
         gradients: per image that the attack may use.
         twin: a network with fine labels for the same images and bounds, audited beside it.
         names: of the sub-classes.
-        folder: where finished parts are kept, so that a killed audit goes on.
+        folder: where finished parts are kept, so that a killed audit resumes.
         embedding: one row per image, in which sub-classes are discovered instead of the features of
             the model; those of another network often tell them apart better.
         groups: the class of each output, of a network with more outputs than classes; known from

@@ -1,4 +1,4 @@
-"""Sub-classes: clusters where nobody named them, and whether they can be told apart at all."""
+"""Sub-classes: found by clustering where none are given, and a probe of whether they can be distinguished."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def judge(
         sharing: the shared gradient; if no layer is asked for, none may say the opposite of another.
         accuracy: of the decision.
         chance: the accuracy of always naming the most frequent class.
-        probes: how well the sub-classes of each class can be told apart; without them it is taken for
+        probes: how well the sub-classes of each class can be distinguished; without them it is taken for
             granted that they can.
         too_few: why there are too few images to compare sub-classes; empty where there are enough.
         discovered: whether the sub-classes were found by clustering.
@@ -203,7 +203,7 @@ def _listed(by_class: Mapping[int, AuditVerdict]) -> str:
 
 
 def remedies(audit: Audited) -> tuple[str, ...]:
-    """What would help, with numbers of this network only; what was not measured is said so."""
+    """What would help, with numbers of this network only; it says what was not measured."""
     radii, twin = audit.radii, None if audit.twin is None else audit.twin.radii
     lines = []
     if audit.finer:

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from featavg.audit.classifier import Classifier
 from featavg.audit.dense import dense_classifier
-from featavg.errors import InputError, told
+from featavg.errors import InputError, message_of
 
 
 def classifier(
@@ -51,7 +51,7 @@ def on_device(model: Any, device: str | None) -> Iterator[None]:
         inner.to(device)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         remedy = "name one that torch has here, such as cpu, cuda or mps"
-        raise InputError("device", f"is {device!r} ({told(error)})", remedy) from error
+        raise InputError("device", f"is {device!r} ({message_of(error)})", remedy) from error
     try:
         yield
     finally:

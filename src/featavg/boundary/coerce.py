@@ -173,7 +173,7 @@ def _fit_list(origin: Any, options: tuple[Any, ...], value: Any) -> Any:
         value = list(itertools.islice(value, _MOST_ITEMS + 1))
         _if(len(value) <= _MOST_ITEMS, value)
     if issubclass(origin, tuple) and options and options[-1] is not Ellipsis:
-        _if(len(value) == len(options), value)  # so many values, each of its own kind
+        _if(len(value) == len(options), value)  # one value for each option, each of its own kind
         return tuple(fit(option, item) for option, item in zip(options, value, strict=True))
     if hasattr(value, "dtype") and options and options[0] is not str:
         array = plain_array(value)  # where a list is as good: one axis of numbers of this kind

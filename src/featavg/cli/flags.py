@@ -135,8 +135,8 @@ def _check(name: str, value: Any) -> None:
     if isinstance(value, float) and not abs(value) <= LARGEST:
         raise InputError(name, f"is {value:g}", f"give a finite number of at most {LARGEST:g}")
     if isinstance(value, int) and abs(value) > MOST:
-        told = f"{value:.3g}" if abs(value) < 10**300 else short(value)
-        raise InputError(name, f"is {told}", f"give a whole number of at most {MOST:.0e}")
+        shown = f"{value:.3g}" if abs(value) < 10**300 else short(value)
+        raise InputError(name, f"is {shown}", f"give a whole number of at most {MOST:.0e}")
     if isinstance(value, Path):
         check_file_name(name, value)
         if name == "json" and value != STANDARD_OUTPUT:  # written last: said before hours of work

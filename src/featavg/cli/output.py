@@ -1,4 +1,4 @@
-"""What commands print and write: tables, `--json FILE`, and how to go on after Ctrl-C."""
+"""What commands print and write: tables, `--json FILE`, and how to resume after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -72,4 +72,4 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 
 class Interrupted(Exception):  # noqa: N818 (the user's wish, not a fault)
-    """Ctrl-C in a command that can say how to go on; the sentence is shown, exit code 130."""
+    """Ctrl-C in a command that can say how to resume; the sentence is shown, exit code 130."""

@@ -48,7 +48,7 @@ def _simulate(
     """Train networks on clusters and measure what they have learned.
 
     Without flags: the paper's setting, coarse and fine labels on one sample. A run that was killed
-    goes on from where it was when the same command is given again.
+    resumes when the same command is given again.
     """
     from featavg.machine import available_bytes, readable
     from featavg.progress import ProgressBar
@@ -96,7 +96,7 @@ def _default_out(setting: Setting) -> Path:
 
 def _how_to_go_on(states: Path) -> str:
     if states.exists():
-        return f"Interrupted: the same command goes on from {states}."
+        return f"Interrupted: the same command resumes from {states}."
     return "Interrupted before the first checkpoint: nothing was written."
 
 

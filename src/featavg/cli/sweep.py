@@ -68,8 +68,8 @@ def _sweep(
                 **base,
             )
     except KeyboardInterrupt:
-        told = f"Interrupted: finished runs are in {out}, and the same command goes on."
-        raise Interrupted(told) from None
+        sentence = f"Interrupted: finished runs are in {out}, and the same command resumes."
+        raise Interrupted(sentence) from None
     terminal.print(result.summary(), markup=False)
     command = "featavg " + " ".join(sys.argv[1:])
     terminal.print(f"Table, figures and page: {write_sweep(result, out, command)}", markup=False)

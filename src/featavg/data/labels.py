@@ -31,7 +31,7 @@ class Labels:
             one for each cluster.
         wrong: share of the super-labels that is wrong, drawn uniformly among the others of the class;
             or a confusion matrix, row i the law of the label of super-label i.
-        per_cluster: label so many points of each cluster instead of a share; as many as there are.
+        per_cluster: number of labelled points in each cluster, instead of a share; all where there are fewer.
         without: clusters whose points never carry a super-label.
         known: whether each point carries its super-label, instead of a share.
 

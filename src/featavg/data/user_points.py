@@ -178,8 +178,8 @@ def read_labelled(path: Path) -> tuple[Float[ndarray, "n d"], Int[ndarray, " n"]
             raise _bad(path, f"has no array {name}", "save it with x and y")
     x, y = _points(path, arrays, "x"), arrays["y"]
     if y.shape != (len(x),) or not np.isin(y, (-1, 1)).all():
-        told = f"has y of shape {y.shape} and type {y.dtype}"
-        raise _bad(path, told, f"give -1 or +1 for each of the {len(x)} points")
+        problem = f"has y of shape {y.shape} and type {y.dtype}"
+        raise _bad(path, problem, f"give -1 or +1 for each of the {len(x)} points")
     return x, y.astype(np.int64)
 
 

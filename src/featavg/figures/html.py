@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent / "page"
 VENDORED: dict[str, str] = json.loads((HERE / "assets" / "plotly" / "vendored.json").read_text(encoding="utf-8"))
-# Every address of another machine in plotly's code that it could ask or send somebody to.
+# Every address of another machine in plotly's code that it could request or link to.
 WAYS_OUT = ("https://cloud.plotly.com/newchart", "https://cdn.plot.ly/un/", "https://plotly.com/")
-PARALLEL = 12  # from so many figures on, a second process is worth its second of start-up
+PARALLEL = 12  # the number of figures from which a second process is worth its second of start-up
 
 
 @dataclass(frozen=True)

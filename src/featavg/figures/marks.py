@@ -58,8 +58,8 @@ def same_length(**named: Sequence[object] | Numbers | None) -> None:
     """Refuse arrays that should have one length and do not."""
     lengths = {name: len(values) for name, values in named.items() if values is not None}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise InputError(" and ".join(lengths), f"differ in length ({told})", "make them agree")
+        listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise InputError(" and ".join(lengths), f"differ in length ({listed})", "make them agree")
 
 
 def _pair(name: str, values: Numbers) -> tuple[float, ...]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-# Below a heat map as many signs stand side by side; a sign of a label is so many points wide.
+# How many characters fit below a heat map, and how many points wide one is.
 MOST_SIGNS, SIGN = 90, 4.5
 MARKERS = {"circle": "o", "square": "s", "diamond": "D", "cross": "X"}
 DASHES = {"solid": "-", "dashed": (0, (5, 2.2)), "dotted": (0, (1, 1.6)), "line+markers": "-"}
@@ -78,7 +78,7 @@ _STYLE: Any = {  # matplotlib types the keys one by one
 
 @contextmanager
 def _styled() -> Iterator[None]:
-    """Our style for a while; says so if matplotlib itself refuses to be imported."""
+    """Our style, temporarily; an error in a sentence if matplotlib itself cannot be imported."""
     try:
         import matplotlib as mpl
     except ValueError as error:  # the window system that $MPLBACKEND names, which we do not even use
@@ -128,7 +128,9 @@ def render(figure: Drawable, formats: Sequence[str] = ("png", "pdf", "svg", "csv
         from matplotlib.backends.backend_svg import FigureCanvasSVG
 
         drawing.dpi = 200
-        drawing.draw_without_rendering()
+        engine = drawing.get_layout_engine()
+        assert engine is not None  # `draw` gave it one
+        engine.execute(drawing)
         drawing.set_layout_engine("none")  # the layout is found once, not once a format
         # `savefig` would draw everything twice a format, once to find the layout again.
         printers: dict[str, Any] = {
@@ -366,23 +368,17 @@ def _axes(ax: Axes, x: Axis, y: Axis) -> None:
 
 
 def _log_ticks(ax: Axes, name: str) -> None:
-    """Powers of ten in Unicode (mathtext is slow to parse); 2 and 5 too, all in full, over two decades."""
+    """One way of writing for an axis: numbers in full, or powers of ten in Unicode (mathtext is slow to parse)."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis = ax.xaxis if name == "x" else ax.yaxis
     low, high = ax.get_xlim() if name == "x" else ax.get_ylim()
     short = high < 100 * low
-    axis.set_major_formatter(FuncFormatter(lambda value, _: (number if short else _power)(value)))
-    axis.set_minor_locator(LogLocator(subs=(2, 5)))
     in_full = FuncFormatter(lambda value, _: number(value))
+    powers = FuncFormatter(lambda value, _: "10" + str(round(math.log10(value))).translate(SUPERSCRIPT))
+    axis.set_major_formatter(in_full if short or (low > 1e-3 and high < 1e4) else powers)
+    axis.set_minor_locator(LogLocator(subs=(2, 5)))
     axis.set_minor_formatter(in_full if short else NullFormatter())
-
-
-def _power(value: float) -> str:
-    """Powers of ten as powers from a thousand on, so that a long axis has short labels."""
-    exponent = math.log10(value)
-    whole = abs(exponent - round(exponent)) < 1e-9 and not -2 < exponent < 3
-    return "10" + str(round(exponent)).translate(SUPERSCRIPT) if whole else number(value)
 
 
 def _colour(role: str, shade: Number) -> str:

@@ -1,4 +1,4 @@
-"""From a figure's description to plotly's JSON, written by hand: no plotly package is needed.
+"""From a figure's description to plotly's JSON, written directly: no plotly package is needed.
 
 Colours are names of the palette with an "@" ("@averaged", "@averaged:0.5" half way to the paper,
 "@averaged/0.2" see-through); the page's script puts in the colours of the current theme, so that

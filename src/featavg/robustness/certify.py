@@ -21,8 +21,8 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, decision_of
+from featavg.robustness.exact.linf import PROGRAMS
 from featavg.robustness.exact.result import Answer, RadiusStatus
-from featavg.robustness.linf import PROGRAMS
 from featavg.robustness.radii import Task, announce, sides_of, solve
 
 # Hidden neurons beyond which no step of a joint bound fits into a minute.
@@ -52,7 +52,7 @@ class Certificates:
         radius: the radius, in the units of x.
         status: one of `Certificate` for each point.
         witness: a flipped point within the radius, re-checked; NaN where there is none.
-        seconds: time spent on each point.
+        seconds: of one core, spent on each point.
         norm: of the radius.
 
     Returned by `fa.certify`, which has an example.

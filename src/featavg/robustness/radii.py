@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,11 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, check_ambient, decision_of
-from featavg.robustness.exact.deep.boxed import BoxedSolver
-from featavg.robustness.exact.deep.solver import Certifier, DeepSolver
+from featavg.robustness.exact.deep.solver import BoxedSolver, Certifier, DeepSolver
+from featavg.robustness.exact.linf import PROGRAMS, BoxedLinfSolver, LinfSolver
 from featavg.robustness.exact.result import Answer, Radii, Solver
 from featavg.robustness.exact.step_box import Bounds
 from featavg.robustness.exact.two_layer import TwoLayerSolver
-from featavg.robustness.linf import PROGRAMS, BoxedLinfSolver, LinfSolver
 
 # Hidden neurons beyond which most searches spend any budget: 6 layers of 20 trained neurons do.
 MOST_NEURONS = 100
@@ -255,6 +254,6 @@ def _several(task: Task, points: Sequence[Point]) -> list[Answer]:
 
 def _one(task: Task, solver: Solver, point: Point) -> Answer:
     x, label, hint = point
-    begun = perf_counter()
+    begun = thread_time()
     answer = solver.at(x, label, task.budget.start(), hint, task.radius)
-    return answer.after(perf_counter() - begun)
+    return answer.after(thread_time() - begun)

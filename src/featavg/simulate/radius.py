@@ -158,8 +158,8 @@ def radius_report(
         require(8.0 * points * net.dimension * 3, "points", "ask for fewer")
         x, y, task = _points(simulation, net, points, seed)
         mask, rule = simulation.setting.recipe(labels).decision(task, readout)
-        told = part(progress, i / len(kinds), (i + 1) / len(kinds))
-        measured[labels] = radii(net, x, y, readout=rule, positive=mask, budget=budget, progress=told)
+        inner = part(progress, i / len(kinds), (i + 1) / len(kinds))
+        measured[labels] = radii(net, x, y, readout=rule, positive=mask, budget=budget, progress=inner)
     count = len(next(iter(measured.values())))
     report = RadiusReport(measured, readout, count, seed, simulation)
     if out is not None:

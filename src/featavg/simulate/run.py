@@ -142,7 +142,7 @@ def simulate(
     Args:
         setting: what to do; or give single values as `changes` to the paper's (or `preset=...`).
         out: if given, a folder for settings, numbers, weights and figures. A run that was killed
-            goes on from its checkpoint when it is started again with the same folder.
+            resumes from its checkpoint when it is started again with the same folder.
         progress: called with the share done and a note.
         figures: whether to draw them into `out`.
         overwrite: replace the result of another setting.

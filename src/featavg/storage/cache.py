@@ -70,7 +70,7 @@ def kept_arrays(folder: Path | None, key: str, compute: Callable[[], Mapping[str
 
 
 def note_saved(seconds: object) -> None:
-    """Work of so many seconds was found done. Anything else than a number is nothing."""
+    """Records that this many seconds of work were found done; anything but a number is ignored."""
     counted = _saved.get()
     if counted is not None and isinstance(seconds, (int, float)):
         counted.append(float(seconds))

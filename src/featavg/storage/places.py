@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 DEFAULT = "featavg-results"
@@ -40,15 +42,20 @@ def program() -> str:
 
 
 def install_command(extra: str) -> str:
-    """What installs an extra: into the environment of a clone from that clone, else from PyPI.
+    """What installs an extra: from the clone, or else the packages that it stands for.
+
+    An installed copy does not name featavg itself: nothing of that name need be on the reader's index.
 
     >>> "torch" in install_command("torch")
     True
     """
     clone = Path(__file__).parents[3]
-    if not (clone / "pyproject.toml").exists():
-        return f"pip install 'featavg[{extra}]'"
     python, folder = _short(Path(sys.executable)), _short(clone)
+    if not (clone / "pyproject.toml").exists():
+        wanted = [
+            one.split(";")[0].strip() for one in requires("featavg") or () if re.search(f"extra == .{extra}.", one)
+        ]
+        return f"{python} -m pip install {shlex.join(wanted or [extra])}"
     return f"{python} -m pip install -c {folder}/constraints.txt '{folder}[{extra}]'"
 
 

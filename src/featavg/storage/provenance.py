@@ -28,7 +28,7 @@ def provenance() -> dict[str, str]:
 def commit(folder: Path | None = None) -> str:
     """The commit of the package's own work tree, marked if files differ; empty if there is none."""
     folder = folder or Path(featavg.__file__).parent
-    # A copy in site-packages may lie inside somebody else's work tree: ask git for this very file.
+    # A copy in site-packages may lie inside another project's work tree: ask git for this very file.
     if not _git(folder, "ls-files", "__init__.py"):
         return ""
     # Recorded results lie in the package and make none: two in a row are of the same commit.

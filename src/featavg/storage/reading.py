@@ -142,7 +142,7 @@ def read_safetensors(path: Path, limit: int = ARRAY_LIMIT) -> dict[str, ndarray]
 def opened(path: Path, limit: int = ARRAY_LIMIT) -> Iterator[io.BufferedReader]:
     """The file, open. What it is, is asked of the open file, so that it cannot be swapped in between."""
     try:
-        # Without O_NONBLOCK opening a pipe would wait for somebody who writes into it.
+        # Without O_NONBLOCK opening a pipe would wait for a writer.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         raise _cannot_read(path, error) from error

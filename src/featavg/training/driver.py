@@ -50,9 +50,9 @@ class SaveAt:
     """Which states to keep beside the first and the last.
 
     Args:
-        every: after every so many steps.
+        every: number of steps between saved states.
         steps: after these numbers of steps.
-        per_decade: so many times per factor 10 of gradient-flow time.
+        per_decade: number of saved states per factor 10 of gradient-flow time.
 
     >>> import featavg as fa
     >>> task = fa.MultiCluster(k=4, d=100)
@@ -83,7 +83,7 @@ class SaveAt:
 
 @dataclass(frozen=True)
 class Stop:
-    """When to stop: after so many steps, at a loss, at a gradient-flow time; whichever is first.
+    """When to stop: after a number of steps, at a loss, at a gradient-flow time; whichever is first.
 
     >>> import featavg as fa
     >>> fa.Stop(steps=100, log_loss=-5.0)
@@ -100,7 +100,7 @@ class Stop:
 
 @dataclass
 class RunState:
-    """All that changes while a run goes on.
+    """All that changes during a run.
 
     `moved` says which seeds took the step behind each row of `log_loss` and `log_rate` (the row before
     the first step is everybody's), `saved_for` the same for the saved states.
@@ -169,7 +169,7 @@ def run(
         stepper, controller: how to move, and by how much; or their names.
         stop, save_at: when to stop and what to keep; both ends are always kept.
         recorders: watch every accepted step.
-        checkpoint: if given, an interrupted run goes on from there to the same bits.
+        checkpoint: if given, an interrupted run resumes from there to the same bits.
         progress: called with the share done (of steps, loss or time) and a note.
         settings: passed through to the trajectory.
 
@@ -200,7 +200,7 @@ def run(
     else:
         restore(state, recorders, *stored)
         evaluation = objective.evaluate(state.params)
-        _log.info("goes on from a checkpoint at step %d", int(np.max(state.steps)))
+        _log.info("resuming from the checkpoint at step %d", int(np.max(state.steps)))
     keeps_more = save_at != SaveAt()
     # A run that overflows ends as "diverged"; it needs no warning beside that.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

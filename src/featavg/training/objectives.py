@@ -20,7 +20,7 @@ from featavg.training.parts import Loss, LossValue, Params
 
 # More blocks skip more zeros (1/2 in the limit, 15/32 with sixteen) but each costs a call to BLAS.
 BLOCKS = 16
-# Below so many rows the calls cost more than the zeros.
+# With fewer rows the calls cost more than the zeros.
 WORTHWHILE = 512
 
 

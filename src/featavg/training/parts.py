@@ -195,7 +195,7 @@ class Schedule(Controller):
 
     @abstractmethod
     def rate_at(self, step: PerSeed) -> PerSeed:
-        """The learning rate of the step after so many others."""
+        """The learning rate of the step with this number, counted from 0."""
 
     def init(self, evaluation: Evaluation) -> PerSeed:
         """No steps yet."""

@@ -63,8 +63,8 @@ class Trajectory:
         return len(self.steps)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {value}" for name, value in self._facts().items())
-        return f"Trajectory({told})"
+        facts = ", ".join(f"{name} {value}" for name, value in self._facts().items())
+        return f"Trajectory({facts})"
 
     def _repr_html_(self) -> str:
         course = np.exp(self.log_loss.reshape(len(self.log_loss), -1)[:, 0])

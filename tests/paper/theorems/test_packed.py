@@ -6,10 +6,19 @@ import pytest
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw
 from featavg.errors import InputError
-from featavg.paper.theorems import packed
-from featavg.paper.theorems.packed import PackedObjective, PackedSet, PackedTriangle, draw_packed, packed_bytes
+from featavg.paper.theorems import scale
 from featavg.paper.theorems.recorders import projected_coefficients
-from featavg.paper.theorems.scale import difference, packed_coefficients, scale_run, theorem_scale
+from featavg.paper.theorems.scale import (
+    PackedObjective,
+    PackedSet,
+    PackedTriangle,
+    difference,
+    draw_packed,
+    packed_bytes,
+    packed_coefficients,
+    scale_run,
+    theorem_scale,
+)
 from featavg.training.losses import Logistic
 from featavg.training.objectives import TwoLayerObjective
 from featavg.training.recipe import Recipe
@@ -36,7 +45,7 @@ def packed_triangle(x, before, rows):
 
 @pytest.fixture
 def data(monkeypatch):
-    monkeypatch.setattr(packed, "ROWS", 32)
+    monkeypatch.setattr(scale, "ROWS", 32)
     return draw_packed(TASK, 100, 6, 0, "float64")
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.claims.sabotage import forget_results
 
 from featavg.paper.theorems import runs
+from featavg.paper.theorems.assumptions import predicted_coefficients
 from featavg.paper.theorems.proof import epsilon, epsilon_exponent
-from featavg.paper.theorems.unequal_sizes import predicted_coefficients
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Budget, Candidate, Clock, checked_witness
 from featavg.robustness.exact.decision import Decision
 from featavg.robustness.exact.flipped_set import Family, ReluRelaxation, flipped, kinks
-from featavg.robustness.exact.linf_tree import OFF, ON, UNDECIDED, Program, linf_search
-from featavg.robustness.exact.piece_search import PieceSearch, count_pieces, list_leaves
+from featavg.robustness.exact.linf import OFF, ON, UNDECIDED, Program, linf_search
 from featavg.robustness.exact.relaxation import Affine
 from featavg.robustness.exact.result import Answer, Radii, RadiusStatus
-from featavg.robustness.exact.two_layer import nudged_flip
+from featavg.robustness.exact.two_layer import PieceSearch, count_pieces, list_leaves, nudged_flip
 from featavg.robustness.geometry.subspace import reduce
 
 FREE = Clock(10_000, math.inf)

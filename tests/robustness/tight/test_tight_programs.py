@@ -12,12 +12,11 @@ import pytest
 
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.budget import Clock
-from featavg.robustness.exact.cutting_planes import Problem, cap, shrink
 from featavg.robustness.exact.everywhere import anywhere
 from featavg.robustness.exact.farkas import _holds, _null_vector, empty
 from featavg.robustness.exact.flip_conditions import LinearCondition
 from featavg.robustness.exact.layered_network import layered_of
-from featavg.robustness.exact.relaxation import Box, chord
+from featavg.robustness.exact.relaxation import Box, Problem, cap, chord, shrink
 from featavg.robustness.geometry import qp
 
 FREE = Clock(10_000, math.inf)

@@ -14,9 +14,8 @@ from tests.robustness.tight.cases import DOWN, FAMILY, UP, WIDE, points
 from featavg.nets.two_layer import TwoLayer
 from featavg.robustness.exact.branch_and_bound import TreeSearch
 from featavg.robustness.exact.budget import Candidate, Clock
-from featavg.robustness.exact.cutting_planes import Problem, cutting_planes, price_of
 from featavg.robustness.exact.flipped_set import Family, ReluRelaxation, flipped
-from featavg.robustness.exact.relaxation import Box, Price
+from featavg.robustness.exact.relaxation import Box, Price, Problem, cutting_planes, price_of
 from featavg.robustness.geometry.subspace import reduce
 
 FREE = Clock(10_000, math.inf)

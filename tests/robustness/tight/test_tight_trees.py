@@ -24,7 +24,7 @@ from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
 from featavg.robustness.exact.deep.search import DeepSearch
 from featavg.robustness.exact.flipped_set import ReluRelaxation, flipped
 from featavg.robustness.exact.layered_network import layered
-from featavg.robustness.exact.linf_tree import Program, linf_search
+from featavg.robustness.exact.linf import Program, linf_search
 from featavg.robustness.exact.step_box import StepBox
 from featavg.robustness.geometry.subspace import reduce
 

@@ -40,7 +40,7 @@ class ImageSet:
         read: makes the task from the paths of the files (by name) and the seed of a split.
         folder: inside the data folder; empty for data that come with a package.
         md5: of each file, as published; empty where the content does not matter.
-        sha256: of the files where it is known: an md5 does not prove that nobody meddled with one.
+        sha256: of the files where it is known: an md5 does not prove that a file is authentic.
         optional: files that `read` can do without.
         archives: what to download for the files.
         presets: networks and recipes, see `featavg.training.torch.recipe`; plain values, because

@@ -1,4 +1,4 @@
-"""The public call: a network of somebody else's, from a file or a torch module."""
+"""The public call: a published network, from a file or a torch module."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from featavg.errors import InputError, told
+from featavg.errors import InputError, message_of
 from featavg.nets.deep import Deep
 from featavg.nets.loading.affine import Affine, Layers, joined, refused
 from featavg.nets.loading.operators import LEAK, OPERATORS, About
@@ -59,7 +59,7 @@ def onnx_network(path: Path) -> Deep:
             raise
         except Exception as error:  # whatever a damaged file makes NumPy say
             article = "an" if node.op_type[:1] in "AEIOU" else "a"
-            problem = f"has {article} {node.op_type} that cannot be read ({told(error)})"
+            problem = f"has {article} {node.op_type} that cannot be read ({message_of(error)})"
             raise InputError(str(path), problem, "export it again") from error
     found = net.known.get(output)
     if not isinstance(found, Affine):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from featavg.errors import InputError, told
+from featavg.errors import InputError, message_of
 
 # Where libraries keep the logits of an output that is an object or a table.
 NAMES = ("logits", "scores", "out", "output", "prediction")
@@ -54,7 +54,7 @@ def answering(x: Tensor, argument: str = "model") -> Iterator[None]:
     except (InputError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
-        problem = f"stopped on {len(x)} images of shape {tuple(x.shape[1:])} ({told(error)})"
+        problem = f"stopped on {len(x)} images of shape {tuple(x.shape[1:])} ({message_of(error)})"
         raise InputError(argument, problem, "give images as the model takes them") from error
 
 

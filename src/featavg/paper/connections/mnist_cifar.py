@@ -15,8 +15,16 @@ from featavg.data.images import Images
 from featavg.data.streams import stream
 from featavg.errors import InputError
 from featavg.figures.figure import Figure
-from featavg.paper.connections.numpy_sgd import Minibatch, train_minibatch
-from featavg.paper.connections.simplicity import SOURCE, STATEMENTS, area_bars, area_checks, area_panel, shuffled_auc
+from featavg.paper.connections.simplicity import (
+    SOURCE,
+    STATEMENTS,
+    Minibatch,
+    area_bars,
+    area_checks,
+    area_panel,
+    shuffled_auc,
+    train_minibatch,
+)
 from featavg.paper.engine.claim import Check, Context, Evidence, NotRun, claim
 from featavg.paper.engine.requirements import torch_needed
 from featavg.progress import Progress, part, silent

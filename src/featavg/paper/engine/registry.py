@@ -28,9 +28,7 @@ MODULES: tuple[str, ...] = (
     "theorems.scale",
     "theorems.lemmas",
     "theorems.proof",
-    "theorems.dead_neurons",
-    "theorems.unequal_sizes",
-    "theorems.initialisation",
+    "theorems.assumptions",
     "figures.fragility",
     "figures.radii",
     "figures.universal",
@@ -63,7 +61,6 @@ MODULES: tuple[str, ...] = (
     "images.hidden",
     "images.labels",
     "questions.angle",
-    "questions.geometry",
     "questions.optimizers",
     "questions.adversarial",
     "questions.borders",
@@ -130,7 +127,7 @@ def find_claims(only: str | Iterable[str] | None, claims: Iterable[Claim] | None
 
 def _suggestion(name: str, ids: list[str]) -> str:
     stems = sorted({"-".join(i.split("-")[: n + 1]) for i in ids for n in range(i.count("-"))})
-    near = difflib.get_close_matches(name, ids + stems, n=4, cutoff=0.4)
+    near = difflib.get_close_matches(name, sorted({*ids, *stems}), n=4, cutoff=0.4)
     near += [i for i in ids if name and name in i and i not in near]
     listed = "`featavg claims` lists them all"
     return f"did you mean {', '.join(near[:5])}? {listed}" if near else listed

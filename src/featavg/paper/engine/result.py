@@ -115,7 +115,7 @@ def settled(result: ClaimResult) -> ClaimResult:
 
 
 def judge(claim: Claim, settings: Context, **values: Any) -> ClaimResult:
-    """Run `claim`. A fault in its program is caught and shown; the other claims go on."""
+    """Run `claim`. An error in its program is caught and shown; the other claims still run."""
     started = perf_counter()
     missing = [need for need in claim.needs if need in PACKAGES and not find_spec(need)]
     if missing:

@@ -61,7 +61,7 @@ def stability(
     Args:
         only: ids or beginnings of ids, in a list or separated by commas; the quick tier by default.
         blocks: how many other blocks of five seeds.
-        out: folder for what is finished, so that a killed run goes on; `featavg-results/stability`.
+        out: folder for what is finished, so that a killed run resumes; `featavg-results/stability`.
         data_dir: where data sets are.
         record: keep the verdicts in the package, beside those of other claims.
         claims: take these instead of the registered ones.

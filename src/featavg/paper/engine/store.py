@@ -2,7 +2,7 @@
 
 Two places hold outcomes. `featavg/results/` ships with the package and has the recorded results of
 the full tier, a small JSON file a claim. `OUT/outcomes/` has what a run has finished, each with the
-key of all that it depends on, so that a killed run goes on where it stopped.
+key of all that it depends on, so that a killed run resumes where it stopped.
 """
 
 from __future__ import annotations

@@ -75,9 +75,10 @@ def pgd_accuracy(
         model = network_model(inside, positive=mask, readout=readout)
         x, label = test.coordinates(net.dimension) @ basis, model.decision.labels(test.y)
         wrong = model.margins(x, label) <= 0
-        for i, radius in enumerate(at):
-            hit = pgd(model, x, label, np.full(points, radius), steps=40).flipped
-            shares[i] += float(np.mean(~(hit | wrong)))
+        # All radii at once: the loop over steps costs more than the steps.
+        every, radii = (np.tile(x, (len(at), 1)), np.tile(label, len(at))), np.repeat(at, points)
+        hit = pgd(model, *every, radii, steps=40).flipped.reshape(len(at), points)
+        shares += np.mean(~(hit | wrong), axis=1)
     return shares / len(seeds)
 
 

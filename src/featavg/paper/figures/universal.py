@@ -51,13 +51,15 @@ def fooled(
     direction = task.cluster_labels @ task.features_in(net.dimension)
     direction *= math.sqrt(task.d / task.k) / np.linalg.norm(direction)
     mask = task.positive_clusters if net.outputs > 1 else None
+    # Pre-activations move along a line: each length then costs no product with the points.
+    z, slopes = net.preactivations(x), net.weights @ direction
 
-    def margins(x: ndarray, y: ndarray) -> ndarray:
-        return np.asarray(y * score(net(x), mask, "probability"))
+    def margins(z: ndarray, y: ndarray) -> ndarray:
+        return np.asarray(y * score(np.maximum(z, 0.0) @ net.head.T, mask, "probability"))
 
-    right = margins(x, test.y) > 0
-    x, y = x[right], test.y[right]
-    moved = (x - length * y[:, None] * direction for length in lengths)
+    right = margins(z, test.y) > 0
+    z, y = z[right], test.y[right]
+    moved = (z - length * y[:, None] * slopes for length in lengths)
     return np.array([np.mean(margins(one, y) <= 0) for one in moved])
 
 

@@ -140,7 +140,7 @@ def measured_cells(
     data_dir: Path | None = None,
     progress: Progress = silent,
 ) -> Cells:
-    """Trains and attacks every cell of the kinds (data, network, training), with so many seeds each.
+    """Trains and attacks every cell of the kinds (data, network, training), with several seeds each.
 
     What is finished is kept in `folder`, a small JSON file per cell, and a killed table continues. The
     networks that a preset trains lie beside it.

@@ -42,7 +42,7 @@ class Flow:
     log_times: Float[ndarray, "t s"]
     log_loss: Float[ndarray, "t s"]
     margins: Margins
-    fitted: Bool[ndarray, "t s"]  # from the step on that has a total loss below one, for ever after
+    fitted: Bool[ndarray, "t s"]  # from the step on that has a total loss below one, from then on
     weights: tuple[ndarray, ...]
 
 

@@ -1,6 +1,6 @@
 """Linear classifiers: gradient flow and the vanishing penalty both end in the SVM direction.
 
-In u = log t the flow is  dw/du = exp(u) * (-dL/dw),  whose size stays moderate for ever: the loss falls
+In u = log t the flow is  dw/du = exp(u) * (-dL/dw),  whose size stays moderate throughout: the loss falls
 as fast as exp(u) grows. Its fast modes settle at once and the rest drifts, so an implicit method
 takes a few hundred steps where an explicit one takes as many as log t is large. The angle to the
 SVM direction falls like 1/log t, and like 1/log(1/penalty) along the regularised path: an angle of

@@ -54,7 +54,7 @@ def compare_rates(
             raise InputError("rate", problem, "give a smaller one, or a wider network")
         table[name] = [entry["log10_loss"] for entry in run.history]
         table[f"{name}_margins"] = [entry["normalized_margin"] for entry in run.history]
-        table["attempts"] = run.passes  # in the end those of the loss-based rule, undone ones too
+        table["attempts"] = run.passes  # in the end those of the loss-based rule, rejected ones too
     return table
 
 

@@ -34,7 +34,7 @@ from numpy import ndarray
 from featavg.figures.figure import Axis, Contour, Figure, Heatmap, Plane
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import run_folder
-from featavg.paper.theorems.unequal_sizes import predicted_coefficients
+from featavg.paper.theorems.assumptions import predicted_coefficients
 from featavg.simulate.sweep.run import sweep
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class Row:
 
 
 def decide(rows: Sequence[Row], run: Context, seconds: float) -> list[dict[str, Any]]:
-    """Every row's counts and costs; finished images are kept, so that a killed run goes on."""
+    """Every row's counts and costs; finished images are kept, so that a killed run resumes."""
     count = len(rows)
     return [_row(row, run, seconds, part(run.progress, i / count, (i + 1) / count)) for i, row in enumerate(rows)]
 

@@ -48,7 +48,7 @@ export class Experiment {
     this.playing = false;
     this.until = 0;
     clearTimeout(this.timer);
-    // One request at a time: whoever drags a slider asks for the last setting, not for all of them.
+    // One request at a time: a dragged slider asks for its last setting, not for all of them.
     if (this.pending) this.resetWanted = true;
     else this.askReset();
   }

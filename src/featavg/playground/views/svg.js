@@ -1,4 +1,4 @@
-// SVG by hand: elements, number formats, ticks. Everything a view draws is SVG, so that every view
+// SVG without a library: elements, number formats, ticks. Everything a view draws is SVG, so that every view
 // can be saved as it is seen.
 
 const NAMESPACE = "http://www.w3.org/2000/svg";

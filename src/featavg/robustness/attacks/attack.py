@@ -72,7 +72,7 @@ class FeatureDirections:
 
 @dataclass(frozen=True, eq=False)
 class AttackProblem:
-    """Points that are decided rightly and shall be flipped, and what is known about them so far.
+    """Points that are decided rightly and are to be flipped, and what is known about them so far.
 
     Attributes:
         model: what is attacked.
@@ -134,7 +134,7 @@ class Attack(ABC):
     Attributes:
         name: for tables, and to ask for the attack by name.
         norms: the norms it can measure in.
-        default: whether `attack_suite` runs it unless told otherwise.
+        default: whether `attack_suite` runs it by default.
         refines: it works on what others found, and therefore runs after them.
 
     >>> import featavg as fa
@@ -148,7 +148,7 @@ class Attack(ABC):
     refines: ClassVar[bool] = False
 
     def usual_for(self, model: Model) -> bool:
-        """Whether a suite that is not told its attacks runs this one on `model`."""
+        """Whether a suite without a list of attacks runs this one on `model`."""
         return self.default
 
     @abstractmethod

@@ -76,7 +76,7 @@ class FMN(Attack):
 
 
 def aimed_ddn(problem: AttackProblem, budget: int = 120, width: int = 6) -> AttackEnd:
-    """DDN at every rival, the best two go on, and the nearer of them slides along the boundary.
+    """DDN at every rival, the best two are continued, and the nearer of them slides along the boundary.
 
     Every rival is linearised once at x and the `width` nearest are run, on two thirds of the
     budget. Rivals matter more than steps: on a digits network 20 steps at each of six rivals come

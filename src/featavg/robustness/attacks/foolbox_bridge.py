@@ -82,7 +82,7 @@ def foolbox_attack(
     seed: int = 0,
     **settings: Any,
 ) -> AttackEnd:
-    """Run `foolbox.attacks.<name>` on the coarse scores; points it leaves unflipped say so.
+    """Run `foolbox.attacks.<name>` on the coarse scores; points that it leaves unflipped are marked.
 
     foolbox differentiates a torch function; here that function asks our model for its coarse scores
     and for their gradient, so both sides attack the very same numbers. An attack at fixed radii

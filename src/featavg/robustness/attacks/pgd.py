@@ -88,7 +88,7 @@ def pgd(
 
     Args:
         radius: of each point.
-        step_size: a, a share of the radius (2.5 / steps unless told, as is usual).
+        step_size: a, a share of the radius (2.5 / steps by default, as is usual).
         restarts: the first begins at x, later ones at random in the ball.
         starts: directions to begin along, at full radius, besides.
         loss: "margin" of the coarse decision, or the "cross-entropy" the model was trained with.
@@ -108,7 +108,7 @@ def pgd(
             point = x[left] + delta
             hit, gradient = _look(model, point, label, left, covector, last=i == steps)
             best[left[hit]], flipped[left[hit]] = point[hit], True
-            # Points that have flipped are done; the others go on.
+            # Points that have flipped are done; the others continue.
             left, delta, gradient = left[~hit], delta[~hit], gradient[~hit]
             if len(left) == 0 or i == steps:
                 best[left] = point[~hit]

@@ -13,8 +13,18 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.robustness.exact.budget import Candidate, Clock, Search
-from featavg.robustness.exact.cutting_planes import Planes, Problem, cutting_planes, price_of, shrink
-from featavg.robustness.exact.relaxation import Affine, Box, Price, Relaxation, Terms
+from featavg.robustness.exact.relaxation import (
+    Affine,
+    Box,
+    Planes,
+    Price,
+    Problem,
+    Relaxation,
+    Terms,
+    cutting_planes,
+    price_of,
+    shrink,
+)
 from featavg.robustness.geometry.qp import Nearest
 from featavg.robustness.geometry.subspace import Subspace
 
@@ -116,7 +126,7 @@ class TreeSearch:
             certified = min(certified, self._goal())
             self.found.certified = max(self.floor, certified)
             self.found.finished = finished
-            # A candidate found on the way may be beyond this ball: then the search goes on to it.
+            # A candidate found on the way may be beyond this ball: then the search continues up to it.
             if not finished or limit >= min(self._goal(), FARTHEST * self.reach):
                 return self.found
             limit = min(8.0 * limit, self._goal())

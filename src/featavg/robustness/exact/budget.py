@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 from jaxtyping import Float
@@ -26,10 +26,11 @@ NUDGES = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 @dataclass(frozen=True)
 class Budget:
-    """How much one point may cost: quadratic programs, and seconds of wall clock.
+    """How much one point may cost: quadratic programs, and seconds of one core.
 
-    A search that spends its budget returns the bracket it has. With `seconds` infinite (the
-    default) the same input gives the same bits on the same machine.
+    A search that spends its budget returns the bracket it has. Time that other processes take of a busy
+    machine does not count. With `seconds` infinite (the default) the same input gives the same bits on
+    the same machine.
 
     >>> import featavg as fa
     >>> fa.Budget(nodes=100)
@@ -50,7 +51,7 @@ class Budget:
 
     def deadline(self) -> float:
         """When a point that starts now has to end."""
-        return perf_counter() + self.seconds
+        return thread_time() + self.seconds
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,25 @@ class Clock:
 
     def part(self, share: float) -> Clock:
         """A clock with this share of what is left."""
-        if self.deadline == math.inf:
-            return Clock(max(int(share * self.nodes), 1), math.inf)
-        now = perf_counter()
-        return Clock(max(int(share * self.nodes), 1), now + share * (self.deadline - now))
+        nodes = max(int(share * self.nodes), 1)
+        return Clock(nodes, math.inf if self.deadline == math.inf else thread_time() + share * self.left)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return math.inf if self.deadline == math.inf else self.deadline - thread_time()
 
     def affords(self, operations: float, share: float) -> bool:
-        """Whether so many floating-point operations take at most this share of the time left."""
-        if self.deadline == math.inf:
-            return True
-        return operations / speed() <= share * (self.deadline - perf_counter())
+        """Whether this many floating-point operations take at most this share of the time left."""
+        return self.deadline == math.inf or operations / speed() <= share * self.left
 
     @property
     def late(self) -> bool:
         """Whether the time is over: asked inside of long steps, too."""
-        return self.deadline < math.inf and perf_counter() > self.deadline
+        return self.left < 0.0
+
+
+UNLIMITED = Clock(10**9, math.inf)
 
 
 @cache
@@ -88,10 +93,10 @@ def speed() -> float:
     """Floating-point operations of this machine in a second, measured on a small product."""
     some = np.ones((200, 200))
     some @ some
-    begun = perf_counter()
+    begun = thread_time()
     for _ in range(4):
         some @ some
-    return 4 * 2.0 * 200**3 / max(perf_counter() - begun, 1e-6)
+    return 4 * 2.0 * 200**3 / max(thread_time() - begun, 1e-6)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,8 @@ from featavg.robustness.exact.flip_conditions import Condition, LinearCondition
 from featavg.robustness.exact.layered_network import Layered
 
 MOST = 500  # parts: what takes more is left open
-WORK = 5e6  # cubes of sizes of systems that fractions solve, about ten seconds: the same
+WORK = 5e6  # cubes of sizes of systems that fractions solve: the same
+CUBE = 2e-6  # seconds for one of them
 INPUTS = 64  # up to which pre-activations that depend on one another are not taken to be free
 BEYOND = (1e-12, 1e-9, 1e-6)  # of the largest constant
 EMPTY = 1e-9  # of a residual: below it fractions are asked
@@ -59,7 +60,8 @@ class Everywhere:
         """Whether a point with this label can be flipped, which is when a condition is reached."""
         if label not in self.known:
             found = anywhere(self.net, conditions, replace(clock, nodes=MOST))
-            if clock.late:
+            settled = found.never or found.flip is not None
+            if not settled and clock.left < CUBE * WORK:  # another point may have the time
                 return found
             self.known[label] = found
         return self.known[label]
@@ -95,6 +97,8 @@ def anywhere(net: Layered, conditions: Sequence[Condition], clock: Clock) -> Som
             if v is None:
                 exact = exact or _in_fractions(plain)
                 work += len(support) ** 3
+                if CUBE * len(support) ** 3 > clock.left:
+                    return Somewhere(False, None)
                 if _proven_empty(exact, signs, condition, support):
                     continue
             elif (z := _flip(plain, condition, v)) is not None:

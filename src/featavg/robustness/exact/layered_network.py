@@ -16,6 +16,7 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 
 ROUND_OFF = 2.0**-53
+LARGE = 10**6  # weights of a first layer: turning it takes longer, and is no use where it needs all coordinates
 AT_ZERO = 1e-9  # of the largest pre-activation of a layer
 
 
@@ -181,7 +182,9 @@ def layered(
     _check(arrays, offsets, joined, leak)
     # W_1 = triangle^T basis^T with orthonormal columns of the basis: W_1 (x + basis u) + b_1 is
     # z + triangle^T u, and |basis u| = |u|.
-    basis, triangle = np.linalg.qr(arrays[0].T)
+    first = arrays[0].T
+    all_needed = first.shape[0] <= first.shape[1] and first.size > LARGE
+    basis, triangle = (np.eye(len(first)), first) if all_needed else np.linalg.qr(first)
     # A sum of n products is off by at most n 2^-53 (to first order) of the sum of absolute values
     # (Higham, Accuracy and Stability, 3.1); going through the layers these counts add up. 16 covers
     # the additions between them, and the factor 2 the QR and the second order.

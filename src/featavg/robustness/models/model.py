@@ -93,7 +93,7 @@ class Model(ABC):
     def descend(
         self, x: Float[ndarray, "n D"], label: Int[ndarray, " n"], rival: Int[ndarray, " n"] | None = None
     ) -> tuple[Float[ndarray, " n"], Float[ndarray, " n"], Float[ndarray, "n D"]]:
-        """The margin, and the objective against a rival (ALL unless told) with its gradient."""
+        """The margin, and the objective against a rival (ALL by default) with its gradient."""
         rivals = np.full(len(label), ALL) if rival is None else rival
         objective = self.decision.objective
         outputs, gradient = self.pull(x, lambda f, at: objective(f, label[at], rivals[at])[1])

@@ -43,7 +43,7 @@ class TorchModel(Model):
     batch: int = field(default=128, kw_only=True)
 
     def shaped(self, x: ndarray) -> TorchModel:
-        """The same model, told the shape of its inputs by a batch of them; the cost is shared."""
+        """The same model with the input shape of a given batch; the cost is shared."""
         shape = tuple(np.shape(x)[1:])
         mean, std = _by_coordinate(self.mean, shape), _by_coordinate(self.std, shape)
         for name, value in (("mean", mean), ("std", std)):

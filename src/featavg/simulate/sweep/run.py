@@ -242,7 +242,7 @@ def sweep(
 ) -> Sweep:
     """Train and measure every setting of a grid, or of random points, and return a table.
 
-    What is in the store already is not computed again: a killed sweep goes on, a widened one
+    What is in the store already is not computed again: a killed sweep resumes, a widened one
     computes what is new, two sweeps share their runs. The numbers do not depend on the engine.
 
     Args:
@@ -286,8 +286,8 @@ def sweep(
     folder = Path(store)
     with RunIndex(folder / INDEX) as index:
         jobs = missing(index, settings, chosen, wanted)
-        told = "%d settings, %d of them to compute"
-        logging.getLogger(__name__).info(told, len(settings), len(jobs))
+        message = "%d settings, %d of them to compute"
+        logging.getLogger(__name__).info(message, len(settings), len(jobs))
         _compute(folder, index, jobs, worker, progress or silent)
         ids = _ids(settings, chosen, wanted)
         rows = list(index.rows({made: run for run, made in ids.items()}))

@@ -250,8 +250,8 @@ class Sweep(Result):
             predicted = np.reshape(theory[1], middle.shape)
             contours.append(Contour(theory[0], x, y, predicted, "reference", levels))
         plane = Plane(across, up, contours=tuple(contours))
-        told = ", ".join(number(level) for level in levels)
-        caption = f"Median over {len(self.plan.seeds)} seeds. Right: where {name} is {told}."
+        listed = ", ".join(number(level) for level in levels)
+        caption = f"Median over {len(self.plan.seeds)} seeds. Right: where {name} is {listed}."
         return _figure(name, f"{name} over {first.field} and {second.field}", caption, heat, plane)
 
     def _scatter(self, name: str, medians: ndarray) -> Figure:

@@ -47,9 +47,9 @@ class StepDecay(Schedule):
 
     Args:
         rate: the first one.
-        every: so many steps have the same rate.
+        every: number of steps with the same rate.
         factor: by which it then falls.
-        warmup: over so many steps it rises linearly to where it would be.
+        warmup: number of steps over which the rate rises linearly to its value.
     """
 
     rate: float
@@ -75,8 +75,8 @@ class Cosine(Schedule):
 
     Args:
         rate: the first one.
-        steps: where it would be zero; a run of so many steps ends just before.
-        warmup: over so many steps it rises linearly to where it would be.
+        steps: the step at which the rate is zero; a run of this length ends just before.
+        warmup: number of steps over which the rate rises linearly to its value.
     """
 
     rate: float
@@ -98,7 +98,7 @@ class Cosine(Schedule):
 class LossBased(Controller):
     """Effective rate = rate / loss, grown while the loss falls, taken back when it rises.
 
-    Accepted: rate *= 2^(1/5). The loss rose or is not finite: the step is undone and rate /= 2^(1/10).
+    Accepted: rate *= 2^(1/5). The loss rose or is not finite: the step is rolled back and rate /= 2^(1/10).
     (Lyu and Li, 2020, used it to reach losses that no fixed rate reaches.)
 
     >>> import featavg as fa

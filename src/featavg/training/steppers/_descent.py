@@ -96,7 +96,7 @@ class StochasticGradientDescent(Stepper):
         return Proposal(moved, objective.evaluate(moved), state, start.log_rate, None)
 
     def rows(self, steps: PerSeed, n: int) -> Int[ndarray, "*s b"]:
-        """The points of the next mini-batch, after so many steps of each seed."""
+        """The points of the next mini-batch, given the steps taken by each seed."""
         size = min(self.batch, n)
         batches = n // size
 

@@ -18,7 +18,7 @@ class Batches:
     """An endless supply of epochs, each a function of the seed and its number.
 
     No generator has to be saved: batch b of epoch e draws from its own stream, so a run that was
-    killed in the middle of an epoch goes on with the very batch that it would have had.
+    killed in the middle of an epoch continues with the very batch that it would have had.
 
     Args:
         pixels: channel first, bytes or floats in [0, 1].

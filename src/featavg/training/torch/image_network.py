@@ -80,7 +80,7 @@ def train_images(
 ) -> ImageNetwork:
     """Train a network on the coarse or the fine labels, measure it on the test images, and keep it.
 
-    A finished run is not repeated; one that was killed is in `folder.partial` and goes on from
+    A finished run is not repeated; one that was killed is in `folder.partial` and resumes from
     there. The same seed gives the same bits on the same machine with as many threads of torch.
 
     Args:
@@ -134,7 +134,7 @@ def train_images(
         return _finished(path, wanted)
     check_writable(path)
     with locked(path):
-        if folder_exists(path):  # by whoever held the lock a moment ago
+        if folder_exists(path):  # by the process that held the lock a moment ago
             return _finished(path, wanted)
         done = trained(Checkpoint(save_folder(path), every))
         write_folder(path, arrays_of(done.net), done.about)

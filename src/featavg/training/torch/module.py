@@ -1,6 +1,6 @@
 """Mini-batch training of deep networks (torch): one code and one budget for coarse and fine labels.
 
-Imported only by those who have torch. A run that was killed goes on to the same bits, given as many
+Imported only where torch is installed. A run that was killed resumes to the same bits, given as many
 threads: torch sums in another order on another number of them.
 """
 
@@ -61,10 +61,10 @@ def train_module(
 
     Args:
         net: takes pixels in [0, 1] and returns a logit for each class; trained in place.
-        checkpoint: where to keep the state; a run with the same data, recipe and start goes on.
+        checkpoint: where to keep the state; a run with the same data, recipe and start resumes.
         progress: called with the share done and a line with loss, speed and the time left.
         device: cpu, or cuda.
-        stop_after: leave after so many steps in all, as if killed there (for tests).
+        stop_after: total number of steps after which to leave, as if killed there (for tests).
         objective: what a step makes small; cross-entropy unless given.
     """
     check_device(device)
@@ -331,7 +331,7 @@ def used_precision(asked: str, device: str) -> str:
         reason = "lists instructions for bfloat16 that it does not carry out"
     else:
         return asked
-    # Said before a run of hours, whoever started it.
+    # Reported before a run of hours, from whatever call.
     _log.warning("This CPU %s: training in float32.", reason)
     return "float32"
 

@@ -23,8 +23,8 @@ class ImageRecipe:
         batch: images per step.
         rate: the peak of the learning rate, reached after `warmup` of all steps.
         decay: weight decay, on the weights of convolutions and linear layers only.
-        crop: shifts of up to so many pixels.
-        small: if not 0, the first `small_share` of all steps sees images scaled to so many pixels:
+        crop: the largest shift, in pixels.
+        small: if not 0, the first `small_share` of all steps sees images scaled to this many pixels:
             twice the speed at 20 instead of 32, for next to no accuracy.
         precision: bfloat16 is autocast, about twice as fast on CPUs that have it; on others float32 is
             used instead, and said.

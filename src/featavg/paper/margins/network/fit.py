@@ -2,8 +2,8 @@
 
 SGD with the loss-based rate (Lyu and Li, 2020, appendix): the step is rate / (loss before the
 pass); a pass that did not raise the training loss counts and rate *= 2^(1/5); one that did is
-undone and rate /= 2^(1/10). With a constant rate every pass counts. Everything random is drawn from
-(seed, pass, attempt), so a run that was killed goes on to the same bits.
+rolled back and rate /= 2^(1/10). With a constant rate every pass counts. Everything random is drawn from
+(seed, pass, attempt), so a run that was killed resumes to the same bits.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _OvertakenError(Exception):
 
 
 def if_fail(run: MarginRun, failures: int) -> MarginRun:
-    """The run as it will stand if its next attempts fail, so many of them."""
+    """The run as it will stand if this many of its next attempts fail."""
     rate, controller = run.rate, run.settings.controller
     for _ in range(failures):
         rate /= controller.shrink if isinstance(controller, LossBased) else 1.0
@@ -205,7 +205,7 @@ def attempt(run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | 
         # Samples that were left out and came to matter: once more, with all of them.
         if measured is None or not light_samples_matter(measured, left_out, log_scale):
             break
-    # In one layout whoever made them: it is the order in which norms are summed.
+    # Always in one layout: it is the order in which norms are summed.
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in params.items()}
     return PassResult(arrays, measured, int(light.sum()), passes)
 

@@ -99,7 +99,7 @@ class SupportRule:
 
     Args:
         share: of the loss that may lie outside the support.
-        spare: the support is so many times as large as that needs: samples just outside follow.
+        spare: how many times larger the support is than needed: samples just outside follow.
         least: samples, however concentrated the loss is.
         passes: steps tried over the support, between two looks at everything.
         heaviest: samples of the support whose gradients a step begins with, at least.
@@ -210,7 +210,7 @@ class PassResult(NamedTuple):
         measured: None if the loss rose: nothing else matters then.
         left_out: samples that the pass or the round did without.
         passes: visits of the whole training set.
-        rate: the one to go on with after a round.
+        rate: the one to continue with after a round.
         samples: forward and backward passes of single samples in a round, failed attempts included.
         outside: the share of the loss that the look after a round found outside the support.
         watched: samples that came to matter while a round left them out.

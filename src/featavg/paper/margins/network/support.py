@@ -1,7 +1,7 @@
 """Rounds over the support: once the data is fitted, nearly all of the loss sits on few samples.
 
 A round takes the samples that hold the loss (and some more), makes several steps for them alone with
-the loss-based rate, each undone if it raises their loss, and ends with one look at the whole training
+the loss-based rate, each rolled back if it raises their loss, and ends with one look at the whole training
 set. If that has become worse, because a sample that was left out came to matter, the whole round is
 undone; that sample is in the next one. So the training loss, always that of a look at every sample,
 falls from round to round, as it does from pass to pass under the published rule, at a small part of
@@ -65,7 +65,7 @@ def support_of(log_losses: Float[ndarray, " n"], share: float, spare: float, lea
 
 
 def heaviest(log_losses: Float[ndarray, " n"], share: float, least: int) -> Int[ndarray, " m"]:
-    """The samples that hold all but `share` of the loss, and at least so many; the heaviest first.
+    """The samples that hold all but `share` of the loss, and at least `least`; the heaviest first.
 
     >>> heaviest(np.log(np.array([1e-9, 1.0, 1e-6, 1e-3, 1e-12, 1e-8])), share=1e-4, least=1)
     array([1, 3])
@@ -89,7 +89,7 @@ def share_outside(log_losses: Float[ndarray, " n"], members: Int[ndarray, " m"])
 
 
 def play_round(run: MarginRun, data: ImageTensors, tick: Callable[[float], None] | None = None) -> PassResult:
-    """One round from where `run` stands; a function of that, so that a killed run goes on alike."""
+    """One round from where `run` stands; a function of that, so that a killed run resumes to the same result."""
     rule, controller = run.settings.support, run.settings.controller
     if rule is None or not isinstance(controller, LossBased):
         raise InputError("support", "is not set", "give a SupportRule and the loss-based rate")
@@ -205,7 +205,7 @@ class SupportSteps:
         return descend_once(self.params, self.part, order, none, log_scale=0.0, rate=rate, batch=batch)
 
     def implicit(self, controller: LossBased) -> None:
-        """One implicit step over the support, undone if it raises the support's loss."""
+        """One implicit step over the support, rolled back if it raises the support's loss."""
         before = self.measured()
         if before is None:
             return

@@ -52,7 +52,7 @@ def ascend(
     Args:
         function: the bound; None outside of its domain.
         theta: where to start.
-        steps: at most so many.
+        steps: the most steps.
         target: a bound above it is good enough.
         clock: a step in a wide network is long: when the time is over, the bound of the last one.
     """

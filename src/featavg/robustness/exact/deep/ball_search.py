@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.budget import Clock, Search
+from featavg.robustness.exact.budget import UNLIMITED, Clock, Search
 from featavg.robustness.exact.deep.ascent import SdpValue
 from featavg.robustness.exact.deep.cuts import Split
-from featavg.robustness.exact.deep.linear_bounds import ball_bounds, fallen, lines_of, tightened, trace
+from featavg.robustness.exact.deep.linear_bounds import ball_bounds, fallen, lines_of, operations, tightened, trace
 from featavg.robustness.exact.deep.local_search import BoxAttack, LocalSearch
 from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.sdp_chain import Ball
@@ -28,7 +28,8 @@ from featavg.robustness.exact.step_box import StepBox
 FIRST, LATER, EACH = 150, 60, 40
 SHARPER = 0.4  # of the time: for bounds of neurons
 FEW = 24  # undecided signs, up to which `DeepSearch` is faster: its programs end exactly
-# Of the time left: what a step may take, so that an ascent ends with it, and what its start may take.
+# Of the time left: what a step may take, so that an ascent ends with it, and what its start may take, or
+# lines through all layers.
 STEP, BEGIN = 0.05, 0.5
 OFTEN = 8  # so often the solution of a part starts a local search
 CLEARLY = 1e-9  # of the outputs: an ascent stops when its bound is above zero by so much
@@ -47,8 +48,8 @@ class _Part:
 class _InBall:
     """The local search in the whole ball."""
 
-    def __init__(self, net: Layered, z: ndarray, reach: float, kept: Search, radius: float) -> None:
-        self.search, self.radius = LocalSearch(net, z, reach, kept), radius
+    def __init__(self, net: Layered, z: ndarray, reach: float, kept: Search, clock: Clock, radius: float) -> None:
+        self.search, self.radius = LocalSearch(net, z, reach, kept, clock), radius
 
     def start(self, condition: Condition) -> None:
         """From the centre."""
@@ -100,14 +101,15 @@ class BallSearch:
         self.result, self.radius, self.clock, self.box = Search(), radius, clock, box
         self.reach = reach
         self.lines_net = self.net if box is None else self.net.unturned()
-        self.local: _Local = _InBall(self.net, z, reach, self.result, radius)
+        self.local: _Local = _InBall(self.net, z, reach, self.result, clock, radius)
         if box is not None:
             assert shown is not None, "a flip in a box is evaluated"
-            self.local = BoxAttack(self.lines_net, z, box, self.result, shown)
-        ball = self._ball(z, reach)
+            self.local = BoxAttack(self.lines_net, z, box, self.result, clock, shown)
+        ball, left = self._ball(z, reach, clock=clock), list(self.conditions)
         outputs = self.net.forward(z)
         self.clear = CLEARLY * (float(np.abs(outputs[-1]).max()) or 1.0)
-        left = [condition for condition in self.conditions if not self._by_lines(ball, outputs, condition)]
+        if ball is not None:
+            left = [condition for condition in left if not self._by_lines(ball, outputs, condition)]
         for condition in left:
             if clock.late:
                 self.result.finished = False
@@ -115,6 +117,8 @@ class BallSearch:
             self.local.start(condition)
             if self._flipped:
                 return self.result
+        if ball is None:
+            return self._too_long(clock)
         undecided = sum(int(np.sum((a < 0) & (b > 0))) for a, b in zip(ball.lo[:-1], ball.hi[:-1], strict=True))
         if left and undecided <= FEW and box is None:
             self.result.finished = False
@@ -124,20 +128,31 @@ class BallSearch:
             self.result.certified = radius
         return self.result
 
+    def _too_long(self, clock: Clock) -> Search:
+        """The budget is spent: other searches of a network as large as this take longer still."""
+        self.result.nodes, self.result.finished = clock.nodes, False
+        return self.result
+
     @property
     def _flipped(self) -> bool:
         return self.result.attack <= self.radius
 
     def _ball(
-        self, z: Float[ndarray, " m"], reach: float, known: tuple[list[ndarray], list[ndarray]] | None = None
-    ) -> Ball:
-        """The ball with the bounds that lines give, and those that are known."""
+        self,
+        z: Float[ndarray, " m"],
+        reach: float,
+        known: tuple[list[ndarray], list[ndarray]] | None = None,
+        clock: Clock = UNLIMITED,
+    ) -> Ball | None:
+        """The ball with the bounds that lines give, and those that are known; None if there is no time."""
         net, radius = self.lines_net, self.radius
         lo, hi, magnitudes, slopes = ball_bounds(net, z, radius, reach)
+        if not clock.affords(operations(net, *(known or (lo, hi)), self.box), BEGIN):
+            return None
         sizes = (magnitudes, slopes, reach)
         bounds = tightened(net, z, known or (lo, hi), (radius, None, 0.0), sizes, False, self.box)
         assert bounds is not None, "the centre is in the ball"
-        short = _shortened(self.net, *bounds)
+        short = _shortened(self.net, *bounds) if clock.affords(8.0 * self.net.rows.size * z.size, BEGIN) else self.net
         # W x itself is rounded: an error of its size enters every slope.
         errors = [
             short.error * (size + (radius + reach) * slope) for size, slope in zip(magnitudes, slopes, strict=True)
@@ -168,7 +183,7 @@ class BallSearch:
                         break
             lo, hi = list(ball.lo), list(ball.hi)
             lo[layer], hi[layer] = low, high
-            ball = self._ball(ball.z, self.reach, (lo, hi))
+            ball = self._ball(ball.z, self.reach, (lo, hi), clock) or ball
         return ball
 
     def _by_lines(self, ball: Ball, outputs: list[ndarray], condition: Condition) -> bool:
@@ -186,9 +201,7 @@ class BallSearch:
         self.number, self.given_up = count(), False
         step = self._operations(ball)
         if not clock.affords(step, STEP) or not clock.affords(8.0 * self.net.hidden * step, BEGIN):
-            # Other searches of a network as large as this take longer still: the budget is spent.
-            self.result.nodes = clock.nodes
-            return False
+            return self._too_long(clock).finished
         heap = self._roots(ball, conditions)
         if heap and self.net.hidden > 1 and not self._flipped:
             outputs = self.net.forward(ball.z)

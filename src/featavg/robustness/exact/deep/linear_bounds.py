@@ -22,6 +22,8 @@ from numpy import ndarray
 from featavg.robustness.exact.layered_network import Layered
 from featavg.robustness.exact.step_box import StepBox
 
+SIDES = 2e4  # operations for the least value of a row in a box, for every coordinate
+
 
 @dataclass(frozen=True, eq=False)
 class Lines:
@@ -149,6 +151,16 @@ def ball_bounds(
     sizes = [np.maximum(np.abs(low), np.abs(high)) for low, high in zip(lo, hi, strict=True)]
     magnitudes, slopes = net.absolute(sizes)
     return lo, hi, magnitudes, slopes
+
+
+def operations(net: Layered, lo: list[ndarray], hi: list[ndarray], box: StepBox | None = None) -> float:
+    """Floating-point operations of `tightened`, roughly: every open neuron goes back to the input."""
+    size, count = float(net.rows.size), float(len(net.rows))
+    sided, products = count, 0.0
+    for weight, low, high in zip(net.weights[:-1], lo[1:-1], hi[1:-1], strict=True):
+        size, count = size + weight.size, float(np.sum((low < 0) & (high > 0)))
+        sided, products = sided + count, products + count * size
+    return 4.0 * products + (0.0 if box is None else 2.0 * SIDES * sided * len(box.low))
 
 
 def tightened(

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.robustness.exact.budget import Candidate, Search
+from featavg.robustness.exact.budget import Candidate, Clock, Search
 from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.exact.layered_network import Layered
 from featavg.robustness.exact.step_box import StepBox
 
-# Random starts: at these multiples of |x|, so many each, and how many of those that flip are
+# Random starts: at these multiples of |x|, how many each, and how many of those that flip are
 # followed.
 RANGES, STARTS, TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0), 48, 3
 # Where the line search looks: most boundaries are at, or just beyond, the linearised one, which is
@@ -32,9 +32,15 @@ class LocalSearch:
     """Upper ends for branch and bound; everything it keeps flips the network, between the sides."""
 
     def __init__(
-        self, net: Layered, z: Float[ndarray, " m"], reach: float, kept: Search, sides: StepBox | None = None
+        self,
+        net: Layered,
+        z: Float[ndarray, " m"],
+        reach: float,
+        kept: Search,
+        clock: Clock,
+        sides: StepBox | None = None,
     ) -> None:
-        self.net, self.z, self.reach, self.kept, self.sides = net, z, reach, kept, sides
+        self.net, self.z, self.reach, self.kept, self.clock, self.sides = net, z, reach, kept, clock, sides
 
     def excess(self, condition: Condition, steps: Float[ndarray, "n r"]) -> Float[ndarray, " n"]:
         """The condition's excess at each step: at most zero where it is reached."""
@@ -62,6 +68,8 @@ class LocalSearch:
     def project(self, condition: Condition, u: Float[ndarray, " r"]) -> None:
         """Project zero on the linearised condition, again and again, with a line search each time."""
         for _ in range(8):
+            if self.clock.late:
+                return
             layers = self.net.forward(self.z + self.net.rows @ u)
             excess, functional = condition.linearised(layers[-1])
             gradient = self.net.gradient(layers, functional)
@@ -85,6 +93,8 @@ class LocalSearch:
     def descend(self, condition: Condition, u: Float[ndarray, " r"], radius: float) -> None:
         """Go down inside the ball of this radius, in ever shorter steps, until something flips."""
         for number in range(DESCENTS):
+            if self.clock.late:
+                return
             layers = self.net.forward(self.z + self.net.rows @ u)
             excess, functional = condition.linearised(layers[-1])
             length = math.sqrt(u @ u)
@@ -127,6 +137,7 @@ class BoxAttack:
         z: pre-activations of its first layer in the centre.
         box: where steps may be.
         kept: where a flip goes.
+        clock: a step of many starts in a large network is long.
         shown: the length of a step that, evaluated plainly, flips inside of box and ball; or None.
     """
 
@@ -136,9 +147,10 @@ class BoxAttack:
         z: Float[ndarray, " m"],
         box: StepBox,
         kept: Search,
+        clock: Clock,
         shown: Callable[[ndarray], float | None],
     ) -> None:
-        self.net, self.z, self.box, self.kept, self.shown = net, z, box, kept, shown
+        self.net, self.z, self.box, self.kept, self.clock, self.shown = net, z, box, kept, clock, shown
 
     def start(self, condition: Condition) -> None:
         """From the centre, from where its slope is least, and from random points."""
@@ -154,6 +166,8 @@ class BoxAttack:
         # The least point of the slope at each start is a start of its own.
         s = np.concatenate([s, box.projected(box.lowest(self._slopes(condition, s)[1])[1])])
         for number in range(BOX_STEPS):
+            if self.clock.late:
+                return
             excess, slopes = self._slopes(condition, s)
             for i in np.argsort(excess)[: int(np.sum(excess <= 0.0))]:
                 if self._keep(s[i]):

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from featavg.robustness.exact.budget import SAME_WITHIN, Candidate, Clock, Search
 from featavg.robustness.exact.deep.cuts import Cuts, Errors, Part, Relaxed, Split, half_spaces
-from featavg.robustness.exact.deep.linear_bounds import ball_bounds, tightened
+from featavg.robustness.exact.deep.linear_bounds import ball_bounds, operations, tightened
 from featavg.robustness.exact.deep.local_search import LocalSearch
 from featavg.robustness.exact.flip_conditions import Condition
 from featavg.robustness.exact.layered_network import Layered
@@ -39,7 +39,7 @@ class DeepSearch:
     chord costs most is split. With all signs fixed nothing is lost, so the search ends.
 
     Bounds of neurons hold in the ball of the best candidate, beyond the half-space that the
-    multipliers of the part prove: both shrink as the search goes on.
+    multipliers of the part prove: both shrink as the search proceeds.
     """
 
     def __init__(self, net: Layered, conditions: Sequence[Condition], gap: float = SAME_WITHIN) -> None:
@@ -74,7 +74,7 @@ class DeepSearch:
         self.size = float(np.abs(self.outputs[-1]).max()) or 1.0
         self.radius = math.inf if radius is None else radius
         self.number = count()
-        self.local = LocalSearch(self.net, z, reach, self.result, sides)
+        self.local = LocalSearch(self.net, z, reach, self.result, clock, sides)
         for condition in self.conditions:
             if not clock.late:
                 self.local.start(condition, far)
@@ -88,7 +88,7 @@ class DeepSearch:
             self.result.certified = min(proven, self._wanted())
             self.result.finished = finished
             decided = self.result.attack <= self.radius < math.inf
-            # A candidate found on the way may be beyond this ball: then the search goes on to it.
+            # A candidate found on the way may be beyond this ball: then the search continues up to it.
             target = min(self._wanted(), self.radius)
             end = target if target < math.inf else min(FARTHEST * reach, corner)
             if decided or not finished or limit >= end:
@@ -106,6 +106,8 @@ class DeepSearch:
         self.errors = Errors(magnitudes, slopes)
         if self.sides is not None:
             box = self.sides.within(limit)
+            if not clock.affords(operations(self.net, lo, hi, box), 1.0):
+                return 0.0, False
             sizes = (magnitudes, slopes, self.reach)
             inside = tightened(self.net, self.z, (lo, hi), (limit, None, 0.0), sizes, True, box)
             if inside is None:
@@ -122,7 +124,8 @@ class DeepSearch:
             # A decision ends with the first witness inside the radius.
             if part.bound >= limit or self.result.attack <= self.radius < math.inf:
                 return min(settled, part.bound), True
-            if clock.spent(self.result.nodes):
+            long = clock.left < math.inf and not clock.affords(operations(self.net, part.lo, part.hi), 1.0)
+            if long or clock.spent(self.result.nodes):
                 return min(settled, part.bound), False
             children, bound = self._branch(part, limit, clock)
             if not children:
