@@ -38,16 +38,16 @@ def curve(images: int = 100) -> list[Row]:
     x, y = task.test.unit[:images], task.targets(task.test, "coarse")[:images]
     own = task.test.fine[:images]
     seconds = {}
-    start = time.perf_counter()
+    start = time.process_time()
     model = coarse_model(net, task, "fine", "probability").shaped(x)
     found = minimal_radii(model, x, y, "l2", 60)
-    seconds["minimal"] = time.perf_counter() - start
+    seconds["minimal"] = time.process_time() - start
     gradients = model.cost.gradients / images
     radii = np.linspace(0.0, 1.5 * float(np.median(found)), 21)[1:]
-    start = time.perf_counter()
+    start = time.process_time()
     model = coarse_model(net, task, "fine", "probability")
     pgd = pgd_curve(model, x, y, radii, own=own, steps=40)
-    seconds["pgd"] = time.perf_counter() - start
+    seconds["pgd"] = time.process_time() - start
     ours = curve_of(found, model.unit("l2"), radii)
     higher = float(np.max(ours.accuracy - pgd.accuracy))
     cheaper = seconds["pgd"] / seconds["minimal"]
@@ -130,20 +130,20 @@ def heads(n: int = 50_000, d: int = 512, steps: int = 300) -> Row:
     mu = np.abs(rng.standard_normal((10, d)))
     x = np.abs(mu[classes] + 0.5 * rng.standard_normal((n, d)))
     groups = (np.arange(10) < 5).astype(int)
-    start, busy = time.perf_counter(), time.process_time()
+    start = time.process_time()
     train_head(x, classes, groups, "fine", HeadRecipe(steps=steps), 0)
-    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    seconds = time.process_time() - start
     weights = np.zeros((d, 30))
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(10):
         x.T @ (x @ weights)
-    products = (time.perf_counter() - start) / 10 * steps
+    products = (time.process_time() - start) / 10 * steps
     return (
         f"heads on {n} x {d}: {steps} full-batch steps over their two matrix products",
         f"{seconds / products:.1f}x",
         "<= 3x",
         seconds <= 3.0 * products,
-        f"{seconds:.0f} s, {busy:.0f} s of processor time, float64, 10 groups of 3",
+        f"{seconds:.0f} s of processor time, float64, 10 groups of 3",
     )
 
 

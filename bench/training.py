@@ -15,16 +15,16 @@ from featavg.machine import cores
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
 
-# Run in a process of its own, so that its peak memory is its own: seconds, peak bytes.
+# Run in a process of its own, so that its peak memory is its own: CPU seconds, peak bytes.
 OURS = """
 import resource, time
 from featavg.data.clusters import MultiCluster
 from featavg.training.train import train
 task = MultiCluster(k=10, d={d})
 train(task, n=50, steps=2)  # imports and first calls are not what is measured
-start = time.perf_counter()
+start = time.process_time()
 train(task, n=1000, steps=100, lr=3.072 / {d}, seed=0)
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 TORCH = """
 import resource, time
@@ -33,14 +33,14 @@ d, n, k, m, steps = {d}, 1000, 10, 5, {steps}
 torch.manual_seed(0)
 torch.set_default_dtype(torch.{dtype})
 clusters = torch.randint(0, k, (n,))
-start = time.perf_counter()
+start = time.process_time()
 x = torch.randn(n, d)
 x[torch.arange(n), clusters] += d ** 0.5
 y = torch.where(clusters < k // 2, 1.0, -1.0)
 w = (1e-5 * torch.randn(2 * m, d)).requires_grad_()
 b = (1e-5 * torch.randn(2 * m)).requires_grad_()
 a = torch.tensor([1 / m] * m + [-1 / m] * m)
-drawn = time.perf_counter() - start
+drawn = time.process_time() - start
 optimizer = torch.optim.SGD([w, b], lr=3.072 / d)
 
 def step():
@@ -50,28 +50,19 @@ def step():
     optimizer.step()
 
 step()
-start = time.perf_counter()
+start = time.process_time()
 for _ in range(steps):
     step()
-seconds = drawn + (time.perf_counter() - start) / steps * 100
+seconds = drawn + (time.process_time() - start) / steps * 100
 print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 
 
 def _alone(code: str) -> tuple[float, float]:
-    """Seconds and peak bytes of a program in its own process."""
+    """CPU seconds and peak bytes of a program in its own process."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     seconds, peak = done.stdout.split()
     return float(seconds), float(peak)
-
-
-def _best(call, repeats: int = 5) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def against_torch() -> list[Row]:
@@ -103,7 +94,7 @@ def _ratio(name: str, ratio: float, target: float, note: str) -> Row:
 
 def flat_in_d() -> Row:
     def run(d: int) -> float:
-        return _best(lambda: train(MultiCluster(k=10, d=d), n=1000, lr=3.072 / d, seed=0))
+        return _busy(lambda: train(MultiCluster(k=10, d=d), n=1000, lr=3.072 / d, seed=0))
 
     small, large = run(10**4), run(10**12)
     ratio = large / small
@@ -121,10 +112,10 @@ def step_against_bandwidth() -> Row:
     data = draw(MultiCluster(k=10, d=10**6), 4000, 10, seed=0)  # 129 MB: no cache holds it
     recipe = Recipe(lr=3e-6)
     big = np.ones(data.x.size)
-    reading = _best(big.sum) / big.nbytes
+    reading = _busy(big.sum) / big.nbytes
 
     def seconds(steps: int) -> float:
-        return _best(lambda: train(data, recipe, steps=steps), 3)
+        return _busy(lambda: train(data, recipe, steps=steps), 3)
 
     step = (seconds(30) - seconds(10)) / 20
     ratio = step / (2 * data.x.nbytes * reading)
@@ -150,7 +141,7 @@ def batches() -> list[Row]:
                 train(task, n=n, seed=seed, lr=3e-5)
 
         repeats = 1 if n > 100 else 3
-        ratio = _best(one_by_one, repeats) / _best(together, repeats)
+        ratio = _busy(one_by_one, repeats) / _busy(together, repeats)
         rows.append(
             Row(
                 f"32 seeds in one batch, n = {n}",

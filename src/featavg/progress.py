@@ -23,7 +23,7 @@ from html import escape
 from importlib import import_module
 from time import monotonic
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -44,6 +44,7 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
+@runtime_checkable
 class Stream(Protocol):
     """What a line can be written to: a terminal, a log, a string."""
 

@@ -56,6 +56,7 @@ class Registry(Mapping[str, Any]):
     ) -> None:
         self.kind, self.folder, self._table, self._scanned = kind, folder, table, scanned
         self._added: dict[str, Any] = {}
+        self._found: dict[str, Any] = {}
 
     @cached_property
     def _listed(self) -> list[str]:
@@ -94,12 +95,15 @@ class Registry(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         """The class of a part (the object, where parts are objects)."""
-        one_of(self.kind, name, self)
         if name in self._added:
             return self._added[name]
-        file = self._table.get(name, name.replace("-", "_"))
-        module = import_module(f"featavg.{self.folder.replace('/', '.')}.{file}")
-        return next(thing for thing in vars(module).values() if getattr(thing, "name", None) == name)
+        if name not in self._found:
+            one_of(self.kind, name, self)
+            file = self._table.get(name, name.replace("-", "_"))
+            module = import_module(f"featavg.{self.folder.replace('/', '.')}.{file}")
+            parts = (thing for thing in vars(module).values() if getattr(thing, "name", None) == name)
+            self._found[name] = next(parts)
+        return self._found[name]
 
     def build(self, part: Any, **settings: object) -> Any:
         """The part that `part` names; an object is returned as it is.

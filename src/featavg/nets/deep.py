@@ -164,7 +164,7 @@ class Deep:
         h = x
         for number, weight in enumerate(self.weights):
             given = first is not None and number == 0
-            z = first if first is not None and given else h @ np.swapaxes(weight, -1, -2)
+            z = first if first is not None and given else h @ weight.swapaxes(-1, -2)
             bias = self.biases[number] if self.biases else None
             if bias is not None:
                 z = z + bias[..., None, :]

@@ -78,12 +78,12 @@ class TwoLayer:
     def preactivations(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n M"]:
         """<w_r, x> + b_r."""
         # With few neurons, W X^T reads X up to twice as fast as X W^T does: BLAS packs the thin side.
-        return np.swapaxes(self.weights @ np.swapaxes(x, -1, -2), -1, -2) + self.biases[..., None, :]
+        return (self.weights @ np.asarray(x).swapaxes(-1, -2)).swapaxes(-1, -2) + self.biases[..., None, :]
 
     def __call__(self, x: Float[ndarray, "... n N"]) -> Float[ndarray, "... n c"]:
         """The outputs; points without the batch's axes are shown to every network."""
         active = np.maximum(self.preactivations(x), 0.0)
-        return active @ np.swapaxes(self.head, -1, -2)
+        return active @ self.head.swapaxes(-1, -2)
 
     def __getitem__(self, index: int) -> TwoLayer:
         """One network of a batch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -209,6 +208,8 @@ class Setting(TaskFields, RecipeFields):
 
         Only what differs from the paper's values counts, so that a new field changes no old key.
         """
+        import hashlib  # a tenth of the time that the help of commands takes
+
         plain = self.to_json()
         said = {n: plain[n] for n, one in FIELDS.items() if getattr(self, n) != one.default}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import os
-import secrets
 import shutil
 import stat
 import tempfile
@@ -36,7 +35,7 @@ def write(path: Path, content: str | bytes, argument: str = "out") -> Path:
                 stream.write(data)
             return path
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.parent / f".featavg-{secrets.token_hex(8)}"
+        temporary = path.parent / f".featavg-{os.urandom(8).hex()}"
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # minus the umask
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -156,6 +156,7 @@ class MeanOverPoints:
         return self.net.with_arrays(dict(zip(self.trainable, params, strict=True)))
 
 
+@runtime_checkable
 class OnProducts(Protocol):
     """An objective of a two-layer network whose points, `blocks`, are only ever multiplied with."""
 

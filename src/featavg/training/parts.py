@@ -281,8 +281,8 @@ def log_softplus(s: Float[ndarray, "*s n"]) -> tuple[ndarray, ndarray]:
 
 def log_mean_and_pulls(
     log_losses: Float[ndarray, "*s n"], log_slopes: ndarray | float
-) -> tuple[PerSeed, Float[ndarray, "*s n 1"]]:
-    """log L, and |l'_i| / (n L) of each sample, from log l_i and log |l'_i|."""
+) -> tuple[PerSeed, Float[ndarray, "*s _ 1"]]:
+    """log L, and |l'_i| / (n L) of each sample, from log l_i and log |l'_i|; a number stands for all samples."""
     log_total = log_sum_exp(log_losses)
     pulls = np.exp(log_slopes - log_total[..., None])
     return log_total - _log(log_losses.shape[-1]), pulls[..., None]
