@@ -96,8 +96,8 @@ def _networks(match: re.Match[str]) -> str:
 
 def _audited() -> str:
     """The public networks that were audited, from `tools/record_audits.py`."""
-    heads = "network | verdict | A [95%], its null | at | predicted gain | median radius | accuracy | CPU seconds"
-    lines = [f"| {heads} |", "|---" * 8 + "|"]
+    heads = "network | verdict | A [95%], its null | at | predicted gain | label budget | median radius"
+    lines = [f"| {heads} | accuracy | CPU seconds |", "|---" * 9 + "|"]
     for name, row in json.loads((DOCS / "audited.json").read_text(encoding="utf-8")).items():
         shared = gain = "–"
         if row["shared"]:

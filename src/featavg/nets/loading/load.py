@@ -1,4 +1,4 @@
-"""The public call: a published network, from a file or a torch module."""
+"""A published network, from a file or a torch module. ONNX files are read here: no code of them is run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,17 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.boundary.public import public
-from featavg.errors import InputError, torch_needed
+from featavg.errors import InputError, message_of, torch_needed
 from featavg.nets.deep import Deep
+from featavg.nets.loading.affine import Affine, Layers, joined, refused
+from featavg.nets.loading.operators import LEAK, OPERATORS, About
+from featavg.storage.reading import ARRAY_LIMIT, read_bytes
+
+# Operators of ONNX that move entries, or compute shapes from constants: evaluated on the entries' numbers.
+MOVES = (
+    *("Cast", "Concat", "Constant", "Dropout", "Flatten", "Gather", "Identity", "Reshape", "Shape"),
+    *("Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+)
 
 
 @public
@@ -65,11 +74,9 @@ def _loaded(source: Any, module: Any, shape: tuple[int, ...] | None) -> Deep:
         return sequential_network(source, shape)
     path = Path(source)
     if path.suffix == ".onnx":
-        from featavg.nets.loading.onnx_graph import onnx_network
-
         if module is not None:
             raise InputError("module", "is given for an ONNX file", "leave it out")
-        return onnx_network(path)
+        return _onnx(path)
     torch_needed("load_network")
     from featavg.nets.torch.image_nets import read_tensors
 
@@ -99,6 +106,111 @@ def _tensors(tensors: Mapping[str, Any], module: Any, shape: tuple[int, ...] | N
             problem = f"holds {name} of shape {array.shape}, which says too little of its layer"
             raise InputError(source, problem, "give the torch.nn.Sequential as `module`")
     return Deep(tuple(weights), tuple(biases))
+
+
+def _onnx(path: Path) -> Deep:
+    """The network of an ONNX file, on flat inputs."""
+    content = read_bytes(path, ARRAY_LIMIT)
+    try:
+        import onnx
+        from onnx.helper import get_attribute_value
+        from onnx.numpy_helper import to_array
+    except ModuleNotFoundError as error:
+        from featavg.storage.places import install_command
+
+        problem = "is an ONNX file, and onnx is not installed"
+        raise InputError(str(path), problem, install_command("onnx")) from error
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:  # of protobuf
+        raise InputError(str(path), "is no ONNX file, or damaged", "export it again") from error
+    _refuse_code(model, str(path))
+    graph = model.graph
+    known: dict[str, Any] = {t.name: to_array(t) for t in graph.initializer}
+    inputs = [one for one in graph.input if one.name not in known]
+    if len(inputs) != 1 or len(graph.output) != 1:
+        problem = f"has {len(inputs)} inputs and {len(graph.output)} outputs"
+        raise InputError(str(path), problem, "export one of each")
+    # An axis without a number is that of the images.
+    sizes = [d.dim_value for d in inputs[0].type.tensor_type.shape.dim]
+    if not sizes or not all(sizes[1:]) or (sizes[0] > 1 and len(sizes) > 1):
+        problem = f"has an input of shape {sizes}, 0 where it is open"
+        raise InputError(str(path), problem, "export it for one image")
+    nodes = [(node, {a.name: get_attribute_value(a) for a in node.attribute}) for node in graph.node]
+    slopes = {"Relu": 0.0, "MaxPool": 0.0, "LeakyRelu": LEAK}
+    bends = [about.get("alpha", slopes[n.op_type]) for n, about in nodes if n.op_type in slopes]
+    net = Layers((sizes[0] or 1, *sizes[1:]), bends)
+    net.known = known | {inputs[0].name: net.input}
+    opsets = {d.domain: d.version for d in model.opset_import}
+    output = graph.output[0].name
+    # Where each tensor is read for the last time: no layer carries it further.
+    last = {name: number for number, (node, _) in enumerate(nodes) for name in node.input} | {output: len(nodes)}
+    for number, (node, about) in enumerate(nodes):
+        try:
+            given = [net.known[name] if name else None for name in node.input]
+            net.known = {name: one for name, one in net.known.items() if last.get(name, -1) > number}
+            found = _given_by(node, about, given, net, opsets)
+            net.known |= found  # after what it may have changed
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # whatever a damaged file makes NumPy say
+            article = "an" if node.op_type[:1] in "AEIOU" else "a"
+            problem = f"has {article} {node.op_type} that cannot be read ({message_of(error)})"
+            raise InputError(str(path), problem, "export it again") from error
+    value = net.known.get(output)
+    if not isinstance(value, Affine):
+        raise InputError(str(path), "has an output that does not depend on its input", "export it again")
+    return net.network(value)
+
+
+def _refuse_code(model: Any, path: str) -> None:
+    """External data and functions of its own, before anything is read."""
+    from onnx import TensorProto
+
+    if model.functions:
+        problem = f"brings a function of its own ({model.functions[0].name})"
+        raise InputError(path, problem, "export it with standard operators")
+    tensors = [*model.graph.initializer]
+    tensors += [a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]
+    if any(t.data_location == TensorProto.EXTERNAL or t.external_data for t in tensors):
+        problem = "keeps its weights in another file"
+        raise InputError(path, problem, "save them inside, with save_as_external_data=False")
+    if model.graph.sparse_initializer:
+        raise InputError(path, "has sparse weights", "save them as dense ones")
+
+
+def _given_by(node: Any, about: About, inputs: list[Any], net: Layers, opsets: dict[str, int]) -> dict[str, Any]:
+    """What one node gives, by name: tensors, and NumPy arrays that depend on no input."""
+    kind, operator = node.op_type, OPERATORS.get(node.op_type)
+    if node.domain not in ("", "ai.onnx") or not (kind in MOVES or operator):
+        where = f" of {node.domain}" if node.domain else ""
+        raise refused(f"has the operator {kind}{where}", f"known are {', '.join(sorted({*MOVES, *OPERATORS}))}")
+    if operator is None or not any(isinstance(one, Affine) for one in inputs):
+        return _moved(node, inputs, opsets)
+    return {node.output[0]: operator(net, about, *inputs)}
+
+
+def _moved(node: Any, inputs: list[Any], opsets: dict[str, int]) -> dict[str, Any]:
+    """The node evaluated on constants, and on the numbers of the entries in place of tensors."""
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    given = {name: one for name, one in zip(node.input, inputs, strict=True) if name}
+    some = next((one for one in inputs if isinstance(one, Affine)), None)
+    if node.op_type == "Concat" and some is not None:
+        given = {name: one if isinstance(one, Affine) else some.constant(one) for name, one in given.items()}
+    tensors = [one for one in given.values() if isinstance(one, Affine)]
+    fed, start = {}, 0
+    for name, one in given.items():
+        fed[name] = start + one.places if isinstance(one, Affine) else one
+        start += len(one.offset) if isinstance(one, Affine) else 0
+    outputs = [name for name in node.output if name]
+    named: Any = [[helper.make_empty_tensor_value_info(n) for n in names] for names in (fed, outputs)]
+    found = ReferenceEvaluator(helper.make_graph([node], "one", *named), opsets=opsets).run(None, fed)
+    if not tensors or node.op_type == "Shape":
+        return dict(zip(outputs, found, strict=True))
+    whole = joined(tensors)
+    return {name: whole.taken(places) for name, places in zip(outputs, found, strict=True)}
 
 
 def behind_normalisation(net: Deep, mean: Any, std: Any, shape: tuple[int, ...]) -> Deep:
