@@ -179,7 +179,7 @@ def until_decided(
     ratios: list[float] = []
     accuracy: list[float] = []
     for fewer in (4, 2, 1):
-        for seed in seeds[len(ratios) : len(seeds) // fewer]:
+        for seed in seeds[len(ratios) : max(2, len(seeds) // fewer)]:
             progress(len(ratios) / len(seeds), f"{network}, seed {seed}")
             some, every = cell(network, share, seed), cell(network, 1.0, seed)
             ratios.append(some["radius"] / every["radius"])
