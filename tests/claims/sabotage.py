@@ -34,6 +34,7 @@ class Sabotage:
         seeds: what both runs are told.
         improves: for a claim that fails honestly: under this mutation a failed check must pass.
         needs: packages without which the claim cannot be run.
+        found: the verdict of the honest run, where it is that of the claim on one seed.
     """
 
     claims: str
@@ -44,6 +45,7 @@ class Sabotage:
     seeds: tuple[int, ...] = (0,)
     improves: bool = False
     needs: tuple[str, ...] = ()
+    found: str = ""
 
     def __repr__(self) -> str:
         return f"{self.claims}: {self.what}"

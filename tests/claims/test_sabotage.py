@@ -44,6 +44,7 @@ def test_a_broken_truth_breaks_the_claim(row: Sabotage, monkeypatch: pytest.Monk
     forget_results()
     for name, honest in before.items():
         broken = after[name]
+        assert row.found in ("", honest.verdict.value), [check.name for check in honest.checks if not check.passed]
         better, worse = (broken, honest) if row.improves else (honest, broken)
         verdicts = f"{name}: {honest.verdict.value} -> {broken.verdict.value}"
         assert ORDER.index(worse.verdict) > ORDER.index(better.verdict), verdicts
