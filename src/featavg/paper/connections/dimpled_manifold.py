@@ -29,7 +29,7 @@ from featavg.figures.marks import Role
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import line, tabulate
 from featavg.robustness.exact.result import Radii
 from featavg.robustness.radii import radii
 from featavg.training.train import train
@@ -245,8 +245,7 @@ def _curves(table: xr.Dataset) -> Figure:
     for labels, role in LABELS.items():
         part = table.sel(labels=labels)
         share, distance = part["off_share"], part.median("seed").where(np.isfinite)
-        low, middle, high = (getattr(share, how)("seed").values for how in ("min", "median", "max"))
-        shares.append(Series(role, sizes, middle, role, "line+markers", low, high))
+        shares.append(line(role, share, role))
         on, off = distance["on"].values, distance["off"].values
         away += [
             Series(f"{role}, on the manifold", sizes, on, role, "line+markers"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import xarray as xr
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -15,9 +14,6 @@ from featavg.measures.accuracy import accuracy
 from featavg.nets.two_layer import feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DIMENSIONS = (30, 100, 300, 1000, 3000, 10_000)
 

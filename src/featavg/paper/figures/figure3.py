@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -14,7 +14,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.figures.marks import Role
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import exponents
+from featavg.paper.engine.tables import exponents, line
 from featavg.paper.figures.networks import (
     CLUSTERS,
     CLUSTERS_D,
@@ -30,9 +30,6 @@ from featavg.paper.figures.networks import (
 from featavg.robustness.attacks.pgd import pgd
 from featavg.robustness.exact.result import Radii
 from featavg.robustness.models.model import network_model
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 POINTS = 200  # for each seed
 ATTACKED = 80  # points for each seed for PGD, which is the slowest of all
@@ -245,12 +242,11 @@ def gain_figure(gain: xr.Dataset, theory: dict[str, ndarray]) -> Figure:
     """How much the decoupled network's radius exceeds the averaged one's, against k."""
     k, lines = gain["k"].values, []
     for kind in theory:
-        label, runs = f"{kind.replace('-', ' by ')} over averaged", gain[kind].values
-        ends, shade = (runs.min(axis=1), runs.max(axis=1)), 1.0 if kind == "decoupled-max" else 0.5
-        lines.append(Series(label, k, np.median(runs, axis=1), "decoupled", "line+markers", *ends, shade))
+        label, shade = f"{kind.replace('-', ' by ')} over averaged", 1.0 if kind == "decoupled-max" else 0.5
+        lines.append(line(label, gain[kind], "decoupled", shade=shade))
     for kind, values in theory.items():
         lines.append(Series(f"theory, {kind.split('-')[1]}", k, values, "reference", "dashed"))
-    horizontal = Axis("clusters k", log=True, ticks=k, tick_labels=tuple(map(str, k)))
+    horizontal = Axis("clusters k", log=True, ticks=k)
     return Figure(
         "gain",
         "The more clusters, the more decoupling gains",

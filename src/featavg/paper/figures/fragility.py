@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from featavg.data.clusters import MultiCluster
 from featavg.figures.figure import Axis, Figure, Heatmap, Lines, Series
@@ -14,12 +14,9 @@ from featavg.figures.marks import Role
 from featavg.measures.accuracy import decisions
 from featavg.nets.two_layer import biased_robust, feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import exponents, tabulate
+from featavg.paper.engine.tables import exponents, line, tabulate
 from featavg.paper.figures.networks import CLUSTERS, CLUSTERS_D, K, flow_case, fresh, networks
 from featavg.robustness.radii import radii
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 D = 10**6  # of the average with biases
 # With thresholds u and v, 0 <= u, v < 1, a point is flipped by taking 1 - u of the signal from its own
@@ -114,15 +111,10 @@ def slopes(run: Context, clusters: tuple[int, ...], points: int) -> xr.Dataset:
 
 def slope_figure(table: xr.Dataset) -> Figure:
     """Steepness and activity against k."""
-    k = table["k"].values
-    horizontal = Axis("clusters k", log=True, ticks=k, tick_labels=tuple(map(str, k)))
+    horizontal = Axis("clusters k", log=True, ticks=table["k"].values)
 
     def lines(name: str) -> tuple[Series, ...]:
-        runs = {network: table[name].sel(network=network).values.T for network in NETWORKS}
-        return tuple(
-            Series.over_seeds(label, k, runs[network], role, "line+markers")
-            for network, (label, role) in NETWORKS.items()
-        )
+        return tuple(line(label, table[name].sel(network=n), role) for n, (label, role) in NETWORKS.items())
 
     return Figure(
         "slopes",

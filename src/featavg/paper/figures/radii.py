@@ -6,15 +6,15 @@ Radii here are exact, or certified from below and attacked from above; none is a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.paper.engine.check import CheckRole
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import exponents
+from featavg.paper.engine.tables import exponents, line
 from featavg.paper.figures.networks import (
     CLUSTERS,
     CLUSTERS_D,
@@ -29,9 +29,6 @@ from featavg.paper.figures.networks import (
 )
 from featavg.progress import part
 from featavg.robustness.exact.result import Radii
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SCALES = np.linspace(0.0, 1.6, 33)  # radii in units of sqrt(d/k), or of sqrt(d)
 # Exponents are of medians of some hundred points over a factor of 300 in d and 5 in k: 0.05 and 0.1
@@ -50,7 +47,7 @@ def medians(run: Context, kinds: tuple[str, ...], d: tuple[int, ...], k: tuple[i
 def figure(tables: dict[str, xr.Dataset]) -> Figure:
     """Both, logarithmic, with sqrt(d/k) beside them."""
     d, k = tables["d"]["d"].values, tables["k"]["k"].values
-    horizontal = Axis("clusters k", log=True, ticks=k, tick_labels=tuple(map(str, k)))
+    horizontal = Axis("clusters k", log=True, ticks=k)
     sides = (
         (Axis("dimension d", log=True), d, tables["d"], np.sqrt(d / K)),
         (horizontal, k, tables["k"], np.sqrt(CLUSTERS_D / k)),
@@ -60,8 +57,7 @@ def figure(tables: dict[str, xr.Dataset]) -> Figure:
         lines = []
         for kind in table:
             label, role, _ = KINDS[str(kind)]
-            runs = table[kind].values.T
-            lines.append(Series.over_seeds(label, values, runs, role, "line+markers"))
+            lines.append(line(label, table[kind], role))
         lines.append(Series("√(d/k)", values, theory, "reference", "dashed"))
         panels.append(Lines(axis, Axis("median radius", "l2", log=True), tuple(lines)))
     return Figure(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -20,9 +20,6 @@ from featavg.paper.figures.networks import SAMPLES, K, flow_case, fresh, network
 from featavg.training.recipe import Recipe
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 LENGTHS = np.linspace(0.0, 2.5, 101)  # in units of sqrt(d/k)
 FINE_LENGTHS = np.linspace(0.5, 1.5, 401)

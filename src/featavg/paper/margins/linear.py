@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray
 
@@ -24,9 +24,6 @@ from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.svm import angle, checked_max_margin
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 POINTS, DIMENSION = 40, 20
 # Where 1/log t is to be seen: beyond the first hundred e-foldings of time.
@@ -146,8 +143,6 @@ def _derivatives(q: ndarray, shift: float) -> tuple[ndarray, ndarray]:
 
 def _table(run: Context, points: str, until: float, follow: Callable[..., Float[ndarray, "p N"]]) -> xr.Dataset:
     """The angle to the SVM direction for every data set, at values of the clock from 10 to `until`."""
-    import xarray as xr
-
     clock = np.logspace(1, math.log10(until), 25)
     if points:
         sets = {points: read_labelled(Path(points))}

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
-from featavg.figures.marks import Role
 from featavg.figures.typeset import number
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import exponents
+from featavg.paper.engine.tables import exponents, line
 from featavg.paper.theorems.recorders import Activations, Coefficients, UngatedUpdates
 from featavg.paper.theorems.runs import against_d, against_n, in_regime, panels, regime, sweep, theorem_run
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
 
@@ -31,8 +27,6 @@ K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
 @cache
 def paper_run(labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int = STEPS) -> xr.Dataset:
     """Training at the paper's setting, with what the lemmas are about before and after each step."""
-    import xarray as xr
-
     task, recipe = MultiCluster(k=K, d=D), Recipe(labels=labels, steps=steps)
     data = draw_many(task, n, recipe.neurons(K), seeds)
     watched, active, ungated = Coefficients(data), Activations(data), UngatedUpdates(data)
@@ -48,10 +42,6 @@ def paper_run(labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int 
     }
     named = {name: (("step", "seed"), values) for name, values in series.items()}
     return xr.Dataset(named, {"step": np.arange(steps + 1), "seed": list(seeds)})
-
-
-def _line(label: str, values: xr.DataArray, role: Role) -> Series:
-    return Series.over_seeds(label, values["step"].values, values.values.T, role)
 
 
 @claim(
@@ -70,8 +60,8 @@ def rebuild(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     errors = {labels: paper_run(labels, run.seeds, n, steps)["rebuild_error"][1:] for labels in ("coarse", "fine")}
     worst = {labels: float(error.max()) for labels, error in errors.items()}
     lines = (
-        _line("binary network", errors["coarse"], "averaged"),
-        _line("grouped network", errors["fine"], "decoupled"),
+        line("binary network", errors["coarse"], "averaged", "solid"),
+        line("grouped network", errors["fine"], "decoupled", "solid"),
     )
     vertical = Axis("|rebuilt − w| / |w|", log=True, range=(1e-17, 1e-8))
     figure = Figure(
@@ -126,8 +116,8 @@ def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> 
         said = "On some seed a neuron is still off on a sample of its class at the last step."
     times = ", ".join(f"{float(one):.0e} at k = {int(one['k'])}" for one in begins)
     lines = (
-        _line("own class", paper["own_active"], "averaged"),
-        _line("other class", paper["other_active"], "neutral"),
+        line("own class", paper["own_active"], "averaged", "solid"),
+        line("other class", paper["other_active"], "neutral", "solid"),
     )
     vertical = Axis("share of active pairs", range=(-0.03, 1.05))
     figure = Figure(
@@ -168,7 +158,10 @@ def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     settled = min(int(_settled(paper["own_active"].values).max()), steps)
     own, other = paper["ungated_own"], paper["ungated_other"]
     least = float(other[settled:].min())
-    lines = (_line("clusters of the own class", own, "averaged"), _line("of the other class", other, "neutral"))
+    lines = (
+        line("clusters of the own class", own, "averaged", "solid"),
+        line("of the other class", other, "neutral", "solid"),
+    )
     figure = Figure(
         "updates",
         "Where the indicator may be left out",

@@ -11,9 +11,9 @@ The regime is d = Omega(k^10), n = Omega(k^7). At k = 2 or 3 a constant of one b
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from scipy.special import ndtri
 
 from featavg.figures.figure import Axis, Figure, Lines, Series
@@ -21,9 +21,6 @@ from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import power_law_exponent, tabulate
 from featavg.paper.theorems.runs import numbers, regime, theorem_run
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 REGIME_CONSTANT = 100
 # The bounds are a third of themselves or more away: an error of 0.4% in lambda is nothing to them.
@@ -89,7 +86,7 @@ def figure(table: xr.Dataset, constant: int) -> Figure:
         role: Role = "decoupled" if "theorem" in name else "neutral"
         shade = 0.3 + 0.7 * i / len(names)
         lines.append(Series(name, clusters, drawn, role, "line+markers", shade=shade))
-    horizontal = Axis("clusters k", ticks=clusters, tick_labels=tuple(map(str, clusters)))
+    horizontal = Axis("clusters k", ticks=clusters)
     return Figure(
         "lemmas",
         "Measured over allowed",

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -25,9 +25,6 @@ from featavg.paper.theorems.runs import PAPER_D, PAPER_TIME, against_n, panels, 
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 RATES = (1e-3, 5e-4, 2.5e-4)
 # Why the exponent in n is uncertain with cluster labels.
