@@ -163,7 +163,7 @@ def _cosine_panel(run: PowerRun) -> Heatmap:
     theme="Connections", source=SOURCE,
     measured="median radius of 40 fresh points by attack, with a certified lower bound, for "
     "K = 4 to 30 and for p = 1 to 4 at noise 0.01",
-    minutes=0.1, statements=("csml-conjecture-1",), shares="power relus",
+    minutes=0.11, statements=("csml-conjecture-1",), shares="power relus",
 )  # fmt: skip
 def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Evidence:
     """The averaged limit has radius of order 1/√K, the decoupled one of order 1, and so have the

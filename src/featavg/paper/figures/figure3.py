@@ -129,7 +129,7 @@ def _words(difference: float, name: str) -> str:
     theme="Exact robustness",
     source="arXiv 2410.10322, Figure 3, left",
     measured="exact curves (certificate to attack for probability), PGD-40 and the published points",
-    minutes=0.3,
+    minutes=0.09,
     shares="radii of the paper",
     statements=("notes-figure-3-left", "summary-experiment-3", "summary-confidence", "abstract-supervision"),
 )
@@ -197,7 +197,7 @@ def figure3(run: Context, n: int = N_TRAIN, points: int = POINTS) -> Evidence:
     theme="Exact robustness",
     source="Found while building featavg (design notes, section 5)",
     measured="median radii, exact and as PGD-40 on the coarse decision shows them, against theory",
-    minutes=0.05,
+    minutes=0.01,
     shares="radii of the paper",
     statements=("notes-definition-grouped", "notes-figure-3-left"),
 )
@@ -259,7 +259,7 @@ def gain_figure(gain: xr.Dataset, theory: dict[str, ndarray]) -> Figure:
 @claim(
     "gap-against-k", "The gap between averaged and decoupled grows with k", theme="Exact robustness",
     source="arXiv 2410.10322, Theorems 1 and 4 together", measured="ratio of exact median radii against k",
-    minutes=0.15, shares="radii at any d", statements=("notes-theorem-1", "notes-theorem-4"),
+    minutes=0.06, shares="radii at any d", statements=("notes-theorem-1", "notes-theorem-4"),
 )  # fmt: skip
 def gap_against_k(run: Context, clusters: tuple[int, ...] = CLUSTERS) -> Evidence:
     """Averaging costs a factor of order √k in the robust radius."""

@@ -32,7 +32,7 @@ NETWORKS: dict[str, tuple[str, Role]] = {
     "average-any-bias", "The average stays fragile whatever its biases", theme="Exact robustness",
     source="Talks at iTCS and CSML 2024, average features are non-robust features",
     measured="exact robust accuracy of f<sub>FA</sub> over a grid of biases, d = 10⁶, k = 10",
-    minutes=0.05, seeds=1, runs=0, statements=("itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
+    minutes=0.01, seeds=1, runs=0, statements=("itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
 )  # fmt: skip
 def any_bias(
     run: Context, thresholds: tuple[float, ...] = (-4.0, -1.0, 0.0, 0.3, 0.6, 0.9, 1.5), points: int = 40
@@ -134,7 +134,7 @@ def slope_figure(table: xr.Dataset) -> Figure:
     theme="Exact robustness",
     source="Talks at iTCS and CSML 2024, intuition for the non-robustness theorem",
     measured="|∇f| over the margin at fresh points, trained averaged networks over the robust solution, against k",
-    minutes=0.05,
+    minutes=0.03,
     shares="radii at any d",
     statements=("itcs-intuition-gradient", "csml-intuition-gradient", "summary-failure-signatures"),
 )

@@ -92,7 +92,7 @@ def _share_curve(result: Radii, unit: float, label: str, role: Role) -> Series:
     source="arXiv 2410.10322, Theorem 1, part 3; lecture notes, Theorem 3 (which prints Ω(pd/k), a "
     "misprint)",
     measured="exact robust accuracy at 1.25 √(d/k) and the exponents of the median radius in d and k",
-    minutes=0.15, shares="radii at any d",
+    minutes=0.04, shares="radii at any d",
     statements=(
         "notes-theorem-1", "notes-theorem-3", "summary-mechanism-2", "notes-definition-2.6",
         "summary-key-results", "abstract-vulnerability",
@@ -137,7 +137,7 @@ def averaged_is_fragile(
     source="Lecture notes on arXiv 2410.10322, Definition 1.1 and its remark, Theorem 3; talks, average "
     "features are non-robust",
     measured="the same for f<sub>FA</sub>, which is not trained",
-    minutes=0.05,
+    minutes=0.01,
     statements=("notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
 )
 def ideal_average_is_fragile(
@@ -163,7 +163,7 @@ def ideal_average_is_fragile(
     "robust-solution-exists", "A robust network exists", theme="Exact robustness",
     source="arXiv 2410.10322, section 4; talks at iTCS and CSML 2024, robust solution exists",
     measured="exact median radii of the construction against d and k, and of the one without biases",
-    minutes=0.1, statements=("itcs-robust-exists", "csml-robust-exists", "summary-mechanism-2"),
+    minutes=0.05, statements=("itcs-robust-exists", "csml-robust-exists", "summary-mechanism-2"),
 )  # fmt: skip
 def robust_solution_exists(
     run: Context, dimensions: tuple[int, ...] = DIMENSIONS, clusters: tuple[int, ...] = CLUSTERS
@@ -191,7 +191,7 @@ def robust_solution_exists(
     "theorem-4-robust", "Cluster labels make it robust, certified", theme="Exact robustness",
     source="arXiv 2410.10322, Theorem 4, part 3 (lecture notes, Theorem 5)",
     measured="certified (not attacked) robust accuracy at √d/10, by probability, and how far it goes",
-    minutes=0.5, shares="radii at any d", times=4,
+    minutes=0.14, shares="radii at any d", times=4,
     statements=(
         "notes-theorem-4", "notes-theorem-5", "summary-mechanism-3", "csml-remark-supervision",
         "abstract-supervision",

@@ -154,7 +154,7 @@ def figure(shares: xr.DataArray, d: int) -> Figure:
     "notes on arXiv 2410.10322, remark to Definition 1.1",
     measured="the share of fresh points fooled against |z|, and the shortest |z| for 99%: networks at "
     "the paper's time, and with both layers and biases trained to a loss of e⁻⁵⁰",
-    minutes=0.1,
+    minutes=0.02,
     shares="radii at any d",
     statements=("itcs-theorem-4.2", "notes-remark-1.1", "summary-break-2", "summary-failure-signatures"),
 )

@@ -175,7 +175,7 @@ def _figure(name: str, label: str, caption: str, table: xr.Dataset) -> Figure:
 
 @claim(
     "margin-linear-flow", "Gradient descent drifts to the max-margin direction",
-    theme="Margins", minutes=0.05, statements=("itcs-soudry", "csml-soudry"),
+    theme="Margins", minutes=0.01, statements=("itcs-soudry", "csml-soudry"),
     source="Talks, max-margin linear classifier (Soudry et al. 2017)",
     measured="the angle to the SVM direction (an exact QP with its duality gap) from "
     "log t = 10 to 10 000, and its exponent in log t beyond log t = 100",
@@ -203,7 +203,7 @@ def margin_linear_flow(run: Context, points: str = "", until: float = 1e4) -> Ev
 
 @claim(
     "margin-linear-path", "A vanishing penalty selects the same direction",
-    theme="Margins", minutes=0.03, statements=("itcs-regularised", "csml-regularised"),
+    theme="Margins", minutes=0.01, statements=("itcs-regularised", "csml-regularised"),
     source="Talks, margin maximization (Rosset et al. 2004)",
     measured="the angle to the SVM direction at penalties down to exp(-10^7)",
 )  # fmt: skip

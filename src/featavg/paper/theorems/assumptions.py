@@ -88,7 +88,7 @@ def dead_figure(table: xr.Dataset) -> Figure:
     source="Found while checking Theorem 4 outside its regime",
     measured="neurons that start off on their whole cluster, over many draws, and their cosines "
     "after training",
-    minutes=0.1, seeds=1, runs=100, statements=("notes-theorem-4", "summary-break-3",),
+    minutes=0.01, seeds=1, runs=100, statements=("notes-theorem-4", "summary-break-3",),
 )  # fmt: skip
 def dead_neurons(run: Context, sizes: tuple[int, ...] = (20, 50, 100), draws: int = 100, trained: int = 10) -> Evidence:
     """With one neuron for each cluster, a neuron starts inactive on all of its cluster with
@@ -179,7 +179,7 @@ def unequal_figure(tables: Mapping[str, xr.Dataset]) -> Figure:
     "certain combination)",
     measured="evenness of every neuron for |J₊| = 2, 5, 8 of 10, and each λ<sub>j</sub> against its "
     "prediction, also for clusters that differ in size by a factor of 4",
-    minutes=0.2,
+    minutes=0.04,
     statements=(
         "notes-assumption-2", "abstract-averaging", "notes-definition-2.1", "itcs-model",
         "csml-model", "summary-mechanism-1",
@@ -280,7 +280,7 @@ def start_figure(table: xr.Dataset, steps: int) -> Figure:
     theme="Theorem 1: averaging",
     source="Talks at iTCS and CSML 2024, initialisation and theorem on feature averaging",
     measured=f"coefficients after {STEPS} and {LONG_STEPS} steps at d = {TALK_D}, n = 1000, and for smaller starts",
-    minutes=0.3,
+    minutes=0.14,
     statements=("itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2", "summary-limitations"),
 )
 def talk_start(

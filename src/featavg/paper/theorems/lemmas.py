@@ -49,7 +49,7 @@ def paper_run(labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int 
     source="Lecture notes on arXiv 2410.10322, Lemmas 1 and 2; both talks, weight decomposition",
     measured="relative error of the rebuilt weights at each step, binary and grouped network (an "
     "identity: it tests the code)",
-    minutes=0.1, shares="theorem-1 runs",
+    minutes=0.07, shares="theorem-1 runs",
     statements=("notes-lemma-1", "notes-lemma-2", "itcs-decomposition", "csml-decomposition"),
 )  # fmt: skip
 def rebuild(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
@@ -96,7 +96,7 @@ def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
     source="Lecture notes on arXiv 2410.10322, Lemma 3",
     measured="share of active (neuron, own-class sample) pairs: at all times ηT ≥ 1 in the theorem's "
     "regime, and from the first step on at the paper's setting",
-    minutes=0.1,
+    minutes=0.01,
     shares="theorem-1 runs",
     statements=("notes-lemma-3", "notes-assumption-3-discussion"),
 )
@@ -147,7 +147,7 @@ def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> 
     source="Lecture notes on arXiv 2410.10322, Lemma 4",
     measured="relative error of the update without indicator, own class and other class, paper's "
     "setting",
-    minutes=0.02, shares="theorem-1 runs", statements=("notes-lemma-4",),
+    minutes=0.01, shares="theorem-1 runs", statements=("notes-lemma-4",),
 )  # fmt: skip
 def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     """For every neuron and every cluster j, λ<sub>s,r,j</sub> is updated by the sum of
@@ -188,7 +188,7 @@ def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     source="Lecture notes on arXiv 2410.10322, Lemma 5 and Step 3 (A)",
     measured="largest ratio of loss derivatives inside a label and pull of each cluster, in the "
     "theorem's regime at k = 2, 3 (4), and against d and n",
-    minutes=0.1, shares="theorem-1 runs", statements=("notes-lemma-5", "notes-step-3a"),
+    minutes=0.02, shares="theorem-1 runs", statements=("notes-lemma-5", "notes-step-3a"),
 )  # fmt: skip
 def balance(run: Context, k: int = 0) -> Evidence:
     """For samples i, i′ of the same label, ℓ′<sub>i</sub>(t)/ℓ′<sub>i′</sub>(t) = 1 ± o(1)
@@ -230,7 +230,7 @@ def balance(run: Context, k: int = 0) -> Evidence:
     "step-3-contraction", "Coefficients of one class become equal", theme="Lemmas",
     source="Lecture notes on arXiv 2410.10322, Step 3 (B)",
     measured="largest difference inside a class along training, absolute and relative to λ",
-    minutes=0.1, shares="theorem-1 runs", times=4, statements=("notes-step-3b",),
+    minutes=0.14, shares="theorem-1 runs", times=4, statements=("notes-step-3b",),
 )  # fmt: skip
 def contraction(run: Context, k: int = 0) -> Evidence:
     """The differences λ<sub>s,r,j</sub> − λ<sub>s,r,j′</sub> inside a class contract to o(1) as
