@@ -295,8 +295,8 @@ def labels_mnist(run: Context, steps: int = 1200, points: int = 100) -> Evidence
     (name, share), *_ = ENOUGH.items()
     cell, exact = image_cells(run, steps, points)
     found = until_decided(cell, name, share, 1.0, run.seeds, part(run.progress, 0.0, 0.8))
-    both = {"network": (name,), "share": (share, 1.0)}
-    known = tabulate(exact, run.seeds[:5], part(run.progress, 0.8, 1.0), **both).isel(network=0)
+    bar = part(run.progress, 0.8, 1.0)
+    known = tabulate(exact, run.seeds[:5], bar, network=(name,), share=(share, 1.0)).isel(network=0)
     gain = known["exact"][0] / known["exact"][1]
     count = np.arange(1, len(found.ratios) + 1)
     running = np.cumsum(found.ratios) / count
