@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
@@ -201,7 +202,7 @@ def solve(
         raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
     answers = [Answer.wrong(row) for row in x]
     # Small matrices: several threads on one of them take six times as long as one.
-    with threadpool_limits(1):
+    with _libraries().limit(limits=1):
         solver = task.solver()
         where = np.flatnonzero(~task.decision.wrong(x, y))
         # One product for all points: its last bits do not depend on how many processes share them.
@@ -210,6 +211,12 @@ def solve(
         for i, answer in zip(where, _all(task, solver, points, jobs, progress), strict=True):
             answers[i] = answer
     return answers
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS of this process. Finding it takes four milliseconds, longer than many a radius."""
+    return ThreadpoolController()
 
 
 def _all(task: Task, solver: Solver, points: list[Point], jobs: int | None, progress: Progress | None) -> list[Answer]:
