@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from featavg.errors import InputError
 
@@ -22,6 +25,19 @@ def cores() -> int:
     from joblib import cpu_count  # a tenth of a second, which only long work pays
 
     return int(cpu_count())
+
+
+@cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()  # a millisecond: once
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """One BLAS thread while the block runs."""
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited
 
 
 def work_alone() -> None:
