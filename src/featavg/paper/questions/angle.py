@@ -51,11 +51,11 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.tables import power_law_exponent
+from featavg.paper.questions.measured import measure_each
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.points import SimulationPoints
 from featavg.simulate.sweep.measures import Run
-from featavg.simulate.sweep.work import measure_each
 
 if TYPE_CHECKING:
     import xarray as xr

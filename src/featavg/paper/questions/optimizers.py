@@ -18,10 +18,10 @@ import numpy as np
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.questions.measured import measure_each
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.measures import Run
-from featavg.simulate.sweep.work import measure_each
 
 if TYPE_CHECKING:
     import xarray as xr
