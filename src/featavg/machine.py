@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -28,15 +29,16 @@ def cores() -> int:
 
 
 @cache
-def _libraries() -> Any:
+def _libraries(scipy: bool) -> Any:
+    """The BLAS of NumPy, and SciPy's own once it is loaded. Finding them takes milliseconds."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()  # a millisecond: once
+    return ThreadpoolController()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """One BLAS thread while the block runs."""
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    """One BLAS thread while the block runs: several on small matrices take six times as long."""
+    limited: AbstractContextManager[Any] = _libraries("scipy.linalg" in sys.modules).limit(limits=1)
     return limited
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from numpy import ndarray
-from threadpoolctl import threadpool_limits
 
 import featavg
 from featavg.errors import InputError
+from featavg.machine import one_blas_thread
 from featavg.simulate.points import SimulationPoints, gather_points, require_memory, share_points
 from featavg.simulate.setting import Setting
 from featavg.simulate.sweep.measures import MEASURES, Measure, Run
@@ -59,7 +59,7 @@ def work(job: Job) -> list[Row]:
         )
     start = perf_counter()
     # One BLAS thread everywhere: the bits then do not depend on where a job runs.
-    with threadpool_limits(limits=1):
+    with one_blas_thread():
         try:
             rows = _measured(job)
         except InputError as error:
