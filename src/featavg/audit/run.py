@@ -212,7 +212,7 @@ def _examined(subject: Subject, seen: Passes, discovery: Discovery | None, progr
         accuracy=accuracy,
         by_class=_each(right, data.coarse),
         by_subclass=_each(right, fine),
-        judgement=judge(shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None),
+        judgement=judge(shared, accuracy, chance, probes, data.too_few, discovery is not None, finer),
         sharing=shared,
         probes=probes,
         predicted=predicted,
