@@ -13,10 +13,10 @@ from torch import nn  # noqa: E402
 import featavg as fa  # noqa: E402
 from featavg.__main__ import main  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
+from featavg.audit.classifier import load_model  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
 from featavg.audit.inputs import balanced  # noqa: E402
-from featavg.audit.module_from_name import load_model  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import discover  # noqa: E402
@@ -309,7 +309,7 @@ def test_an_embedding_of_the_users_finds_what_the_features_do_not(digits):
 
 @pytest.mark.usefixtures("without_gains")
 def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path, caplog):
-    from featavg.audit.page import pictures_of
+    from featavg.audit.result import pictures_of
 
     caplog.set_level("INFO", "featavg")
     x, coarse, _ = digits

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from featavg.audit import radii as radii_module  # noqa: E402
+from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
-from featavg.audit.wrapping import classifier  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("without_gains")

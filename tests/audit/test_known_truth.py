@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
+from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.gradients import FEATURES, INPUT, LayerGradient, Sharing, passes, sharing  # noqa: E402
 from featavg.audit.labels import audit_data  # noqa: E402
@@ -17,7 +18,6 @@ from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import subclass_probes  # noqa: E402
 from featavg.audit.torch_classifier import as_module, effective_gradient, next_activations  # noqa: E402
 from featavg.audit.verdict import AuditVerdict, judge  # noqa: E402
-from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402

@@ -24,8 +24,8 @@ from featavg.storage.files import strict_json
 BORDER = 0.35
 # With one output per class a gradient has the direction of its rivals in it. If those are one direction, as long as a
 # sub-class's own, then two sub-classes that have nothing else in common share half of their squared length. Ten
-# outputs of networks on digits (A at most 0.03) show 0.01 to 0.54 for a class once they are merged by log-sum-exp, and
-# networks with two outputs 0.55 to 1: the bound is derived, but these had been seen.
+# outputs of networks on digits (A at most 0.03) show -0.01 to 0.54 for a class once they are merged by log-sum-exp, and
+# networks with two outputs 0.55 to 1 (one with attention 0.17 and 0.30): the bound is derived, but these had been seen.
 MERGED = 0.5
 # Above this cosine the sub-classes of a class lie in one place, and a new head finds nothing to decouple.
 COLLAPSED = 0.85
@@ -255,7 +255,7 @@ def _rehead(audit: Audited) -> str:
             f"{collapse.same_class_cosine:.2f}, above {COLLAPSED:g}). Retrain instead."
         )
     line = _head("Re-heading (`fa.rehead`)", audit.measured)
-    if budget is not None and budget.share is not None and audit.measured and audit.measured.helps:
+    if budget is not None and budget.share is not None and audit.measured and (audit.measured.low or 0) > 1:
         line += f" Fine labels on about {100 * budget.share:.2g}% of the images are enough for that."
     return line
 
