@@ -199,8 +199,8 @@ def against_plain_numpy() -> list[Row]:
     """A single run without a batch: where calls cost more than arithmetic, and where n is above d."""
     rows = []
     for k, d, n, m, steps, target in (
-        (4, 20, 20, 2, 2000, 2.5),
-        (4, 100, 40, 2, 300, 2.5),
+        (4, 20, 20, 2, 2000, 2.0),
+        (4, 100, 40, 2, 300, 2.0),
         (10, 300, 5000, 5, 60, 1.2),
     ):
         data = draw(MultiCluster(k=k, d=d), n, 2 * m, seed=0)

@@ -27,11 +27,6 @@ def points() -> Any:
 
 
 @cache
-def training_set() -> Any:
-    return fa.draw(task(), 24, 10, 0, "ambient")
-
-
-@cache
 def deep() -> Any:
     random = np.random.default_rng(0)
     return fa.Deep(tuple(random.normal(size=shape) for shape in ((5, 30), (4, 5), (3, 4))))

@@ -171,10 +171,10 @@ def test_nothing_is_deleted_that_featavg_did_not_write(tmp_path: Path) -> None:
     def meddle(share: float, text: str) -> None:
         (folder / "note-during.txt").write_text("added during the run")
 
-    simulate(out=folder, progress=meddle, **SMALL)
+    simulate(out=folder, figures=False, progress=meddle, **SMALL)
     assert len(_notes(folder)) == 5
     # Another setting without the fine network: what that left is replaced or removed, no more.
-    simulate(out=folder, overwrite=True, **(SMALL | {"labels": "coarse", "steps": 2}))
+    simulate(out=folder, figures=False, overwrite=True, **(SMALL | {"labels": "coarse", "steps": 2}))
     assert len(_notes(folder)) == 5
     assert not (folder / "fine").exists()
     assert load_simulation(folder).setting.steps == 2
@@ -310,7 +310,7 @@ def test_the_clock_runs_from_zero_to_one() -> None:
     assert RunClock(Setting()).share == 0.0
 
 
-TINY = {"k": 4, "d": 60, "n": 20, "steps": 3}
+TINY = {"k": 4, "d": 60, "n": 20, "steps": 3, "figures": False}
 
 
 def test_the_working_folder_and_a_link_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,19 +8,23 @@ import pytest
 from featavg.data.image_sets.loading import load_images
 
 
-@pytest.fixture
-def without_gains(monkeypatch):
-    """Leave out the gains and the budget in feature space, which take most of the time of a small audit."""
-    pytest.importorskip("torch")
+def leave_out_gains(replace):
+    """The gains and the budget in feature space take most of the time of a small audit."""
     from featavg.audit import run
     from featavg.audit.gain import FeatureGain
     from featavg.audit.label_budget import LabelBudget
 
     for name in ("predicted_gain", "measured_gain"):
         left_out = FeatureGain(None, None, None, 0.0, "left out")
-        monkeypatch.setattr(run, name, lambda *given, answer=left_out, **named: answer)
+        replace(run, name, lambda *given, answer=left_out, **named: answer)
     nothing = LabelBudget((), *(np.zeros((2, 1)) for _ in range(4)), 0.9, None, None, "left out")
-    monkeypatch.setattr(run, "label_budget", lambda *given, **named: nothing)
+    replace(run, "label_budget", lambda *given, **named: nothing)
+
+
+@pytest.fixture
+def without_gains(monkeypatch):
+    pytest.importorskip("torch")
+    leave_out_gains(monkeypatch.setattr)
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +32,22 @@ def digits():
     """Test images, their parity and their digits."""
     task = load_images("digits")
     return task.test.unit, task.targets(task.test, "coarse"), task.test.fine
+
+
+@pytest.fixture(scope="session")
+def coarse_net(digits):
+    """Two layers of PyTorch with an output per class; whoever changes it copies it."""
+    from tests.audit.nets import fitted, network
+
+    return fitted(network(), *digits[:2])
+
+
+@pytest.fixture(scope="session")
+def fine_net(digits):
+    """The same with an output per digit."""
+    from tests.audit.nets import fitted, network
+
+    return fitted(network(10), digits[0], digits[2])
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.audit.nets import network  # noqa: E402
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
@@ -18,6 +19,7 @@ from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E40
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
 from featavg.audit.inputs import balanced  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
+from featavg.audit.result import audit_page, pictures_of  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import discover  # noqa: E402
 from featavg.audit.verdict import BORDER, MERGED, AuditVerdict, judge  # noqa: E402
@@ -28,24 +30,6 @@ from featavg.nets.torch.image_nets import Normalise  # noqa: E402
 
 torch.set_num_threads(1)
 QUICK = {"images": 300, "radii": 12, "gradients": 15}
-
-
-def network(outputs=10, seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, outputs))
-
-
-@pytest.fixture(scope="module")
-def trained(digits):
-    """A small network with digit labels."""
-    x, _, fine = digits
-    net = network()
-    optimizer = torch.optim.Adam(net.parameters(), 0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(net(torch.from_numpy(x)), torch.from_numpy(fine)).backward()
-        optimizer.step()
-    return net
 
 
 class NoGradient(nn.Module):
@@ -69,47 +53,44 @@ class Text(nn.Module):
         return "two"
 
 
-def bad_inputs(digits):
-    x, coarse, fine = digits
-    return {
-        "outputs": (network(7), x, coarse, fine, "has 7 outputs: the labels have 2 classes and 10"),
-        "one logit": (network(1), x, fine, None, "has one logit: there are 10 classes"),
-        "bounds": (network(), 3 * x, coarse, fine, "outside"),
-        "nan": (network(), np.full_like(x, np.nan), coarse, fine, "not finite"),
-        "no sample": (network(), x, 2 * coarse, fine, "has no image of class 1"),
-        "one class": (network(), x, 0 * coarse, fine, "one class only"),
-        "not nested": (network(), x, coarse, (fine + np.arange(len(fine))) % 10, "into two classes"),
-        "not finer": (network(), x, coarse, coarse, "one sub-class per class"),
-        "huge label": (network(), x, coarse, fine + 10**9, "holds 100000000"),
-        "floats": (network(), x, coarse, fine / 2, "one whole number"),
-        "short": (network(), x, coarse[:-1], fine, "one whole number"),
-        "no gradient": (NoGradient(), x, coarse, fine, "no gradient in its input"),
-        "infinite": (NotFinite(), x, coarse, fine, "gradient that is not finite"),
-        "raises": (Broken(), x, coarse, fine, "stopped on 4 images of shape"),
-        "returns text": (Text(), x, coarse, fine, "returned a str"),
-        "no model": (3, x, coarse, fine, "is a int: give a torch.nn.Module"),
-        "half": (network().half(), x, coarse, fine, "half precision"),
-        "nan weights": (_nan(), x, coarse, fine, "NaN or an infinity"),
-    }
-
-
 def _nan():
-    net = network()
+    net = network(10)
     with torch.no_grad():
         net[1].weight[0, 0] = float("nan")
     return net
 
 
-NAMES = [
-    *("outputs", "one logit", "bounds", "nan", "no sample", "one class", "not nested"),
-    *("not finer", "huge label", "floats", "short", "no gradient", "infinite", "raises"),
-    *("returns text", "no model", "half", "nan weights"),
-]
+BAD = {
+    "outputs": lambda x, coarse, fine: (network(7), x, coarse, fine, "has 7 outputs: the labels have 2 classes and 10"),
+    "one logit": lambda x, coarse, fine: (network(1), x, fine, None, "has one logit: there are 10 classes"),
+    "bounds": lambda x, coarse, fine: (network(10), 3 * x, coarse, fine, "outside"),
+    "nan": lambda x, coarse, fine: (network(10), np.full_like(x, np.nan), coarse, fine, "not finite"),
+    "no sample": lambda x, coarse, fine: (network(10), x, 2 * coarse, fine, "has no image of class 1"),
+    "one class": lambda x, coarse, fine: (network(10), x, 0 * coarse, fine, "one class only"),
+    "not nested": lambda x, coarse, fine: (
+        network(10),
+        x,
+        coarse,
+        (fine + np.arange(len(fine))) % 10,
+        "into two classes",
+    ),
+    "not finer": lambda x, coarse, fine: (network(10), x, coarse, coarse, "one sub-class per class"),
+    "huge label": lambda x, coarse, fine: (network(10), x, coarse, fine + 10**9, "holds 100000000"),
+    "floats": lambda x, coarse, fine: (network(10), x, coarse, fine / 2, "one whole number"),
+    "short": lambda x, coarse, fine: (network(10), x, coarse[:-1], fine, "one whole number"),
+    "no gradient": lambda x, coarse, fine: (NoGradient(), x, coarse, fine, "no gradient in its input"),
+    "infinite": lambda x, coarse, fine: (NotFinite(), x, coarse, fine, "gradient that is not finite"),
+    "raises": lambda x, coarse, fine: (Broken(), x, coarse, fine, "stopped on 4 images of shape"),
+    "returns text": lambda x, coarse, fine: (Text(), x, coarse, fine, "returned a str"),
+    "no model": lambda x, coarse, fine: (3, x, coarse, fine, "is a int: give a torch.nn.Module"),
+    "half": lambda x, coarse, fine: (network(10).half(), x, coarse, fine, "half precision"),
+    "nan weights": lambda x, coarse, fine: (_nan(), x, coarse, fine, "NaN or an infinity"),
+}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_sentence(name, digits):
-    model, x, coarse, fine, sentence = bad_inputs(digits)[name]
+    model, x, coarse, fine, sentence = BAD[name](*digits)
     with pytest.raises(InputError) as error:
         audit(model, x, coarse, fine, **QUICK)
     assert sentence in str(error.value)
@@ -143,7 +124,7 @@ def test_the_rule_of_the_verdict(low, high, finer, expected):
 def test_pixels_are_not_normalised_twice(digits):
     """The accuracy of a public ResNet-20 fell from 94% to 52% that way, and a verdict came out."""
     x, coarse, fine = digits
-    net = nn.Sequential(Normalise([0.3], [0.2]), network())
+    net = nn.Sequential(Normalise([0.3], [0.2]), network(10))
     with pytest.raises(InputError, match="normalises its own input: leave out both"):
         audit(net, x, coarse, fine, mean=0.3, **QUICK)
 
@@ -192,9 +173,9 @@ def test_the_simulator_is_told_apart(labels, readout, shared, within):
     assert result.layer.shared.null > 0.9
 
 
-def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
+def test_everything_a_page_needs_is_there(fine_net, digits, tmp_path):
     x, coarse, fine = digits
-    result = audit(trained, x, coarse, fine, twin=network(), names=tuple("0123456789"), **QUICK)
+    result = audit(fine_net, x, coarse, fine, twin=network(10), names=tuple("0123456789"), **QUICK)
     assert json.loads(json.dumps(result.to_json(), allow_nan=False))["twin"] is not None
     assert "twin" in result.comparison()
     assert len(repr(result).splitlines()) < 40
@@ -217,13 +198,13 @@ def test_everything_a_page_needs_is_there(trained, digits, tmp_path):
     alone = audit(network(2), x, coarse, fine, **QUICK)
     assert alone.comparison() == ""
     assert any("was not measured" in line for line in alone.remedies)
-    alone_page = fa.write_audit(alone, tmp_path / "alone").read_text()
+    alone_page = audit_page(alone, [], {})
     assert "<code>fa.retrain</code>" in alone_page
     assert "twin with fine labels</th>" not in alone_page
 
 
 @pytest.mark.usefixtures("without_gains")
-def test_a_killed_audit_goes_on(trained, digits, tmp_path, monkeypatch):
+def test_a_killed_audit_goes_on(fine_net, digits, tmp_path, monkeypatch):
     x, coarse, fine = digits
     settings = QUICK | {"radii": 100, "folder": tmp_path}
     real, calls = radii_module.minimal_radii, []
@@ -236,16 +217,16 @@ def test_a_killed_audit_goes_on(trained, digits, tmp_path, monkeypatch):
 
     monkeypatch.setattr(radii_module, "minimal_radii", killed)
     with pytest.raises(KeyboardInterrupt):
-        audit(trained, x, coarse, fine, **settings)
+        audit(fine_net, x, coarse, fine, **settings)
     kept = list(tmp_path.glob("radii-*.json"))
     assert len(kept) == 1
-    result = audit(trained, x, coarse, fine, **settings)
+    result = audit(fine_net, x, coarse, fine, **settings)
     assert len(calls) == 3  # the first block was not attacked again
     monkeypatch.undo()
-    whole = audit(trained, x, coarse, fine, **(settings | {"folder": None}))
+    whole = audit(fine_net, x, coarse, fine, **(settings | {"folder": None}))
     assert np.allclose(result.radii.attack, whole.radii.attack, rtol=1e-6)
     kept[0].write_text("broken")
-    again = audit(trained, x, coarse, fine, **settings)
+    again = audit(fine_net, x, coarse, fine, **settings)
     assert np.allclose(again.radii.attack, whole.radii.attack, rtol=1e-6)
 
 
@@ -308,9 +289,7 @@ def test_an_embedding_of_the_users_finds_what_the_features_do_not(digits):
 
 
 @pytest.mark.usefixtures("without_gains")
-def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp_path, caplog):
-    from featavg.audit.result import pictures_of
-
+def test_an_audit_without_fine_labels_discovers_and_says_so(digits, caplog):
     caplog.set_level("INFO", "featavg")
     x, coarse, _ = digits
     result = audit(network(2), x, coarse, clusters=3, **QUICK)
@@ -321,7 +300,7 @@ def test_an_audit_without_fine_labels_discovers_and_says_so(trained, digits, tmp
     rows = [text for name, text in result.rows() if name == "sub-classes"]
     assert "discovered" in rows[0]
     assert np.array_equal(result.images, balanced(coarse, QUICK["images"], 0))
-    page = fa.write_audit(result, tmp_path, pictures_of(result, x)).read_text()
+    page = audit_page(result, [], pictures_of(result, x))
     assert "No rule finds the right number of clusters" in page
     assert page.count("An example of") >= 18
     worst, _ = result.worst_subclass
@@ -351,11 +330,11 @@ def test_the_predicted_gain_agrees_with_the_measured_one_on_gaussian_features():
     assert predicted_gain(x, fine, np.arange(6) // 2).value is None  # three classes
 
 
-def test_a_new_head_decides_the_subclasses_and_can_be_saved(trained, digits, tmp_path):
+def test_a_new_head_decides_the_subclasses_and_can_be_saved(fine_net, digits, tmp_path):
     from safetensors.torch import load_file, save_model
 
     x, coarse, fine = digits
-    result = rehead(trained, x, coarse, fine)
+    result = rehead(fine_net, x, coarse, fine)
     outputs = result.module(torch.from_numpy(x)).detach().numpy()
     assert outputs.shape == (len(x), 10)
     assert np.mean(result.groups[outputs.argmax(axis=1)] == coarse) > 0.8
@@ -369,13 +348,13 @@ def test_a_new_head_decides_the_subclasses_and_can_be_saved(trained, digits, tmp
 
 
 @pytest.mark.parametrize("recipe", [None, fa.HeadRecipe(m=9, h=1, start="samples")])
-def test_neurons_that_compete_are_a_head_from_class_labels_alone(trained, digits, recipe, tmp_path):
+def test_neurons_that_compete_are_a_head_from_class_labels_alone(fine_net, digits, recipe):
     x, coarse, fine = digits
-    result = rehead(trained, x, coarse, recipe=recipe)
+    result = rehead(fine_net, x, coarse, recipe=recipe)
     assert "classes, which compete" in repr(result)
     outputs = result.module(torch.from_numpy(x)).detach().numpy()
     assert outputs.shape == (len(x), 2)
-    features = torch.relu(trained[1](torch.from_numpy(x).flatten(1))).detach().numpy().astype(float)
+    features = torch.relu(fine_net[1](torch.from_numpy(x).flatten(1))).detach().numpy().astype(float)
     neurons = np.maximum(features @ result.head.weights.T, 0.0)
     half = neurons.shape[1] // 2
     by_hand = np.stack([neurons[:, half:].max(axis=1), neurons[:, :half].max(axis=1)], axis=1)
@@ -384,7 +363,7 @@ def test_neurons_that_compete_are_a_head_from_class_labels_alone(trained, digits
     if recipe is None:
         assert result.gain.fine_accuracy > result.gain.coarse_accuracy + 0.03
         with pytest.raises(InputError, match="coarse has 10 classes: give fine labels"):
-            rehead(trained, x, fine)
+            rehead(fine_net, x, fine)
 
 
 def test_training_again_gives_the_architecture_other_labels(digits):
@@ -410,16 +389,16 @@ def test_training_again_gives_the_architecture_other_labels(digits):
     assert slopes[0] < 0.7 * slopes[1]
 
 
-def test_discovered_labels_are_a_task_to_train_on(trained):
+def test_discovered_labels_are_a_task_to_train_on(fine_net):
     task = fa.load_images("digits")
-    found = fa.discover_labels(trained, task, clusters=3)
+    found = fa.discover_labels(fine_net, task, clusters=3)
     for part, given in ((found.train, task.train), (found.test, task.test)):
         assert np.array_equal(found.targets(part, "coarse"), task.targets(given, "coarse"))
     assert 2 < found.fine <= 6
     again = retrain(network(2), found, recipe=fa.ImageRecipe(epochs=1, batch=64, crop=0))
     assert again(torch.from_numpy(task.test.unit[:3])).shape == (3, found.fine)
     with pytest.raises(InputError, match="clusters is 1"):
-        fa.discover_labels(trained, task, clusters=1)
+        fa.discover_labels(fine_net, task, clusters=1)
 
 
 FACTORY = """
@@ -434,13 +413,13 @@ def text():
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch, trained):
+def workplace(tmp_path, monkeypatch, fine_net):
     from safetensors.torch import save_model
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FACTORY)
     (tmp_path / "stops.py").write_text("1 / 0")
-    save_model(trained, "net.safetensors")
+    save_model(fine_net, "net.safetensors")
     torch.save({"w": torch.zeros(2)}, "other.pt")
     (tmp_path / "evil.pt").write_bytes(pickle.dumps(Evil()))
     return tmp_path
@@ -451,6 +430,7 @@ class Evil:
         return print, ("this must not be printed",)
 
 
+@pytest.mark.usefixtures("without_gains")
 def test_the_command_writes_the_page(workplace, capsys):
     words = ["audit", "mine:net", "--weights", "net.safetensors", "--data", "digits", "--out", "o"]
     sizes = ["--images", "300", "--radii", "12", "--gradients", "15", "--threads", "1"]

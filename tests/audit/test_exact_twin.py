@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.audit.nets import layers  # noqa: E402
 from torch import nn  # noqa: E402
 
 from featavg.audit import radii as radii_module  # noqa: E402
@@ -15,19 +16,6 @@ from featavg.audit.run import audit  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("without_gains")
-
-
-def linear(w, b):
-    layer = nn.Linear(w.shape[1], w.shape[0])
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(w))
-        layer.bias.copy_(torch.from_numpy(b))
-    return layer
-
-
-def layers(weights):
-    w, b, head, c = weights
-    return [nn.Flatten(), linear(w, b), nn.ReLU(), linear(head, c)]
 
 
 class Normalising(nn.Sequential):

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from PIL import Image  # noqa: E402
+from tests.audit.nets import network  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
@@ -22,23 +23,6 @@ pytestmark = pytest.mark.usefixtures("without_gains")
 QUICK = {"radii": 4, "gradients": 5}
 PARITY = {digit: "odd" if digit % 2 else "even" for digit in range(10)}
 WORDS = np.array(["nil", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
-
-
-def network(outputs=2):
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, outputs))
-
-
-@pytest.fixture(scope="module")
-def net(digits):
-    x, coarse, _ = digits
-    made = network()
-    optimizer = torch.optim.Adam(made.parameters(), 0.02)
-    for _ in range(60):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(made(torch.from_numpy(x)), torch.from_numpy(coarse)).backward()
-        optimizer.step()
-    return made
 
 
 class Pictures(Dataset):
@@ -62,7 +46,7 @@ def tables(batches):
 
 
 @pytest.mark.parametrize("kind", ["loader", "tables", "generator", "TensorDataset"])
-def test_batches_and_data_sets_give_the_numbers_of_arrays(kind, net, digits):
+def test_batches_and_data_sets_give_the_numbers_of_arrays(kind, coarse_net, digits):
     """All images are kept in every case, so nothing may differ but their order."""
     x, coarse, fine = digits
     tensors = TensorDataset(*(torch.from_numpy(np.asarray(a)) for a in (x, coarse, fine)))
@@ -73,8 +57,8 @@ def test_batches_and_data_sets_give_the_numbers_of_arrays(kind, net, digits):
         "generator": (batch for batch in batches),
         "TensorDataset": tensors,
     }[kind]
-    expected = fa.audit(net, x, coarse, fine, images=2000, **QUICK)
-    found = fa.audit(net, given, images=2000, **QUICK)
+    expected = fa.audit(coarse_net, x, coarse, fine, images=2000, **QUICK)
+    found = fa.audit(coarse_net, given, images=2000, **QUICK)
     assert found.accuracy == expected.accuracy
     assert found.shared_gradient == pytest.approx(expected.shared_gradient, abs=0.02)
     assert found.verdict is expected.verdict
@@ -103,21 +87,21 @@ def test_of_a_large_data_set_only_what_is_needed_is_read(digits):
         assert images.dtype == np.uint8
 
 
-def test_a_table_of_classes_divides_a_data_set_of_pictures(net, digits):
+def test_a_table_of_classes_divides_a_data_set_of_pictures(coarse_net, digits):
     x, _, fine = digits
-    found = fa.audit(net, Pictures(x, fine), coarse=PARITY, images=300, **QUICK)
+    found = fa.audit(coarse_net, Pictures(x, fine), coarse=PARITY, images=300, **QUICK)
     assert found.about["class names"] == "even, odd"
     assert found.accuracy.value > 0.8
     assert len(found.names) == 10
 
 
-def test_words_are_numbered_in_order_and_name_the_rows(net, digits):
+def test_words_are_numbered_in_order_and_name_the_rows(coarse_net, digits):
     x, coarse, fine = digits
     words = WORDS[fine]
     by_word = {word: PARITY[i] for i, word in enumerate(WORDS)}
-    expected = fa.audit(net, x, coarse, fine, **QUICK)
+    expected = fa.audit(coarse_net, x, coarse, fine, **QUICK)
     for given in (by_word, np.array([by_word[word] for word in words])):
-        found = fa.audit(net, x, given, words, **QUICK)
+        found = fa.audit(coarse_net, x, given, words, **QUICK)
         assert found.accuracy == expected.accuracy
         assert found.names == tuple(sorted(WORDS))
     # The model's own order, where it has one.
@@ -166,15 +150,15 @@ class Table(nn.Module):
 PROCESSOR = SimpleNamespace(image_mean=[0.3], image_std=[0.5], size={"height": 8, "width": 8}, do_normalize=True)
 
 
-def test_models_that_take_names_and_state_their_normalisation(net, digits):
-    expected = fa.audit(net, *digits, mean=[0.3], std=[0.5], **QUICK)
+def test_models_that_take_names_and_state_their_normalisation(coarse_net, digits):
+    expected = fa.audit(coarse_net, *digits, mean=[0.3], std=[0.5], **QUICK)
     timm = network()
-    timm.load_state_dict(net.state_dict())
+    timm.load_state_dict(coarse_net.state_dict())
     timm.pretrained_cfg = {"mean": (0.3,), "std": (0.5,), "input_size": (1, 8, 8)}
     for model, asked in (
-        (Patches(net), {"processor": PROCESSOR}),
+        (Patches(coarse_net), {"processor": PROCESSOR}),
         (timm, {}),
-        (Table(net), {"mean": 0.3, "std": 0.5, "input_name": "image"}),
+        (Table(coarse_net), {"mean": 0.3, "std": 0.5, "input_name": "image"}),
     ):
         found = fa.audit(model, *digits, **asked, **QUICK)
         assert found.accuracy == expected.accuracy
@@ -185,22 +169,22 @@ def test_models_that_take_names_and_state_their_normalisation(net, digits):
     assert normalisation_of(timm, None, None, without) == (0.0, 1.0)
     assert size_of(PROCESSOR) == (8, 8)
     assert size_of(SimpleNamespace(crop_size=None, size={"shortest_edge": 224})) == (224, 224)
-    assert named_input(net, None) is net
+    assert named_input(coarse_net, None) is coarse_net
 
 
-def test_the_batch_follows_the_memory(net, digits, monkeypatch):
-    expected = fa.audit(net, *digits, **QUICK)
-    subject = taken.torch_classifier(net, digits[0])
+def test_the_batch_follows_the_memory(coarse_net, digits, monkeypatch):
+    expected = fa.audit(coarse_net, *digits, **QUICK)
+    subject = taken.torch_classifier(coarse_net, digits[0])
     assert subject.batch == 100
     # What one image keeps: its 64 pixels and 12 activations, in float32, some of it twice.
     monkeypatch.setattr(taken, "available_bytes", lambda: 4 * 10 * 2 * 12 * 64)
-    small = taken.torch_classifier(net, digits[0])
+    small = taken.torch_classifier(coarse_net, digits[0])
     assert 1 <= small.batch < 40
     monkeypatch.setattr(taken, "available_bytes", lambda: 1)
-    found = fa.audit(net, *digits, images=60, **QUICK)
+    found = fa.audit(coarse_net, *digits, images=60, **QUICK)
     assert found.about["images"] == 60
     assert expected.about["images"] == len(digits[0])
-    whole = fa.audit(net, *digits, **QUICK)
+    whole = fa.audit(coarse_net, *digits, **QUICK)
     assert whole.shared_gradient == pytest.approx(expected.shared_gradient, abs=1e-5)
 
 
@@ -220,18 +204,18 @@ class Device:
         monkeypatch.setattr(nn.Module, "to", to)
 
 
-def test_the_model_is_on_the_device_meanwhile_and_back_afterwards(net, digits, monkeypatch):
+def test_the_model_is_on_the_device_meanwhile_and_back_afterwards(coarse_net, digits, monkeypatch):
     other, device = network(), Device(monkeypatch)
-    found = fa.audit(net, *digits, device="fake:0", twin=other, **QUICK)
-    moved = [(module, where) for module, where in device.moves if module in (net, other)]
-    assert moved == [(net, "fake"), (other, "fake"), (other, "cpu"), (net, "cpu")]
-    assert found.accuracy == fa.audit(net, *digits, **QUICK).accuracy
+    found = fa.audit(coarse_net, *digits, device="fake:0", twin=other, **QUICK)
+    moved = [(module, where) for module, where in device.moves if module in (coarse_net, other)]
+    assert moved == [(coarse_net, "fake"), (other, "fake"), (other, "cpu"), (coarse_net, "cpu")]
+    assert found.accuracy == fa.audit(coarse_net, *digits, **QUICK).accuracy
     device.moves.clear()
     with pytest.raises(InputError, match="outside"):
-        fa.audit(net, 9 * digits[0], *digits[1:], device="fake", **QUICK)
+        fa.audit(coarse_net, 9 * digits[0], *digits[1:], device="fake", **QUICK)
     assert device.moves == []  # what is wrong with the images is said before
     with pytest.raises(InputError, match="device is 'nowhere'"):
-        fa.audit(net, *digits, device="nowhere", **QUICK)
+        fa.audit(coarse_net, *digits, device="nowhere", **QUICK)
 
 
 @pytest.mark.parametrize(

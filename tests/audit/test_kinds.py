@@ -7,9 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.audit.nets import Attention, fitted, layers, linear  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+import featavg as fa  # noqa: E402
 from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
@@ -19,14 +21,6 @@ from featavg.robustness.models.decision import Decision  # noqa: E402
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("without_gains")
-
-
-def linear(w, b):
-    layer = nn.Linear(w.shape[1], w.shape[0])
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(w))
-        layer.bias.copy_(torch.from_numpy(b))
-    return layer
 
 
 class Plain(nn.Module):
@@ -80,6 +74,19 @@ class Named(Plain):
 class Table(Plain):
     def forward(self, x):
         return {"hidden": self.hidden(x), "logits": self.logits(x)}
+
+
+class Sparse(Plain):
+    def forward(self, x):
+        return self.logits(x).to_sparse()
+
+
+class Shifts(Plain):
+    """Writes into its input."""
+
+    def forward(self, x):
+        x.sub_(0.5)
+        return self.logits(x + 0.5)
 
 
 class Softmax(Plain):
@@ -140,11 +147,6 @@ class Convolution(Plain):
         return torch.relu(self.conv(x)).flatten(1)
 
 
-def sequential(weights, inplace=False):
-    w, b, head, c = weights
-    return nn.Sequential(nn.Flatten(), linear(w, b), nn.ReLU(inplace), linear(head, c))
-
-
 def traced(weights):
     import warnings
 
@@ -159,8 +161,8 @@ def two_layer(weights):
 
 
 KINDS = {
-    "sequential": sequential,
-    "in-place sequential": lambda weights: sequential(weights, inplace=True),
+    "sequential": lambda weights: nn.Sequential(*layers(weights)),
+    "in-place sequential": lambda weights: nn.Sequential(*layers(weights, inplace=True)),
     "module": Plain,
     "functional": Functional,
     "in place": InPlace,
@@ -168,6 +170,8 @@ KINDS = {
     "tuple": Tuple,
     ".logits": Named,
     "table": Table,
+    "sparse": Sparse,
+    "input written into": Shifts,
     "softmax": Softmax,
     "log-softmax": LogSoftmax,
     "one logit": OneLogit,
@@ -221,6 +225,18 @@ def test_each_kind_is_the_same_function(kind, weights, digits):
     found = margin(KINDS[kind](weights), x)
     assert np.allclose(found[near], expected[near], rtol=2e-3, atol=1e-3)
     assert np.array_equal(found > 0, expected > 0)
+
+
+@pytest.mark.parametrize("kind", ["tuple", "table", "sparse"])
+def test_torch_model_unwraps_what_the_audit_unwraps(kind, weights, digits):
+    x, coarse, _ = digits
+
+    def descent(model):
+        wrapped = fa.torch_model(model, positive=[False, True]).shaped(x)
+        return wrapped.descend(wrapped.rows(x[:60]), wrapped.decision.labels(2 * coarse[:60] - 1))
+
+    for found, expected in zip(*(descent(make(weights)) for make in (KINDS[kind], Plain)), strict=True):
+        assert np.allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
@@ -287,25 +303,9 @@ def test_a_network_behind_a_normalisation(weights, digits, reference):
 
 
 def test_a_transformer_is_audited(digits):
-    class Attention(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.Linear(8, 16)
-            self.block = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-            self.head = nn.Linear(16, 10)
-
-        def forward(self, x):
-            return self.head(self.block(self.embed(x[:, 0])).mean(dim=1))
-
     x, coarse, fine = digits
     torch.manual_seed(0)
-    model = Attention()
-    optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    inputs, targets = torch.from_numpy(x), torch.from_numpy(fine)
-    for _ in range(60):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(inputs), targets).backward()
-        optimizer.step()
+    model = fitted(Attention(10, dropout=0.1), x, fine, rate=0.01)
     result = audit(model, x, coarse, fine, images=300, radii=10, gradients=20)
     assert result.about["outputs"] == "10 logits"
     assert result.collapse is not None
@@ -315,7 +315,7 @@ def test_a_transformer_is_audited(digits):
 
 def test_the_twin_of_a_two_layer_module_is_the_same_function(weights, digits):
     x, _, _ = digits
-    subject = classifier(sequential(weights), x, mean=0.25, std=0.5)
+    subject = classifier(nn.Sequential(*layers(weights)), x, mean=0.25, std=0.5)
     assert subject.exact is not None
     with torch.no_grad():
         expected = subject.module((torch.from_numpy(x[:9]) - 0.25) / 0.5).numpy()

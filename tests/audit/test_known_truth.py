@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.audit.nets import Attention, converged, fitted, network  # noqa: E402
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
@@ -14,6 +15,7 @@ from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.gradients import FEATURES, INPUT, LayerGradient, Sharing, passes, sharing  # noqa: E402
 from featavg.audit.labels import audit_data  # noqa: E402
+from featavg.audit.result import audit_page  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import subclass_probes  # noqa: E402
 from featavg.audit.torch_classifier import as_module, effective_gradient, next_activations  # noqa: E402
@@ -152,16 +154,6 @@ def test_one_feature_per_output_or_one_average_per_class(sizes, kind):
 # Trained networks on digits: coarse labels and fine ones.
 
 
-class Attention(nn.Module):
-    def __init__(self, outputs):
-        super().__init__()
-        self.embed, self.head = nn.Linear(8, 16), nn.Linear(16, outputs)
-        self.block = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
-
-    def forward(self, x):
-        return self.head(self.block(self.embed(x[:, 0])).mean(dim=1))
-
-
 def perceptron(outputs, *, activation=nn.ReLU, depth=1):
     parts, width = [nn.Flatten()], 64
     for _ in range(depth):
@@ -209,16 +201,9 @@ def test_pairs_of_trained_networks(name, labels):
     task = load_images("digits")
     torch.manual_seed(3)
     net = make(int(groups.max()) + 1 if labels == "coarse" else 10)
-    optimizer = torch.optim.Adam(net.parameters(), 3e-3)
-    x = torch.from_numpy(task.train.unit)
     fine = task.train.fine.astype(int)
-    y = torch.from_numpy(groups[fine] if labels == "coarse" else fine)
-    for _ in range(25):
-        for rows in torch.randperm(len(x)).split(64):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
-            optimizer.step()
-    found = judged(net.eval(), task.test.unit, groups[task.test.fine], task.test.fine)
+    converged(net, task.train.unit, groups[fine] if labels == "coarse" else fine)
+    found = judged(net, task.test.unit, groups[task.test.fine], task.test.fine)
     if (name, labels) == ("attention", "coarse"):
         # Its input gradients are decoupled and those of its second layer are not.
         assert found.verdict is not AuditVerdict.DECOUPLED, found.reason
@@ -248,7 +233,7 @@ def one_of_each():
 
 
 @pytest.mark.usefixtures("without_gains")
-def test_classes_that_differ_are_said_to_differ(tmp_path):
+def test_classes_that_differ_are_said_to_differ():
     net, points = one_of_each()
     x = points.coordinates(net.dimension)
     result = audit(net, x, points.y, points.clusters, bounds=None, **QUICK)
@@ -260,7 +245,7 @@ def test_classes_that_differ_are_said_to_differ(tmp_path):
     assert abs(shared[0]) < 0.3
     assert shared[1] == pytest.approx(1.0, abs=0.05)
     assert "class 1: 1.00" in dict(result.rows())["class by class"]
-    page = fa.write_audit(result, tmp_path).read_text()
+    page = audit_page(result, [], {})
     assert "class 0 is decoupled, class 1 averages" in page
     assert "of one class and keeps those of another" in page
 
@@ -323,16 +308,7 @@ def test_layers_that_disagree_decide_nothing():
 @pytest.mark.parametrize("outputs", [1, 2, 10])
 def test_the_last_layer_of_a_network_with_an_output_per_class_says_nothing(outputs, digits):
     x, coarse, fine = digits
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.ReLU(), nn.Linear(20, outputs))
-    y = torch.from_numpy(coarse if outputs < 10 else fine)
-    optimizer = torch.optim.Adam(net.parameters(), 0.01)
-    for _ in range(80):
-        optimizer.zero_grad()
-        z = net(torch.from_numpy(x))
-        logits = torch.cat([torch.zeros_like(z), z], dim=1) if outputs == 1 else z
-        nn.functional.cross_entropy(logits, y.long()).backward()
-        optimizer.step()
+    net = fitted(network(outputs, width=20), x, coarse if outputs < 10 else fine, steps=80, rate=0.01)
     result = audit(net, x, coarse, fine, **QUICK)
     names = [each.layer for each in result.layers]
     assert (FEATURES in names) == (outputs == 10)

@@ -23,7 +23,8 @@ def test_the_prediction_meets_what_training_gives() -> None:
     assert found.share is not None
     assert 0.5 < found.predicted_share / found.share < 2
     assert json.loads(json.dumps(found.to_json()))["goal"] == 0.9
-    assert "Label about" in repr(found)
+    alone = [100 * _reaches(SHARES, found.radius[:, [seed]], 0.9) for seed in (0, 1)]
+    assert f"({min(alone):.2g}% to {max(alone):.2g}% by seed)" in repr(found)
     assert found.figure().panels
 
 

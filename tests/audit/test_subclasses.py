@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from tests.audit.nets import converged, network  # noqa: E402
 
 import featavg as fa  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
@@ -21,26 +21,15 @@ PARITY = np.arange(10) % 2
 QUICK = {"radii": 4, "gradients": 5}
 
 
-def trained(labels, width=48):
-    """An MLP on digits with an output per class, or one per digit."""
-    task = load_images("digits")
-    torch.manual_seed(5)
-    outputs = 2 if labels == "coarse" else 10
-    net = nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, outputs))
-    x, fine = torch.from_numpy(task.train.unit), task.train.fine.astype(int)
-    y = torch.from_numpy(PARITY[fine] if labels == "coarse" else fine)
-    optimizer = torch.optim.Adam(net.parameters(), 3e-3)
-    for _ in range(25):
-        for rows in torch.randperm(len(x)).split(64):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(net(x[rows]), y[rows]).backward()
-            optimizer.step()
-    return net.eval()
-
-
 @pytest.fixture(scope="module")
 def nets():
-    return {labels: trained(labels) for labels in ("coarse", "fine")}
+    """MLPs on digits with an output per class, and one per digit."""
+    train = load_images("digits").train
+    fine = train.fine.astype(int)
+    return {
+        labels: converged(network(outputs, width=48, seed=5), train.unit, y)
+        for labels, outputs, y in (("coarse", 2, PARITY[fine]), ("fine", 10, fine))
+    }
 
 
 def permuted(fine, share):

@@ -23,20 +23,21 @@ def _nothing(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Sabotage:
-    """A claim, what is broken in words, and how.
+    """Claims, what is broken in words, and how.
 
     Attributes:
-        claim: its id.
+        claims: their ids, comma-separated; they may share runs.
         what: the mutation of the truth, in words.
         mutate: makes it.
         small: shrinks the experiment, for the honest run too.
-        given: parameters of the claim, for both runs.
+        given: parameters of the claims, for both runs.
         seeds: what both runs are told.
         improves: for a claim that fails honestly: under this mutation a failed check must pass.
         needs: packages without which the claim cannot be run.
+        found: the verdict of the honest run, where it is that of the claim on one seed.
     """
 
-    claim: str
+    claims: str
     what: str
     mutate: Patch
     small: Patch = _nothing
@@ -44,9 +45,10 @@ class Sabotage:
     seeds: tuple[int, ...] = (0,)
     improves: bool = False
     needs: tuple[str, ...] = ()
+    found: str = ""
 
     def __repr__(self) -> str:
-        return f"{self.claim}: {self.what}"
+        return f"{self.claims}: {self.what}"
 
 
 def together(*patches: Patch) -> Patch:

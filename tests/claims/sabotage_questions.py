@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -201,6 +202,12 @@ def clusters_found_at_random(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(subclasses, "clustered", dealt)
 
 
+def seeds_alike(_, measure, *words):
+    """Every seed is the first one, which is measured once and kept nowhere: more would take long."""
+    first = cache(lambda network, share: measure(network, share, 0))
+    return lambda network, share, seed: first(network, share)
+
+
 def budgets_predicted(times: float) -> Patch:
     """Budgets that are predicted this many times as large as they are measured."""
 
@@ -275,8 +282,9 @@ LABEL_ROWS = (
         "question-labels-digits",
         "a part of the fine labels is none of them",
         setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),
-        setting(labels_images, SHARES=(0.0, 0.1, 1.0)),
+        setting(labels_images, SHARES=(0.0, 0.1, 1.0), kept=seeds_alike),
         given={"steps": 300, "epochs": 3, "points": 20},
+        seeds=(0, 1),
         needs=("torch",),
     ),
     Sabotage(
@@ -285,10 +293,11 @@ LABEL_ROWS = (
         setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),
         together(
             setting(labels_images, Labels=lambda share: Labels(share=float(share > 0.0))),
-            setting(labels_images, SHARES=(0.0, 0.02, 0.1, 1.0), kept_values=lambda _, __, cell: cell()),
+            setting(labels_images, SHARES=(0.0, 0.02, 0.1, 1.0), kept=seeds_alike),
             setting(labels_images, NETWORKS=dict.fromkeys(list(labels_images.NETWORKS)[:2], ("digits", 1000))),
         ),
         given={"networks": tuple(labels_images.NETWORKS)[:2], "steps": 300, "points": 12},
+        seeds=(0, 1),
         needs=("torch",),
     ),
 )

@@ -24,7 +24,6 @@ from featavg.figures.figure import (
 from featavg.paper.engine.claim import Check, Claim, Context, Evidence, Headline, NotRun
 
 K = 10
-SIGNS = ["+" if j < 5 else "−" for j in range(K)]
 FEATURES = tuple(f"μ<sub>{j + 1}</sub>" for j in range(K))
 NEURONS = tuple(f"w<sub>{'+' if r < 5 else '−'}{r % 5 + 1}</sub>" for r in range(K))
 

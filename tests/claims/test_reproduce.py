@@ -244,7 +244,7 @@ def test_provenance_never_locks_the_work_tree(monkeypatch):
 def test_a_recorded_result_is_no_change_of_the_source(tmp_path):
     def git(*arguments):
         name = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-        subprocess.run(["git", "-C", str(tmp_path), *name, *arguments], check=True, timeout=20)
+        subprocess.run(["git", "-C", str(tmp_path), *name, *arguments], check=True, timeout=600)
 
     (tmp_path / "__init__.py").write_text("")
     git("init", "-q")

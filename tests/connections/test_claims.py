@@ -13,19 +13,8 @@ from featavg.paper.engine.registry import find_claims
 from featavg.storage.files import strict_json
 
 ONE = Context(seeds=(0,))
-FOUND = {
-    "min-vidal-limits": "holds",
-    "simplicity-lms5": "holds",
-    "simplicity-slabs": "holds",
-    "simplicity-margin": "holds",
-    "robust-features": "holds in part",
-    "dimpled-manifold": "holds in part",
-    "expressivity": "holds",
-    "picture": "holds",
-    "optimal-radius": "holds",
-}
-# The sweep over K is the longest of the quick ones, and `reproduce` runs it anyway.
-LONG = {"min-vidal-radius", "min-vidal-published", "min-vidal-descent", "min-vidal-mnist", "simplicity-mnist-cifar"}
+# The others find on one seed what the rows of `claims/sabotage_connections.py` say.
+FOUND = ("min-vidal-limits", "simplicity-slabs", "optimal-radius")
 SMALL = {
     "min-vidal-limits": {"k": 4, "n": 40, "width": 20, "time": 200.0},
     "simplicity-lms5": {"d": 5, "n": 600, "widths": (8,), "steps": 50},
@@ -44,16 +33,12 @@ def the(name):
     return claim
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FOUND)
 def test_a_claim_finds_what_it_found(name):
     evidence = the(name).run(ONE)
     failed = [check.name for check in evidence.checks if not check.passed]
-    assert evidence.verdict.value == FOUND[name], failed
-
-
-def test_all_are_registered():
-    registered = {claim.id for claim in find_claims("connections")}
-    assert registered == {f"connections-{name}" for name in (*FOUND, *LONG)}
+    assert evidence.verdict.value == "holds", failed
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -128,7 +128,7 @@ def test_a_build_does_not_wait_for_the_processes_of_joblib(monkeypatch):
     with docs.workers() as pool:
         pool.submit(exec, JOBLIB, {}).result()
         ran = time.perf_counter()
-    assert time.perf_counter() - ran < 120
+    assert time.perf_counter() - ran < 250
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.stem)

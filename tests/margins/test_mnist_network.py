@@ -222,7 +222,7 @@ def start_claim(folder: Path, workers: int) -> subprocess.Popen[str]:
 
 
 def wait_for_checkpoint(folder: Path, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while not list(folder.glob(f"runs/*/{CHECKPOINT}")) and time.monotonic() < until:
         assert process.poll() is None
         time.sleep(0.02)
@@ -253,7 +253,7 @@ def test_ctrl_c_with_two_workers_is_one_traceback(tmp_path: Path) -> None:
     process = start_claim(tmp_path, workers=2)
     wait_for_checkpoint(tmp_path, process)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=600)
     assert told.splitlines()[-1] == "KeyboardInterrupt"
     assert told.count("Traceback") == 1, "a worker raised too"
 

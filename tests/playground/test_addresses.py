@@ -60,7 +60,7 @@ def damaged(draw):
 
 
 # How many links of each kind. Every fourth is also trained, which takes most of the time.
-@pytest.fixture(scope="module", params=[100, pytest.param(400, marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=[50, pytest.param(400, marks=pytest.mark.full)])
 def addresses(request):
     draw = random.Random(request.param)
     kinds = (valid, damaged)

@@ -113,7 +113,7 @@ RUN = {"k": 6, "d": 300, "n": 60, "steps": 20, "lr": 1e-2, "n_test": 10}
 
 
 def test_a_simulation_with_them_is_written_and_read_back(tmp_path) -> None:
-    done = fa.simulate(**RUN, **LABELLED, out=tmp_path / "run")
+    done = fa.simulate(**RUN, **LABELLED, out=tmp_path / "run", figures=False)
     assert done.net("fine").outputs == 4
     assert done.net("coarse").outputs == 10
     again = fa.load_simulation(tmp_path / "run")

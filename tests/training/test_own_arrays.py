@@ -39,6 +39,8 @@ def test_unknown_clusters_count_for_their_class_alone():
     some = fa.train(X, Y, fine=SOME, **SMALL)
     twin = fa.train(X, Y, fine=FINE, labels=fa.Labels(known=(SOME >= 0).tolist()), **SMALL)
     np.testing.assert_array_equal(some.net.weights, twin.net.weights)
+    missing = fa.train(X, Y, fine=np.where(SOME < 0, np.nan, SOME), **SMALL)
+    np.testing.assert_array_equal(some.net.weights, missing.net.weights)
     assert np.mean(some.net(X).argmax(axis=1) == FINE) > 0.9
 
 
@@ -50,7 +52,9 @@ REFUSED = {
     "fine is -1 everywhere": {"fine": np.full(80, -1)},
     "data has fine of shape (7,)": {"fine": FINE[:7]},
     "data has fine of shape (80,) and type float64": {"fine": FINE + 0.5},
-    "data has no point of cluster 0": {"fine": FINE + 1},
+    "fine names no point of cluster 0": {"fine": FINE + 1},
+    "fine names clusters of one class alone": {"fine": np.where(FINE < 2, FINE, -1)},
+    "data has label -2 in fine": {"fine": FINE - 2},
     "labels are finer than the classes": {"labels": "fine"},
     "labels are chosen": {"fine": SOME, "labels": fa.Labels(share=0.5)},
     "task holds a number that is not finite": {"x": np.where(np.arange(30) == 3, np.nan, X)},

@@ -97,7 +97,7 @@ class LabelBudget(Result, Part):
         if self.share is None:
             return [Row("label budget", f"none: {self.refused}")]
         text = (
-            f"label about {100 * self.share:.2g}% of your images finely: heads on these features then reach "
+            f"label about {self._measured()} of your images finely: heads on these features then reach "
             f"{100 * self.goal:.0f}% of what all fine labels gain"
         )
         if self.predicted_share is not None:
@@ -123,9 +123,16 @@ class LabelBudget(Result, Part):
         if self.predicted_share is not None:
             foreseen = f"{100 * self.predicted_share:.2g}%"
         return (
-            f"Label about {100 * self.share:.2g}% of the points finely for {100 * self.goal:.0f}% of the "
+            f"Label about {self._measured()} of the points finely for {100 * self.goal:.0f}% of the "
             f"gain (predicted {foreseen}); {ends}."
         )
+
+    def _measured(self) -> str:
+        """The share, and what each seed would have said alone; a seed without a gain asks for all labels."""
+        curves = self.radius.T[:, :, None]
+        alone = [100 * (_reaches(self.shares, curve, self.goal) or 1.0) for curve in curves]
+        apart = f" ({min(alone):.2g}% to {max(alone):.2g}% by seed)" if len(alone) > 1 else ""
+        return f"{100 * (self.share or 0.0):.2g}%{apart}"
 
 
 @public

@@ -220,21 +220,25 @@ def write_audit(audit: Audit, folder: str | Path, examples: dict[str, list[str]]
     >>> fa.write_audit(report, tempfile.mkdtemp()).name
     'audit.html'
     """
-    from markupsafe import Markup
-
     target = Path(folder)
     pictures = [picture(each.name, each, save(each, target / "figures")) for each in audit.figures()]
+    return write(target / "audit.html", audit_page(audit, pictures, examples or {}))
+
+
+def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]) -> str:
+    """The whole page as text."""
+    from markupsafe import Markup
+
     templates = environment(Path(__file__).parent)
     templates.filters["code"] = lambda text: Markup(with_code(text))
-    page = templates.get_template("audit.html.j2").render(
+    return templates.get_template("audit.html.j2").render(
         audit=audit,
         rows=_beside_twin(audit, details=False),
         details=_beside_twin(audit, details=True),
         pictures=pictures,
-        clusters=_ranked(audit, examples or {}),
+        clusters=_ranked(audit, examples),
         **look(bool(pictures)),
     )
-    return write(target / "audit.html", page)
 
 
 def _beside_twin(audit: Audit, details: bool) -> list[tuple[str, str, str]]:

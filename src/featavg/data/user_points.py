@@ -111,7 +111,7 @@ def labelled_points(x: ndarray, y: Any, fine: Any = None) -> tuple[OwnPoints, Bo
     Args:
         x: one row per point.
         y: the class of each point: -1 and 1, or 0 and 1.
-        fine: the cluster of each point, 0..k-1, or -1 where only the class is known.
+        fine: the cluster of each point, 0..k-1, or -1 or NaN where only the class is known.
 
     Returns:
         The points, those without a cluster under one of their class, and which have one; None if
@@ -128,9 +128,10 @@ def labelled_points(x: ndarray, y: Any, fine: Any = None) -> tuple[OwnPoints, Bo
         means, task = _nearest_task(None, x, clusters, [True, False])
         return OwnPoints(x, clusters, means, task), None
     fine = np.asarray(fine)
-    if fine.shape == y.shape and np.all(fine < 0):
+    fine = np.where(np.isnan(fine), -1, fine) if fine.dtype.kind == "f" else fine
+    if fine.shape == y.shape and np.all(fine == -1):
         raise InputError("fine", "is -1 everywhere", "leave it out, or give some clusters")
-    known = fine >= 0 if fine.shape == y.shape else np.ones(len(y), dtype=bool)
+    known = fine != -1 if fine.shape == y.shape else np.ones(len(y), dtype=bool)
     given = fine[known] if fine.shape == y.shape else fine
     clusters = _labels(None, {"fine": given}, "fine", int(known.sum()))
     k = int(clusters.max()) + 1
@@ -138,6 +139,11 @@ def labelled_points(x: ndarray, y: Any, fine: Any = None) -> tuple[OwnPoints, Bo
     if np.any(positive[clusters] != (y[known] > 0)):
         bad = int(clusters[positive[clusters] != (y[known] > 0)][0])
         raise InputError("fine", f"puts cluster {bad} into both classes", "make it finer")
+    if len(set(y[known])) < 2:
+        raise InputError("fine", "names clusters of one class alone", "give some of the other class, or leave it out")
+    if not (counts := np.bincount(clusters)).all():
+        remedy = f"number the clusters 0..{k - 1} without a gap"
+        raise InputError("fine", f"names no point of cluster {int(np.argmin(counts))}", remedy)
     means, task = _nearest_task(None, x[known], clusters, positive)
     first = {sign: int(np.flatnonzero(positive == sign)[0]) for sign in (True, False)}
     whole = np.where(y > 0, first[True], first[False])

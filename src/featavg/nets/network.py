@@ -56,8 +56,7 @@ def one_network(net: Network) -> None:
 def unchecked(kind: type[N], fields: Mapping[str, Any]) -> N:
     """A network made of fields that need no checks."""
     net = object.__new__(kind)
-    for name, value in fields.items():
-        object.__setattr__(net, name, value)
+    net.__dict__.update(fields)
     return net
 
 

@@ -194,14 +194,15 @@ class TwoLayerEvaluation:
     @cached_property
     def gradient(self) -> Params:
         """(dL/dtheta) / L for the trainable parameters."""
-        return tuple(self._part(name) for name in self.objective.trainable)
-
-    def _part(self, name: str) -> ndarray:
-        if name == "weights":
-            return self.objective.blocks.gathered(self.neuron_slopes)
-        if name == "biases":
-            return np.add.reduce(self.neuron_slopes, axis=-2)
-        return self.loss.slopes.swapaxes(-1, -2) @ np.maximum(self.preactivations, 0.0)
+        slopes, parts = self.neuron_slopes, []
+        for name in self.objective.trainable:
+            if name == "weights":
+                parts.append(self.objective.blocks.gathered(slopes))
+            elif name == "biases":
+                parts.append(np.add.reduce(slopes, axis=-2))
+            else:
+                parts.append(self.loss.slopes.swapaxes(-1, -2) @ np.maximum(self.preactivations, 0.0))
+        return tuple(parts)
 
 
 @dataclass(frozen=True, eq=False)

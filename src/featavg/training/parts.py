@@ -23,6 +23,8 @@ from featavg.shapes import PerSeed, TruthPerSeed
 Params = tuple[ndarray, ...]
 # Beyond this margin log(log(1 + exp(-q))) and -q agree to the last bit of a float64.
 FLAT = 40.0
+# Every seed takes its step.
+_YES: TruthPerSeed = np.asarray(True)[()]
 
 
 @runtime_checkable
@@ -187,7 +189,7 @@ class Controller(ABC):
 
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Accept or reject: every step of every seed counts, and the state stays."""
-        return Judgement(np.asarray(True), state)
+        return Judgement(_YES, state)
 
 
 class Schedule(Controller):
@@ -207,7 +209,7 @@ class Schedule(Controller):
 
     def judge(self, state: PerSeed, before: Evaluation, proposal: Proposal) -> Judgement:
         """Always yes."""
-        return Judgement(np.asarray(True), state + 1.0)
+        return Judgement(_YES, state + 1.0)
 
 
 def warmed_up(step: PerSeed, warmup: int) -> PerSeed:
@@ -268,8 +270,8 @@ def log_sum_exp(values: Float[ndarray, "*s n"]) -> PerSeed:
     The largest value is finite for every loss here, which spares the cases that SciPy looks after.
     """
     # The methods `max` and `sum` are the same, behind a function of Python that costs as much again.
-    top = np.maximum.reduce(values, axis=-1, keepdims=True)
-    return top[..., 0] + np.log(np.add.reduce(np.exp(values - top), axis=-1))
+    top = np.maximum.reduce(values, axis=-1)
+    return top + np.log(np.add.reduce(np.exp(values - top[..., None]), axis=-1))
 
 
 def log_softplus(s: Float[ndarray, "*s n"]) -> tuple[ndarray, ndarray]:
@@ -302,4 +304,4 @@ def from_margins(
         log_slopes: log |l'_i|.
     """
     log_mean, pulls = log_mean_and_pulls(log_losses, log_slopes)
-    return LossValue(log_losses, log_mean, -targets[..., None] * pulls)
+    return LossValue(log_losses, log_mean, targets[..., None] * -pulls)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from featavg.boundary.kinds import Count
+from featavg.boundary.kinds import Count, PartlyKnown
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw, draw_many
@@ -40,7 +40,7 @@ def train(
     y: Any = None,
     recipe: Recipe | None = None,
     *,
-    fine: Any = None,
+    fine: PartlyKnown = None,
     n: Count = 1000,
     seed: int | Sequence[int] = 0,
     coordinates: str | None = None,
@@ -56,8 +56,8 @@ def train(
         task: what to learn, a training set that was drawn before, or points of your own, a row each.
         y: the class of each of your points, -1 and 1 or 0 and 1. With a task this place is `recipe`'s.
         recipe: the network and its training; single fields can be given as `changes` instead.
-        fine: the cluster of each of your points, 0..k-1, and -1 where only the class is known. With it
-            `labels` is "fine" unless given.
+        fine: the cluster of each of your points, 0..k-1, and -1 or NaN where only the class is known. With
+            it `labels` is "fine" unless given.
         n: number of training points of a task.
         seed: of the sample and the initialisation.
         coordinates: "auto" compresses whenever that is exact and smaller; "ambient" stays in R^d, as

@@ -23,7 +23,7 @@ class GradientDescent(Stepper):
 
     def move(self, start: Start) -> tuple[Params, Params]:
         steps = start.scaled(start.evaluation.gradient)
-        return tuple(p - s for p, s in zip(start.params, steps, strict=True)), ()
+        return tuple([p - s for p, s in zip(start.params, steps, strict=True)]), ()
 
 
 @dataclass(frozen=True)
