@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -286,7 +287,7 @@ def retrain(
     with own_randomness(seed, device):
         _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
         _start_again(fresh)
-    net = nn.Sequential(Normalise(mean, std), Logits(fresh)).to(device)
+    net = nn.Sequential(OrderedDict(normalise=Normalise(mean, std), net=Logits(fresh))).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)
     return train_module(net, task, labels, how, progress=progress, device=str(device), objective=objective).net
 
