@@ -270,8 +270,9 @@ def test_a_claim_shows_the_rows_that_are_reached(tmp_path: Path, monkeypatch: py
     size = {"channels": (8, 16), "hidden": 32}
     first = table.margin_digits.run(run, until=losses[-1], **size)
     again = table.margin_digits.run(run, passes=1, **size)
-    assert [row.model for row in again.numbers.rows] == [1, 2]
-    assert len(again.numbers.rows[0].radii) == 20
+    rows = again.numbers["runs"][0].rows
+    assert [row.model for row in rows] == [1, 2]
+    assert len(rows[0].radii) == 20
     assert [check.measured for check in again.checks] == [check.measured for check in first.checks]
     (folder,) = (tmp_path / "runs").glob("margin-digits-*")
     assert (folder / "row-2-radii.json").exists()

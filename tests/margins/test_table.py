@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from featavg.paper.engine.claim import Context
+from featavg.paper.margins import table as module
 from featavg.paper.margins.table import PUBLISHED_MARGINS, MarginRow, MarginTable, evidence, figures, growth
 
 HISTORY = tuple(
@@ -32,6 +34,15 @@ def test_radii_of_the_same_picture_are_compared():
     for factor, passed in ((1.2, True), (0.9, False)):
         found = evidence(table(radii=(tuple(old), tuple(old), tuple(factor * old))))
         assert next(check for check in found.checks if "radii" in check.name).passed is passed
+
+
+def test_several_runs_are_judged_by_their_spread(monkeypatch):
+    runs = iter([table(margins=margins) for margins in ((1e-6, 2e-6, 3e-6), (1e-6, 3e-6, 4e-6), (1e-6, 2.5e-6, 3e-6))])
+    monkeypatch.setattr(module, "_trained", lambda *_: next(runs))
+    first, second, radii = module.margin_digits.run(Context(seeds=(0, 1, 2))).checks
+    assert first.values == pytest.approx((2.0, 3.0, 2.5))
+    assert second.values == pytest.approx((1.5, 4 / 3, 1.2))
+    assert radii.values == (1.0, 1.0, 1.0)
 
 
 def test_a_margin_that_falls_fails_the_table():

@@ -16,10 +16,10 @@ from featavg.robustness.attacks import polish as polish_module
 from featavg.robustness.attacks import suite as suite_module
 from featavg.robustness.attacks.attack import Attack, AttackEnd, AttackProblem, AttackResult, gradient_is_dead, nearer
 from featavg.robustness.attacks.ddn import ddn, fmn
-from featavg.robustness.attacks.deepfool import deepfool, slide
+from featavg.robustness.attacks.deepfool import DeepFool, slide
 from featavg.robustness.attacks.line_search import reach, shorten
-from featavg.robustness.attacks.pgd import apgd, pgd, smallest_radius
-from featavg.robustness.attacks.polish import _at, _polish_one, polish
+from featavg.robustness.attacks.pgd import PGD, apgd, pgd
+from featavg.robustness.attacks.polish import Polish, _at, _polish_one
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.curve import curve, curve_of, pgd_curve
 from featavg.robustness.models.decision import ALL, Decision
@@ -185,17 +185,18 @@ def test_the_step_of_apgd_is_halved_where_it_overshoots():
     assert apgd(model, x, ONE, np.array([1.2]), "l2", steps=100).flipped.all()
 
 
-def test_the_bisection_goes_between_what_flips_and_what_does_not():
+def test_the_bisection_goes_between_what_flips_and_what_does_not(monkeypatch):
     """Flipped from 3 on: 1, 2 and 4, then always the middle."""
     net = TwoLayer(np.array([[1.0], [-1.0]]), np.zeros(2), np.array([[1.0, -1.0]]))
     model, x, asked = network_model(net), np.array([[3.0]]), []
 
-    def at_radius(radius):
+    def at_radius(self, problem, radius):
         asked.append(float(radius[0]))
         point = x - radius[:, None]
         return AttackEnd(point, model.margins(point, ONE) <= 0)
 
-    end = smallest_radius(at_radius, about(model, x), np.ones(1), 6)
+    monkeypatch.setattr(PGD, "inside", at_radius)
+    end = PGD().within(about(model, x), np.ones(1))
     np.testing.assert_allclose(asked, [1, 2, 4, 2.5, 2.75, 2.875], rtol=1e-4)
     assert end.flipped.all()
     assert end.radii(x, "l2")[0] == pytest.approx(3.0, rel=1e-4)
@@ -205,7 +206,7 @@ def test_deepfool_adds_up_its_steps_and_goes_beyond():
     """t + relu(t - 2): from t = 5 the first step ends at 1.25 of the old slope, short of zero."""
     net = TwoLayer(np.array([[1.0], [-1.0], [1.0]]), np.array([0.0, 0.0, -2.0]), np.array([[1.0, -1.0, 1.0]]))
     model, x = recording(net), np.array([[5.0]])
-    end = deepfool(about(model, x), overshoot=0.02)
+    end = DeepFool(overshoot=0.02)(about(model, x))
     # h(5) = 8 with slope 2: to 1, and 2% of 4 further. h(0.92) with slope 1: all the way.
     np.testing.assert_allclose([float(p[0, 0]) for p in model.asked[:2]], [5.0, 0.92])
     total = 4.0 + 0.92
@@ -290,8 +291,8 @@ def test_polish_touches_the_score_and_keeps_the_nearest():
         assert value == pytest.approx(float(truth))
     # One output and a negative point: relu(x_2) - relu(x_1) from (1, 3).
     model = network_model(TwoLayer(np.eye(2), np.zeros(2), np.array([[1.0, -1.0]])))
-    x, label = np.array([[1.0, 3.0]]), np.zeros(1, dtype=int)
-    end = polish(model, x, label, [AttackEnd(np.array([[9.0, 0.0]]), np.ones(1, dtype=bool))])
+    x, known = np.array([[1.0, 3.0]]), AttackEnd(np.array([[9.0, 0.0]]), np.ones(1, dtype=bool))
+    end = Polish()(AttackProblem(model, x, np.zeros(1, dtype=int), np.full(1, 2.0), ends=(known,)))
     assert end.radii(x, "l2")[0] == pytest.approx(np.sqrt(2.0), rel=1e-6)
 
 

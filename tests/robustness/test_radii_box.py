@@ -1,6 +1,7 @@
 """`radii` inside a box: against every activation region, against attacks, and where nothing is cut."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, grouped
+from featavg.robustness.certify import certify
 from featavg.robustness.exact.budget import UNLIMITED, Budget, Clock, Search
 from featavg.robustness.exact.decision import decision_of
 from featavg.robustness.exact.deep.local_search import LocalSearch
@@ -179,5 +181,6 @@ def test_a_bad_box_is_refused_in_one_sentence(case, norm):
 def test_a_box_has_no_sides_in_compressed_coordinates():
     task = MultiCluster(k=4, d=30)
     run = train(task, labels="fine", n=20, steps=3, coordinates="compressed")
-    with pytest.raises(InputError, match="turns the sides of a box"):
-        radii(run, task.sample(4, seed=1), bounds=(-100.0, 100.0))
+    for ask in (radii, partial(certify, radius=1.0)):
+        with pytest.raises(InputError, match="turns the sides of a box"):
+            ask(run, task.sample(4, seed=1), bounds=(-100.0, 100.0))

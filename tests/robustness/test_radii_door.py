@@ -46,19 +46,22 @@ def test_the_largest_output_of_two_layers_is_that_of_deep_ones():
     assert np.all(linf.attack >= fast.certified / 2.0 * (1 - 1e-6))  # |u|_2 <= 2 |u|_inf in R^4
 
 
-def test_certificates_in_linf_say_what_radii_say():
+@pytest.mark.parametrize("sides", [None, 0.1, 0.0])
+def test_certificates_in_linf_say_what_radii_say(sides):
     rng = RNG(1)
     net, x = binary(rng.normal(size=(6, 5))), rng.normal(size=(10, 5))
     y = np.where(net(x)[:, 0] > 0, 1, -1)
-    exact = radii(net, x, y, norm="linf").attack
-    for share in (0.99, 1.01):
-        radius = share * float(np.median(exact[4:5]))
-        found = certify(net, x, y, radius=radius, norm="linf")
+    bounds = None if sides is None else (x.min(axis=0) - sides, x.max(axis=0) + sides)
+    exact = radii(net, x, y, norm="linf", bounds=bounds).attack
+    assert sides is None or np.any(exact != radii(net, x, y, norm="linf").attack)
+    for radius in (share * one for share in (0.99, 1.01) for one in exact[:6:2] if np.isfinite(one)):
+        found = certify(net, x, y, radius=radius, norm="linf", bounds=bounds)
         expected = np.where(exact <= radius, Certificate.FLIPPED, Certificate.CERTIFIED)
         assert list(found.status) == expected.tolist()
         hit = found.mask(Certificate.FLIPPED)
         assert np.all(np.abs(found.witness - x).max(axis=1)[hit] <= radius)
         assert np.all(y[hit] * net(found.witness[hit])[:, 0] <= 0)
+        assert bounds is None or np.all((found.witness[hit] >= bounds[0]) & (found.witness[hit] <= bounds[1]))
     assert "linf radius" in repr(found)
 
 

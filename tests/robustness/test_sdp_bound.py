@@ -268,20 +268,29 @@ def test_sizes_bound_the_matrix(kind):
     assert np.max(np.abs(np.diag(bound.form.matrix(terms))) / sizes) > 0.3
 
 
-def test_what_is_added_for_convexity_is_charged(monkeypatch):
-    bound, theta, _ = relaxed("two-hidden", 2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_added_for_convexity_is_charged(kind, monkeypatch):
+    """A tangent of L + 4 c sizes . v^2, at the least point of L + 3 c sizes . v^2, and less 4 c times the largest."""
+    bound, theta, rng = relaxed(kind, 2)
     theta[0] += 3.0  # L is then least inside of the ball
+    c, form, radius = 1e-4, bound.form, bound.ball.radius
     monkeypatch.setattr(sdp_form, "_rounding", lambda *_: 0.0)
-    before = bound.proven(theta)
-    terms = bound.form.terms(theta)
-    sizes, largest = sdp_form._sizes(bound.form, terms), sdp_form._largest(bound.form)
-    v = np.linalg.solve(2.0 * bound.form.matrix(terms), -bound.form.linear(terms))
-    monkeypatch.setattr(sdp_form, "CONVEX", 1e-4)
-    r = bound.form.chain.step
-    farthest = float(sizes[:r].max()) * bound.ball.radius**2
-    fall = 4e-4 * (farthest + float(sizes[r:] @ largest[r:] ** 2) - float(sizes @ v**2))
-    assert fall > 1e-6
-    assert bound.proven(theta) <= before - 0.9 * fall
+    monkeypatch.setattr(sdp_form, "CONVEX", c)
+    terms, r = form.terms(theta), form.chain.step
+    sizes, largest = sdp_form._sizes(form, terms), sdp_form._largest(form)
+    matrix, slope = form.matrix(terms), form.linear(terms)
+    highest = sum(float(top.exact.sum()) for top in form.tops(terms))
+    v = np.linalg.solve(2.0 * (matrix + 3.0 * c * np.diag(sizes)), -slope)
+    tangent = slope + 2.0 * (matrix @ v + 4.0 * c * sizes * v)
+    spread = np.linalg.norm(tangent[:r]) * (radius + np.linalg.norm(v[:r]))
+    spread += np.abs(tangent[r:]) @ (largest[r:] + np.abs(v[r:]))
+    farthest = sizes[:r].max() * radius**2 + sizes[r:] @ largest[r:] ** 2
+    value = plainly(bound, terms, v) + 4.0 * c * float(sizes @ v**2) - highest
+    proven = bound.proven(theta)
+    assert proven == pytest.approx(value - spread - 4.0 * c * farthest, rel=1e-9)
+    for step in steps_in(bound, rng, 50):
+        anywhere = np.concatenate([step, rng.uniform(-1, 1, len(largest) - r) * largest[r:]])
+        assert plainly(bound, terms, anywhere) - highest >= proven
 
 
 def test_a_point_that_is_not_the_least_proves_less_of_a_chain(monkeypatch):

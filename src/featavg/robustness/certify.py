@@ -14,7 +14,7 @@ from numpy import ndarray
 from featavg.boundary.kinds import Count
 from featavg.boundary.public import public
 from featavg.data.clusters import Sample
-from featavg.errors import InputError, finite
+from featavg.errors import finite
 from featavg.figures.figure import Axis, Bar, Bars, Figure
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
@@ -139,7 +139,7 @@ def certify(
         radius: in the units of the points.
         norm: "l2" or "linf", of the radius.
         bounds: the least and the largest value of each coordinate, two numbers such as (0, 1) or two
-            rows of N: only flips between them count, as for the pixels of an image. In l2.
+            rows of N: only flips between them count, as for the pixels of an image.
         readout: how several outputs decide; see `fa.radii`.
         positive: the outputs of class +1, as a mask or as indices.
         budget: what one point may cost.
@@ -156,9 +156,7 @@ def certify(
     decision, x, labels = decision_of(net, points, y, readout, positive, norm)
     allowance = budget or (Budget(nodes=PROGRAMS) if norm == "linf" else Budget())
     each = tuple(sorted(set(labels.tolist())))
-    if bounds is not None and norm == "linf":
-        raise InputError("bounds", "are given with l_inf", 'use norm="l2", or leave them out')
-    sides = None if bounds is None else sides_of(bounds, x)
+    sides = None if bounds is None else sides_of(bounds, x, net, points)
     beyond = (
         "a joint bound takes minutes a step, and what lines and a local search do not decide in "
         f"{allowance.seconds:g} s per point is left open."

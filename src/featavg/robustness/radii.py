@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
@@ -24,7 +25,7 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.exact.budget import Budget
 from featavg.robustness.exact.decision import Decision, Net, Positive, check_ambient, decision_of
-from featavg.robustness.exact.deep.solver import BoxedSolver, Certifier, DeepSolver
+from featavg.robustness.exact.deep.solver import BoxedSolver, DeepSolver
 from featavg.robustness.exact.linf import PROGRAMS, BoxedLinfSolver, LinfSolver
 from featavg.robustness.exact.result import Answer, Radii, Solver
 from featavg.robustness.exact.step_box import Bounds
@@ -102,9 +103,7 @@ def radii(
         "given as a bracket. To decide one radius, use certify."
     )
     announce(decision.net, MOST_NEURONS, beyond)
-    if bounds is not None:
-        check_ambient(net, points, "turns the sides of a box")
-    sides = None if bounds is None else sides_of(bounds, x)
+    sides = None if bounds is None else sides_of(bounds, x, net, points)
     each = tuple(sorted(set(labels.tolist())))
     task = Task(decision, each, norm, allowance, gap, sides=sides)
     return Radii.of(solve(task, x, labels, jobs, progress), x, gap, norm)
@@ -117,8 +116,9 @@ def announce(net: TwoLayer | Deep, most: int, beyond: str) -> None:
         logging.getLogger(__name__).warning(f"The network has {neurons} hidden neurons: beyond about {most} {beyond}")
 
 
-def sides_of(bounds: tuple[Any, Any], x: Float[ndarray, "n N"]) -> Bounds:
-    """The sides of the box, one number for each coordinate; every point must be in it."""
+def sides_of(bounds: tuple[Any, Any], x: Float[ndarray, "n N"], net: Net, points: Sample | ndarray) -> Bounds:
+    """The sides of the box, one number for each coordinate of R^d; every point must be in it."""
+    check_ambient(net, points, "turns the sides of a box")
     ends = []
     for end in bounds:
         side = np.asarray(end, dtype=float)
@@ -171,18 +171,14 @@ class Task:
     sides: Bounds | None = None
 
     def solver(self) -> Solver:
-        """In l2, two layers have a faster search for the radius, and one certifier is for any depth."""
+        """In l2, two layers have a faster search for the radius; one for any depth decides at a radius."""
         asked = self.decision, self.labels, self.gap
-        if self.norm == "linf" and self.sides is not None:
-            return BoxedLinfSolver(self.decision, self.sides)
         if self.norm == "linf":
-            return LinfSolver(self.decision)
-        if self.radius is not None:
-            return Certifier(*asked, self.sides)
+            return LinfSolver(self.decision) if self.sides is None else BoxedLinfSolver(self.decision, self.sides)
         net = self.decision.net
-        two = isinstance(net, TwoLayer)
+        two = isinstance(net, TwoLayer) and self.radius is None
         curved = self.decision.readout.exact and any(self.decision.pieces(label) is None for label in self.labels)
-        if isinstance(net, TwoLayer) and curved:
+        if isinstance(net, TwoLayer) and two and curved:
             # Of a curved score the faster search wants neurons that raise one output; one output is not curved.
             two = bool((net.head >= 0).all() and ((net.head > 0).sum(axis=0) <= 1).all())
         plain = TwoLayerSolver(*asked) if two else DeepSolver(*asked)
@@ -201,7 +197,7 @@ def solve(
         raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
     answers = [Answer.wrong(row) for row in x]
     # Small matrices: several threads on one of them take six times as long as one.
-    with threadpool_limits(1):
+    with _libraries().limit(limits=1):
         solver = task.solver()
         where = np.flatnonzero(~task.decision.wrong(x, y))
         # One product for all points: its last bits do not depend on how many processes share them.
@@ -210,6 +206,12 @@ def solve(
         for i, answer in zip(where, _all(task, solver, points, jobs, progress), strict=True):
             answers[i] = answer
     return answers
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS of this process. Finding it takes four milliseconds, longer than many a radius."""
+    return ThreadpoolController()
 
 
 def _all(task: Task, solver: Solver, points: list[Point], jobs: int | None, progress: Progress | None) -> list[Answer]:

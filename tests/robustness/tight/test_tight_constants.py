@@ -20,7 +20,7 @@ from featavg.robustness.exact.deep.linear_bounds import ball_bounds, extent, fal
 from featavg.robustness.exact.deep.sdp_bound import SdpBound
 from featavg.robustness.exact.deep.sdp_form import BoxTerms
 from featavg.robustness.exact.deep.search import DeepSearch
-from featavg.robustness.exact.deep.solver import Certifier
+from featavg.robustness.exact.deep.solver import BoxedSolver, DeepSolver
 from featavg.robustness.exact.everywhere import anywhere
 from featavg.robustness.exact.farkas import _holds, dominated
 from featavg.robustness.exact.flip_conditions import LinearCondition
@@ -81,14 +81,13 @@ def test_the_rounding_of_a_box_is_charged():
 def test_a_flip_in_a_box_is_a_step_from_the_point_within_the_radius():
     """x_0 > x_1 flips along (-1, 1) only."""
     decision = Decision(Deep((np.eye(2), np.eye(2))), Max(), None)
-    solver = Certifier(decision, [0], 1e-9, (np.zeros(2), np.ones(2)))
+    asked = decision, [0], 1e-9
+    solver = BoxedSolver(DeepSolver(*asked), *asked, (np.zeros(2), np.ones(2)))
     x, s = np.array([0.6, 0.5]), np.array([-0.1, 0.1])
     np.testing.assert_allclose(solver._point(x, s), [0.5, 0.6])
     assert solver._shown(x, 0, 0.2, s) == pytest.approx(math.sqrt(0.02))
     assert solver._shown(x, 0, 0.1, s) is None
     assert solver._shown(x, 0, 0.2, -s) is None
-    assert solver._in_box(x + s, x, 0.2)
-    assert not solver._in_box(x + s, x, 0.1)
 
 
 def test_what_flips_where_neurons_are_off_or_skipped_is_no_never():

@@ -98,19 +98,19 @@ def test_a_ball_in_a_box_is_certified_up_to_the_radius_and_not_beyond(kind):
     assert any(certified)
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("side", ["on", "off"])
 @pytest.mark.parametrize("hidden", [1, 2])
-def test_a_flip_on_either_side_of_every_neuron_keeps_a_ball_open(hidden, sign):
-    """F = 1 - 4 relu(sign u_i) for one i: the only flips are where that neuron is on, or off."""
-    for i in range(3):
-        row = np.full((1, 3), -0.1)
-        row[0, i] = -4.0
-        weights = [sign * np.eye(3), *[np.eye(3)] * (hidden - 1), row]
-        net = layered(weights, [None] * hidden + [np.ones(1)])
+def test_a_flip_on_either_side_of_every_neuron_keeps_a_ball_open(hidden, side):
+    """1 - 4 phi(u_i), or 1 + 16 phi(u_i) with a leak: the only flips are where neuron i is on, or where it is off."""
+    for i in range(2):
+        row = np.full((1, 2), -0.1)
+        row[0, i] = -4.0 if side == "on" else 16.0
+        weights = [*[np.eye(2)] * hidden, row]
+        net = layered(weights, [None] * hidden + [np.ones(1)], leak=0.0 if side == "on" else 0.25)
         search = BallSearch(net, conditions_at(np.ones(1)))
-        truth = brute_force(net, np.zeros(3), search.conditions)
-        assert search.at(np.zeros(3), 1.0, 0.99 * truth, FREE).certified == 0.99 * truth
-        assert search.at(np.zeros(3), 1.0, 1.01 * truth, FREE).certified == 0.0
+        truth = brute_force(net, np.zeros(2), search.conditions)
+        assert search.at(np.zeros(2), 1.0, 0.99 * truth, FREE).certified == 0.99 * truth
+        assert search.at(np.zeros(2), 1.0, 1.01 * truth, FREE).certified == 0.0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -29,7 +29,7 @@ from featavg.figures.marks import Role
 from featavg.nets.readouts._readout import score
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import line, tabulate
 from featavg.robustness.exact.result import Radii
 from featavg.robustness.radii import radii
 from featavg.training.train import train
@@ -191,7 +191,7 @@ def _measures(network: DimpledNetwork) -> dict[str, float]:
     measured="exact minimal perturbations of networks trained on ten clusters in a random "
     "100-dimensional subspace of R<sup>3072</sup>, split into parts on and off it, and the exact "
     "distance to the boundary along each, for initial weights from 10<sup>−5</sup> to 1/√d",
-    minutes=0.07, statements=("itcs-dimples", "csml-dimples", "csml-margin-misleads",),
+    minutes=0.13, statements=("itcs-dimples", "csml-dimples", "csml-margin-misleads",),
 )  # fmt: skip
 def dimpled_manifold(
     run: Context, k: int = 10, d: int = 3072, r: int = 100, n: int = 200, steps: int = 300
@@ -245,8 +245,7 @@ def _curves(table: xr.Dataset) -> Figure:
     for labels, role in LABELS.items():
         part = table.sel(labels=labels)
         share, distance = part["off_share"], part.median("seed").where(np.isfinite)
-        low, middle, high = (getattr(share, how)("seed").values for how in ("min", "median", "max"))
-        shares.append(Series(role, sizes, middle, role, "line+markers", low, high))
+        shares.append(line(role, share, role))
         on, off = distance["on"].values, distance["off"].values
         away += [
             Series(f"{role}, on the manifold", sizes, on, role, "line+markers"),

@@ -147,7 +147,7 @@ def _cluster_radii(k: int, seed: int) -> tuple[float, float]:
     "labels on the 2<sup>d−1</sup> vertices, d = 4 to 8, as every classifier robust at ε must; "
     "exact radii of networks trained on 20 points of each of 4, 8 and 12 clusters. That the "
     "line is right and not robust is so by construction and is shown as a note",
-    minutes=0.15, statements=("itcs-expressivity", "csml-expressivity"), times=4,
+    minutes=0.11, statements=("itcs-expressivity", "csml-expressivity"), times=4,
 )  # fmt: skip
 def expressivity(run: Context, m: int = 10, gap: float = 0.05, eps: float = 0.25) -> Evidence:
     """There is a task on which a linear classifier is right everywhere and robust nowhere, and a

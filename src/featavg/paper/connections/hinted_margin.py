@@ -165,7 +165,7 @@ def _off_axis(net: Shallow) -> float:
     measured="the angle of the neurons to the axis and the normalised margin after gradient flow "
     "to time 10<sup>12</sup>, against the best margin of a line and of any network (a linear "
     "program with its dual bound); leaky ReLU with leak 0.1, four points in the plane",
-    minutes=0.02,
+    minutes=0.01,
     statements=("itcs-local-margin", "csml-local-margin"),
 )
 def hinted_margin(run: Context, angle: float = 80.0, hint: float = 10.0, leak: float = 0.1) -> Evidence:

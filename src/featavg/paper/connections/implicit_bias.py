@@ -66,7 +66,7 @@ def _early(table: xr.Dataset) -> list[float]:
     theme="Connections", source="Talks, 'Various implicit bias of gradient algorithms'",
     measured="the correlation of f on fresh points with the linear function that gradient descent "
     "finds first, and the effective rank of the weights, at every step of the paper's setting",
-    minutes=0.05, statements=("itcs-other-biases", "csml-other-biases", "summary-question-biases",),
+    minutes=0.06, statements=("itcs-other-biases", "csml-other-biases", "summary-question-biases",),
 )  # fmt: skip
 def implicit_bias(run: Context, k: int = 10, d: int = 3072, n: int = 1000) -> Evidence:
     """Gradient descent begins like a linear model and tends to weights of low rank. (Low frequency,

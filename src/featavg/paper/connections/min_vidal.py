@@ -12,10 +12,9 @@ import numpy as np
 import xarray as xr
 
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Heatmap, Lines, Rule, Series
-from featavg.figures.marks import Role
 from featavg.paper.connections.limits import PowerRun, attacked, averages, certified, cosine, distances, power_relu_run
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import line, tabulate
 from featavg.progress import part
 
 SOURCE = "Talk, 'GD learns average features'; Min and Vidal 2024, Conjecture 1 and section 5.1"
@@ -105,20 +104,16 @@ def limits(
 
 def _distance_figure(table: xr.Dataset) -> Figure:
     panels = []
-    ticks = tuple(f"{noise:g}" for noise in NOISES)
     for p in (1.0, 3.0):
         chosen = table.sel(p=p)
         # A network that is near no limit of its own power has no certificate: a gap in the line.
         upper = chosen["right_certified"].max("seed").where(np.isfinite)
         series = (
-            _band("to F", chosen["to_average"], "averaged"),
-            _band("to F<sup>(p)</sup>", chosen["to_decoupled"], "decoupled"),
+            line("to F", chosen["to_average"], "averaged"),
+            line("to F<sup>(p)</sup>", chosen["to_decoupled"], "decoupled"),
             Series("certified bound, nearer limit", NOISES, upper.values, "reference", "dashed"),
         )
-        axes = (
-            Axis("noise α", log=True, ticks=NOISES, tick_labels=ticks),
-            Axis("distance on the sphere", log=True, range=(0.01, 4)),
-        )
+        axes = (Axis("noise α", log=True, ticks=NOISES), Axis("distance on the sphere", log=True, range=(0.01, 4)))
         panels.append(Lines(*axes, series, title=f"p = {p:g}"))
     return Figure(
         "distances",
@@ -129,12 +124,6 @@ def _distance_figure(table: xr.Dataset) -> Figure:
         tuple(panels),
         headline=True,
     )
-
-
-def _band(label: str, values: xr.DataArray, role: Role) -> Series:
-    """Medians with markers and a band over the seeds; a seed that was not run is NaN."""
-    low, middle, high = (getattr(values, how)("seed").values for how in ("min", "median", "max"))
-    return Series(label, values[values.dims[0]].values, middle, role, "line+markers", low, high)
 
 
 def _cosine_figure(runs: list[PowerRun]) -> Figure:
@@ -174,7 +163,7 @@ def _cosine_panel(run: PowerRun) -> Heatmap:
     theme="Connections", source=SOURCE,
     measured="median radius of 40 fresh points by attack, with a certified lower bound, for "
     "K = 4 to 30 and for p = 1 to 4 at noise 0.01",
-    minutes=0.1, statements=("csml-conjecture-1",), shares="power relus",
+    minutes=0.11, statements=("csml-conjecture-1",), shares="power relus",
 )  # fmt: skip
 def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Evidence:
     """The averaged limit has radius of order 1/√K, the decoupled one of order 1, and so have the
@@ -228,26 +217,24 @@ def radius(run: Context, noise: float = 0.01, n: int = 300, d: int = 1000) -> Ev
 
 def _radius_figure(by_k: xr.Dataset, by_p: xr.Dataset) -> Figure:
     counts = np.geomspace(COUNTS[0], COUNTS[-1], 20)
-    ticks, heights = tuple(float(k) for k in COUNTS), (0.1, 0.2, 0.5, 1.0)
     against_k = Lines(
-        Axis("number of clusters K", log=True, ticks=ticks, tick_labels=tuple(map(str, COUNTS))),
-        Axis("median radius", "l2, |μ| = 1", log=True, range=(0.1, 1.2), ticks=heights,
-             tick_labels=("0.1", "0.2", "0.5", "1")),
+        Axis("number of clusters K", log=True, ticks=COUNTS),
+        Axis("median radius", "l2, |μ| = 1", log=True, range=(0.1, 1.2), ticks=(0.1, 0.2, 0.5, 1.0)),
         (
-            _band("p = 1", by_k["radius"].sel(p=1.0), "averaged"),
-            _band("p = 3", by_k["radius"].sel(p=3.0), "decoupled"),
+            line("p = 1", by_k["radius"].sel(p=1.0), "averaged"),
+            line("p = 3", by_k["radius"].sel(p=3.0), "decoupled"),
             Series("1/√K", counts, counts**-0.5, "reference", "dashed"),
         ),
         title="Radius against K",
         rules=(Rule(math.sqrt(0.5), label="√2/2"),),
     )  # fmt: skip
     against_p = Lines(
-        Axis("power p", ticks=POWERS, tick_labels=tuple(f"{p:g}" for p in POWERS)),
+        Axis("power p", ticks=POWERS),
         Axis("", range=(0.0, 1.05)),
         (
-            _band("radius", by_p["radius"], "reference"),
-            _band("cosine with the class average", by_p["average_cosine"], "averaged"),
-            _band("cosine with the nearest feature", by_p["feature_cosine"], "decoupled"),
+            line("radius", by_p["radius"], "reference"),
+            line("cosine with the class average", by_p["average_cosine"], "averaged"),
+            line("cosine with the nearest feature", by_p["feature_cosine"], "decoupled"),
         ),
         title="From averaged to decoupled",
     )

@@ -217,7 +217,7 @@ def _signed_mean(net: TwoLayer) -> Float[ndarray, " N"]:
     "and variance 1, for the weight vectors that training with coarse and with fine labels "
     "learns (as detectors, and on the points that carry them), and for ⟨μ<sub>j</sub>,x⟩ and "
     "the average to the letter; k = 10, d = 3072, ε = 0.4 √d",
-    minutes=0.02, statements=("itcs-features", "csml-features", "itcs-robust-features"),
+    minutes=0.05, statements=("itcs-features", "csml-features", "itcs-robust-features"),
 )  # fmt: skip
 def robust_features(run: Context, k: int = 10, d: int = 3072, n: int = 20_000) -> Evidence:
     """By the definitions of Ilyas et al., each ⟨μ<sub>j</sub>,x⟩ is useful and robustly useful, and

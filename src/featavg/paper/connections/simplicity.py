@@ -325,7 +325,7 @@ def area_bars(table: xr.Dataset, published: Sequence[float]) -> tuple[Bar, Bar]:
     theme="Connections", source=SOURCE,
     measured="AUC on 20,000 test points with blocks of coordinates shuffled; d = 50, random "
     "rotation, 20,000 training points, two hidden layers of 100, SGD",
-    minutes=0.06, statements=("itcs-simplicity", "csml-simplicity", "summary-question-biases",),
+    minutes=0.08, statements=("itcs-simplicity", "csml-simplicity", "summary-question-biases",),
 )  # fmt: skip
 def lms5(
     run: Context,
@@ -372,7 +372,7 @@ def lms5(
     measured="the same on MS-(5,7) in d = 20 and on LMS-7 in d = 50, the linear coordinate "
     "without a label on 10% of the points; and five slabs alone as a control; one seed (five "
     "with --full)",
-    minutes=0.08, statements=(*STATEMENTS, "itcs-other-biases", "csml-other-biases"),
+    minutes=0.3, statements=(*STATEMENTS, "itcs-other-biases", "csml-other-biases"),
 )  # fmt: skip
 def slabs(run: Context, widths: tuple[int, ...] = (100, 100), momentum: float = 0.9) -> Evidence:
     """The bias is towards the simplest feature whatever it is: five slabs before seven, and a noisy

@@ -1,20 +1,19 @@
-"""Labelled tables of numbers measured for every seed, and exponents along their axes."""
+"""Labelled tables of numbers measured for every seed, their exponents and their curves."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Real
 from numpy import ndarray
 
 from featavg.errors import InputError
+from featavg.figures.marks import Role, Series, Style
 from featavg.progress import Progress, silent
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 def tabulate(
@@ -44,8 +43,6 @@ def tabulate(
     >>> table["root"].dims, np.round(exponents(table["root"]), 9).tolist()
     (('k', 'seed'), [0.5, 0.5])
     """
-    import xarray as xr
-
     combinations = list(itertools.product(*axes.values()))
     cells: dict[str, list[Any]] = {}
     for i, values in enumerate(combinations):
@@ -75,6 +72,31 @@ def _refuse_nan(rows: Sequence[Mapping[str, Any]], values: Sequence[Any], missin
 
 def _note(axis: str, value: Any) -> str:
     return f"{axis} = {value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+def line(
+    label: str,
+    values: xr.DataArray,
+    role: Role = "neutral",
+    style: Style = "line+markers",
+    middle: str = "median",
+    ends: tuple[xr.DataArray, xr.DataArray] | None = None,
+    shade: float = 1.0,
+) -> Series:
+    """The median of the seeds along the only other axis, with a band from the smallest to the largest.
+
+    Seeds that were not run are NaN and left out. `ends` are other numbers for the band, such as both ends of
+    a bracket.
+
+    >>> table = tabulate(lambda k, seed: {"root": k**0.5 + seed}, (0, 1, 5), k=(4, 9))
+    >>> curve = line("root", table["root"])
+    >>> [[float(one) for one in each] for each in (curve.y, curve.lo, curve.hi)]
+    [[3.0, 4.0], [2.0, 3.0], [7.0, 8.0]]
+    """
+    (axis,) = (str(name) for name in values.dims if name != "seed")
+    low, high = ends or (values, values)
+    band = low.min("seed").values, high.max("seed").values
+    return Series(label, values[axis].values, getattr(values, middle)("seed").values, role, style, *band, shade)
 
 
 def exponents(values: xr.DataArray) -> list[float]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import xarray as xr
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -15,9 +14,6 @@ from featavg.measures.accuracy import accuracy
 from featavg.nets.two_layer import feature_averaging
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.tables import tabulate
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DIMENSIONS = (30, 100, 300, 1000, 3000, 10_000)
 
@@ -67,7 +63,7 @@ def figure(table: xr.Dataset, points: int) -> Figure:
     "theorem-2-clean", "The average classifies clean data", theme="Theorem 1: averaging",
     source="Lecture notes on arXiv 2410.10322, Theorem 2",
     measured="clean error of f<sub>FA</sub> against d: exactly, and on fresh points",
-    minutes=0.05, statements=("notes-theorem-2", "summary-break-2",),
+    minutes=0.01, statements=("notes-theorem-2", "summary-break-2",),
 )  # fmt: skip
 def average_classifies(run: Context, points: int = 20_000) -> Evidence:
     """The feature-averaging network has standard accuracy 1 − o(1)."""

@@ -44,7 +44,7 @@ def heatmap(matrices: Matrices, name: str, title: str, caption: str, panel: str)
     theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (a); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
-    minutes=0.05,
+    minutes=0.07,
     times=4,
     statements=("notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1"),
 )
@@ -88,7 +88,7 @@ def averaged_matrix(run: Context, n: int = 1000) -> Evidence:
     theme="Figure 2: the weights",
     source="arXiv 2410.10322, Figure 2 (b); both talks, Figure 1",
     measured="cosine matrix and averaging index at the paper's setting, against the published one",
-    minutes=0.03,
+    minutes=0.02,
     statements=("notes-figure-2ab", "itcs-figure-1", "csml-figure-1", "summary-experiment-1"),
 )
 def decoupled_matrix(run: Context, n: int = 1000) -> Evidence:

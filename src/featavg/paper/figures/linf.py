@@ -17,20 +17,17 @@ seen by then: a single seed, 300 training points, d = 300, 1000 and 3072.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from featavg.data.clusters import MultiCluster
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures.figure import Axis, Figure, Lines, Rule
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import power_law_exponent, tabulate
+from featavg.paper.engine.tables import line, power_law_exponent, tabulate
 from featavg.robustness.radii import radii
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 K = 10
 ORIENTATIONS = {"random": "features in random directions", "axes": "features along axes"}
@@ -43,13 +40,12 @@ THEORY: dict[str, tuple[float, str, Role]] = {
 
 def figure(median: xr.DataArray) -> Figure:
     """Median radii against d, a panel for each orientation."""
-    d, panels = median["d"].values, []
+    panels = []
     for orientation, title in ORIENTATIONS.items():
         lines = []
         for name, (_, _, role) in THEORY.items():
-            runs = median.sel(orientation=orientation, network=name).values
-            ends = {"lo": runs.min(axis=1), "hi": runs.max(axis=1)}
-            lines.append(Series(name, d, runs.mean(axis=1), role, **ends))
+            runs = median.sel(orientation=orientation, network=name)
+            lines.append(line(name, runs, role, "solid", "mean"))
         rules = tuple(Rule(value, label=label) for value, label, _ in THEORY.values())
         panels.append(
             Lines(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -19,9 +19,6 @@ from featavg.progress import Progress, silent
 from featavg.robustness.exact.result import Radii
 from featavg.robustness.radii import radii
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 K, D, N_TRAIN = 10, 3072, 1000
 # Against d at k = 10, against k at d = 100,000.
@@ -116,8 +113,6 @@ def growth(
     kinds: Sequence[str], seeds: tuple[int, ...], axis: str, values: Sequence[int], progress: Progress = silent
 ) -> xr.Dataset:
     """Median radius of each kind and seed against "d" at k = 10, or against "k" at d = 100,000."""
-    import xarray as xr
-
     table = {}
     for i, kind in enumerate(kinds):
         progress(i / len(kinds), kind)

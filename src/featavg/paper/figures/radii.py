@@ -6,15 +6,15 @@ Radii here are exact, or certified from below and attacked from above; none is a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.paper.engine.check import CheckRole
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import exponents
+from featavg.paper.engine.tables import exponents, line
 from featavg.paper.figures.networks import (
     CLUSTERS,
     CLUSTERS_D,
@@ -29,9 +29,6 @@ from featavg.paper.figures.networks import (
 )
 from featavg.progress import part
 from featavg.robustness.exact.result import Radii
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SCALES = np.linspace(0.0, 1.6, 33)  # radii in units of sqrt(d/k), or of sqrt(d)
 # Exponents are of medians of some hundred points over a factor of 300 in d and 5 in k: 0.05 and 0.1
@@ -50,7 +47,7 @@ def medians(run: Context, kinds: tuple[str, ...], d: tuple[int, ...], k: tuple[i
 def figure(tables: dict[str, xr.Dataset]) -> Figure:
     """Both, logarithmic, with sqrt(d/k) beside them."""
     d, k = tables["d"]["d"].values, tables["k"]["k"].values
-    horizontal = Axis("clusters k", log=True, ticks=k, tick_labels=tuple(map(str, k)))
+    horizontal = Axis("clusters k", log=True, ticks=k)
     sides = (
         (Axis("dimension d", log=True), d, tables["d"], np.sqrt(d / K)),
         (horizontal, k, tables["k"], np.sqrt(CLUSTERS_D / k)),
@@ -60,8 +57,7 @@ def figure(tables: dict[str, xr.Dataset]) -> Figure:
         lines = []
         for kind in table:
             label, role, _ = KINDS[str(kind)]
-            runs = table[kind].values.T
-            lines.append(Series.over_seeds(label, values, runs, role, "line+markers"))
+            lines.append(line(label, table[kind], role))
         lines.append(Series("√(d/k)", values, theory, "reference", "dashed"))
         panels.append(Lines(axis, Axis("median radius", "l2", log=True), tuple(lines)))
     return Figure(
@@ -96,7 +92,7 @@ def _share_curve(result: Radii, unit: float, label: str, role: Role) -> Series:
     source="arXiv 2410.10322, Theorem 1, part 3; lecture notes, Theorem 3 (which prints Ω(pd/k), a "
     "misprint)",
     measured="exact robust accuracy at 1.25 √(d/k) and the exponents of the median radius in d and k",
-    minutes=0.15, shares="radii at any d",
+    minutes=0.04, shares="radii at any d",
     statements=(
         "notes-theorem-1", "notes-theorem-3", "summary-mechanism-2", "notes-definition-2.6",
         "summary-key-results", "abstract-vulnerability",
@@ -141,7 +137,7 @@ def averaged_is_fragile(
     source="Lecture notes on arXiv 2410.10322, Definition 1.1 and its remark, Theorem 3; talks, average "
     "features are non-robust",
     measured="the same for f<sub>FA</sub>, which is not trained",
-    minutes=0.05,
+    minutes=0.01,
     statements=("notes-definition-1.1", "notes-theorem-3", "itcs-theorem-nonrobust", "csml-theorem-nonrobust"),
 )
 def ideal_average_is_fragile(
@@ -167,7 +163,7 @@ def ideal_average_is_fragile(
     "robust-solution-exists", "A robust network exists", theme="Exact robustness",
     source="arXiv 2410.10322, section 4; talks at iTCS and CSML 2024, robust solution exists",
     measured="exact median radii of the construction against d and k, and of the one without biases",
-    minutes=0.1, statements=("itcs-robust-exists", "csml-robust-exists", "summary-mechanism-2"),
+    minutes=0.05, statements=("itcs-robust-exists", "csml-robust-exists", "summary-mechanism-2"),
 )  # fmt: skip
 def robust_solution_exists(
     run: Context, dimensions: tuple[int, ...] = DIMENSIONS, clusters: tuple[int, ...] = CLUSTERS
@@ -195,7 +191,7 @@ def robust_solution_exists(
     "theorem-4-robust", "Cluster labels make it robust, certified", theme="Exact robustness",
     source="arXiv 2410.10322, Theorem 4, part 3 (lecture notes, Theorem 5)",
     measured="certified (not attacked) robust accuracy at √d/10, by probability, and how far it goes",
-    minutes=0.5, shares="radii at any d", times=4,
+    minutes=0.14, shares="radii at any d", times=4,
     statements=(
         "notes-theorem-4", "notes-theorem-5", "summary-mechanism-3", "csml-remark-supervision",
         "abstract-supervision",

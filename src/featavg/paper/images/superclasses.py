@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @claim(
     "cifar100-superclasses", "Superclasses of CIFAR-100 on embeddings",
-    theme="Real data", tier="full", minutes=8, needs=("torch", "cifar100", "efficientnet_lite_pytorch"), seeds=2,
+    theme="Real data", tier="full", minutes=8, needs=("torch", "cifar100", "efficientnet_lite_pytorch"), seeds=3,
     source="New: the paper's statement on CIFAR-100's own two levels of labels",
     measured="averaging index over superclasses; attacked l2 radii of the superclass decision",
     statements=("itcs-final-remarks", "summary-open-3",),

@@ -35,15 +35,15 @@ PLANS = {
 
 
 def _seeds_of(layers: str, run: Context) -> tuple[int, ...]:
-    """Both layers take seconds a seed: two of them, unless the full tier is asked for."""
-    return run.seeds if layers == "first" or run.full else run.seeds[:2]
+    """Both layers take seconds a seed: three of them, unless the full tier is asked for."""
+    return run.seeds if layers == "first" or run.full else run.seeds[:3]
 
 
 @claim(
     "margin-kkt-residual",
     "Gradient flow ends in a KKT point of the max-margin problem",
     theme="Margins",
-    minutes=0.4,
+    minutes=0.36,
     statements=("itcs-kkt", "csml-kkt", "itcs-kkt-late"),
     shares="kkt points",
     source="Talks, max-margin problem (P) (Lyu and Li 2020; Ji and Telgarsky 2020)",
@@ -108,7 +108,7 @@ def _residuals(table: dict[str, dict[str, ndarray]]) -> Figure:
 
 @claim(
     "margin-kkt-averaging", "Training longer keeps the average",
-    theme="Margins", source=FREI, minutes=0.02,
+    theme="Margins", source=FREI, minutes=0.01,
     statements=(
         "itcs-kkt-radius", "csml-finite-time",
     ), shares="kkt points",
@@ -173,7 +173,7 @@ def universal_length(net: TwoLayer, task: MultiCluster, seed: int) -> float:
 
 @claim(
     "margin-kkt-radius", "KKT points have radius of order √(d/k)",
-    theme="Margins", source=FREI, minutes=0.5, shares="kkt points",
+    theme="Margins", source=FREI, minutes=0.17, shares="kkt points",
     statements=("itcs-kkt-radius", "itcs-theorem-4.2", "csml-double-edged", "csml-margin-misleads",),
     measured="exact radii, clean accuracy and the shortest such z that flips 99% of 1000 fresh points, "
     "k = 4, 6, 10, at the KKT points that the flow reaches: first layer trained, and both layers with "
@@ -264,7 +264,7 @@ def lipschitz_radii(net: TwoLayer, x: Float[ndarray, "n N"], y: Int[ndarray, " n
 
 @claim(
     "margin-lipschitz", "Robustness is at least margin over Lipschitz constant",
-    theme="Margins", minutes=0.02, statements=("itcs-lipschitz", "csml-lipschitz"), shares="kkt points",
+    theme="Margins", minutes=0.01, statements=("itcs-lipschitz", "csml-lipschitz"), shares="kkt points",
     source="Talks, margin and robustness (Sokolic et al. 2017)",
     measured="q/β beside the exact radius for fresh points of the KKT networks",
 )  # fmt: skip

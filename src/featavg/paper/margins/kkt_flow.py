@@ -134,10 +134,18 @@ class SlidingFlow(Stepper):
         return self._known[key]
 
     def _kink(self, held: Int[ndarray, " e"]) -> Kink:
-        return Kink(held, np.linalg.inv(self.gram[np.ix_(held, held)]), self.gram[held])
+        key = held.tobytes()
+        if key not in self._kinks:
+            self._kinks[key] = Kink(held, np.linalg.inv(self.gram[np.ix_(held, held)]), self.gram[held])
+        return self._kinks[key]
 
     @cached_property
     def _known(self) -> dict[bytes, list[tuple[int, Kink]]]:
+        return {}
+
+    @cached_property
+    def _kinks(self) -> dict[bytes, Kink]:
+        """By the points that are held: a pattern changes in one neuron at a time."""
         return {}
 
     def settle(self, params: Params, evaluation: Evaluation, pattern: Float[ndarray, "n M"]) -> Float[ndarray, "n M"]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray
 
@@ -24,9 +24,6 @@ from featavg.errors import InputError
 from featavg.figures.figure import Axis, Figure, Lines, Series
 from featavg.measures.svm import angle, checked_max_margin
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 POINTS, DIMENSION = 40, 20
 # Where 1/log t is to be seen: beyond the first hundred e-foldings of time.
@@ -146,8 +143,6 @@ def _derivatives(q: ndarray, shift: float) -> tuple[ndarray, ndarray]:
 
 def _table(run: Context, points: str, until: float, follow: Callable[..., Float[ndarray, "p N"]]) -> xr.Dataset:
     """The angle to the SVM direction for every data set, at values of the clock from 10 to `until`."""
-    import xarray as xr
-
     clock = np.logspace(1, math.log10(until), 25)
     if points:
         sets = {points: read_labelled(Path(points))}
@@ -180,7 +175,7 @@ def _figure(name: str, label: str, caption: str, table: xr.Dataset) -> Figure:
 
 @claim(
     "margin-linear-flow", "Gradient descent drifts to the max-margin direction",
-    theme="Margins", minutes=0.05, statements=("itcs-soudry", "csml-soudry"),
+    theme="Margins", minutes=0.01, statements=("itcs-soudry", "csml-soudry"),
     source="Talks, max-margin linear classifier (Soudry et al. 2017)",
     measured="the angle to the SVM direction (an exact QP with its duality gap) from "
     "log t = 10 to 10 000, and its exponent in log t beyond log t = 100",
@@ -208,7 +203,7 @@ def margin_linear_flow(run: Context, points: str = "", until: float = 1e4) -> Ev
 
 @claim(
     "margin-linear-path", "A vanishing penalty selects the same direction",
-    theme="Margins", minutes=0.03, statements=("itcs-regularised", "csml-regularised"),
+    theme="Margins", minutes=0.01, statements=("itcs-regularised", "csml-regularised"),
     source="Talks, margin maximization (Rosset et al. 2004)",
     measured="the angle to the SVM direction at penalties down to exp(-10^7)",
 )  # fmt: skip

@@ -40,9 +40,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from time import process_time
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -54,6 +54,7 @@ from featavg.figures.marks import Role
 from featavg.measures.averaging import averaging_index
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import line
 from featavg.robustness.radii import radii
 from featavg.shapes import PerSeed
 from featavg.training.controllers import Constant
@@ -64,9 +65,6 @@ from featavg.training.parts import LossValue, Params
 from featavg.training.recipe import Recipe
 from featavg.training.steppers import GradientDescent
 from featavg.training.train import objective_of, train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 # 2^6 convex problems for each point; beyond that it is attacked.
 EXACT = 6
@@ -319,8 +317,6 @@ def adversarial(
 
 def measured(run: Context, task: MultiCluster, recipe: Recipe, n: int, test_points: int) -> xr.Dataset:
     """Every training radius with class labels and plain training with cluster labels, by seed."""
-    import xarray as xr
-
     rows, plain = [], []
     for j, seed in enumerate(run.seeds):
         fresh = task.sample(test_points, seed)
@@ -391,13 +387,12 @@ def inner_strength(net: TwoLayer, x: Float[ndarray, "n N"], y: ndarray, length: 
 
 def figure(table: xr.Dataset, k: int, d: int) -> Figure:
     """Radius, robust accuracy and index against the training radius."""
-    lengths = table["share"].values * math.sqrt(d / 2)
     fine_radius = table["fine_radius"].broadcast_like(table["radius"])
-    by_seed = table.assign(fine_radius=fine_radius).transpose("seed", "share")
+    drawn = table.assign(fine_radius=fine_radius).assign_coords(share=table["share"] * math.sqrt(d / 2))
 
     def series(name: str, role: Role = "averaged") -> Series:
         label = "class labels, adversarial" if role == "averaged" else "cluster labels, plain"
-        return Series.over_seeds(label, lengths, by_seed[name].values, role)
+        return line(label, drawn[name], role, "solid")
 
     radius = series("radius"), series("fine_radius", "decoupled")
     robust = series("robust"), series("fine_robust", "decoupled")

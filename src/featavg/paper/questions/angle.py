@@ -34,31 +34,29 @@ written before the first run; one seed of three geometries (orthogonal, classes 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.streams import stream
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Lines, Rule, Series
-from featavg.figures.marks import Role, Style
+from featavg.figures.marks import Role
 from featavg.measures.alignment import neuron_signs
 from featavg.measures.averaging import feature_coefficients
 from featavg.measures.svm import max_margin
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
-from featavg.paper.engine.tables import power_law_exponent
+from featavg.paper.engine.tables import line, power_law_exponent
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.points import SimulationPoints
 from featavg.simulate.sweep.measures import Run
 from featavg.simulate.sweep.work import measure_each
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 COSINES = (-1 / 9, -0.05, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 
@@ -162,20 +160,16 @@ def dead_groups(run: Run) -> dict[str, float]:
 
 def angle_figure(table: xr.Dataset, theory_gain: float) -> Figure:
     """Radii with the theory, the gain, and the index."""
-    x, by_seed = table["cosine"].values, table.transpose("seed", "cosine")
-
-    def measured(label: str, name: str, role: Role, style: Style = "line+markers") -> Series:
-        return Series.over_seeds(label, x, by_seed[name].values, role, style)
-
+    x = table["cosine"].values
     radii = (
-        measured("averaged", "radius_coarse", "averaged"),
-        measured("decoupled", "radius_fine", "decoupled"),
-        measured("decoupled, one neuron per group", "radius_single", "neutral", "solid"),
+        line("averaged", table["radius_coarse"], "averaged"),
+        line("decoupled", table["radius_fine"], "decoupled"),
+        line("decoupled, one neuron per group", table["radius_single"], "neutral", "solid"),
         Series("√(d(1−c)/k)", x, table["averaged_theory"].values, "reference", "dashed"),
         Series("√(d(1−c)/2)", x, table["decoupled_theory"].values, "reference", "dotted"),
     )
-    gain = (measured("gain", "gain", "decoupled"),)
-    index = (measured("averaging index", "index_coarse", "averaged"),)
+    gain = (line("gain", table["gain"], "decoupled"),)
+    index = (line("averaging index", table["index_coarse"], "averaged"),)
     axis, gains = Axis("cosine between features"), Axis("gain", range=(0.0, 1.5 * theory_gain))
     return Figure(
         "equal-angles",
@@ -264,8 +258,6 @@ def _listed(chosen: xr.DataArray) -> str:
 
 def measured(run: Context, base: dict[str, Any], target_loss: float) -> xr.Dataset:
     """Radii and weights with their theory, by geometry and seed."""
-    import xarray as xr
-
     tables, count = [], len(run.seeds)
     for i, seed in enumerate(run.seeds):
         shapes = {name: fields_of(name, seed) for name in GEOMETRIES}

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -36,9 +37,6 @@ from featavg.paper.engine.claim import Check, Context, Evidence, claim
 from featavg.paper.engine.requirements import run_folder
 from featavg.paper.theorems.assumptions import predicted_coefficients
 from featavg.simulate.sweep.run import sweep
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 K, D, N, M, SIGMA, TIME, STEPS, TEST_POINTS = 10, 1000, 120, 5, 1.0, 1.0, 100, 8
 COMMON: Mapping[str, Any] = {
@@ -225,8 +223,6 @@ def border_map(
     cluster labels (`max`) over that of class labels, NaN where most seeds have none. `tied` gives the
     fields that follow the value of the row. What an earlier run finished is taken over.
     """
-    import xarray as xr
-
     (field, values), (across, _) = rows, columns
     tables = []
     for i, value in enumerate(values):

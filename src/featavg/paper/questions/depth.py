@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
@@ -14,6 +14,7 @@ from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.figures.marks import Role
 from featavg.paper.connections.picture import Shown, panel, through
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import line
 from featavg.paper.questions.depth_networks import (
     AVERAGED,
     COMMON,
@@ -30,9 +31,6 @@ from featavg.paper.questions.depth_networks import (
 )
 from featavg.progress import Progress, part
 from featavg.storage.places import results_folder
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DEPTHS = (2, 3, 4, 6)
 # Plain and residual networks of every depth, with the first or all layers trained.
@@ -57,6 +55,7 @@ VARIED = tuple(
 # Shapes whose radius is measured against d, and against k at one d.
 SCALED = (Architecture(2), Architecture(3), Architecture(3, True), Architecture(4, True))
 CLUSTERS_D = 100_000
+ROLES: dict[bool, Role] = {True: "averaged", False: "neutral"}
 OPEN = "the interval is what the budget of 100 programs for each point left open"
 
 
@@ -289,8 +288,6 @@ def radius(
 
 def along(run: Context, field: str, values: Sequence[int], points: int, progress: Progress) -> xr.Dataset:
     """What `learned` says of all shapes at several d (for k = 10) or k (for d = 100,000)."""
-    import xarray as xr
-
     if len(set(values)) < 2:
         raise InputError(field, f"has {len(set(values))} value", "an exponent needs two")
     tables = []
@@ -317,19 +314,10 @@ def scaling_figure(along_d: xr.Dataset, along_k: xr.Dataset) -> Figure:
     for name, table in (("d", along_d), ("k", along_k)):
         series = []
         for i, shape in enumerate(SCALED):
-            rows = table.isel(network=i)
-            series.append(
-                Series(
-                    short(shape.depth, shape.residual),
-                    table[name].values,
-                    rows["radius"].mean("seed").values,
-                    "averaged" if shape.residual else "neutral",
-                    "line+markers",
-                    rows["certified"].min("seed").values,
-                    rows["attack"].max("seed").values,
-                    shade=1.0 - 0.2 * i,
-                )
-            )
+            rows, role = table.isel(network=i), ROLES[shape.residual]
+            ends = rows["certified"], rows["attack"]
+            label = short(shape.depth, shape.residual)
+            series.append(line(label, rows["radius"], role, "line+markers", "mean", ends, 1 - 0.2 * i))
         level = Axis("radius / √(d/k)", range=(0, 2))
         panels.append(Lines(Axis(name, log=True), level, tuple(series)))
     return Figure(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float, Int
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures.figure import Axis, Figure, Lines, Rule
 from featavg.figures.marks import Role
 from featavg.measures.averaging import evenness
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import line
 from featavg.paper.questions.depth_networks import (
     AVERAGED,
     COMMON,
@@ -32,9 +34,6 @@ from featavg.paper.questions.depth_networks import (
 )
 from featavg.storage.places import results_folder
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 FITTED, TESTED = 2000, 1000
 # Differences of neurons that are a thousandth of what the layer says count for little.
@@ -81,8 +80,6 @@ def inner(run: Context) -> Evidence:
 
 def probed(run: Context) -> xr.Dataset:
     """Accuracy of the probe and evenness, by network, labels, seed and layer; NaN beyond the last."""
-    import xarray as xr
-
     seeds, layers = tuple(run.seeds), max(shape.depth for shape in SHAPES) - 1
     sizes = (len(SHAPES), len(LABELS), len(seeds), layers)
     arrays = {name: np.full(sizes, np.nan) for name in ("accuracy", "evenness")}
@@ -184,10 +181,7 @@ def figure(table: xr.Dataset) -> Figure:
         of_network = table["accuracy"].sel(network=name).dropna("layer")
         layers, series = of_network["layer"].values, []
         for labels, (label, role) in LABELS.items():
-            rows = of_network.sel(labels=labels)
-            low, middle, high = rows.min("seed"), rows.mean("seed"), rows.max("seed")
-            band = low.values, high.values
-            series.append(Series(label, layers, middle.values, role, "line+markers", *band))
+            series.append(line(label, of_network.sel(labels=labels), role, middle="mean"))
         panels.append(
             Lines(
                 Axis("hidden layer", ticks=layers),

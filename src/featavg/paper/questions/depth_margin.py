@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.data.streams import stream
-from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
+from featavg.figures.figure import Axis, Figure, Lines, Rule
 from featavg.measures.averaging import gradient_index
 from featavg.measures.margin import kkt
 from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.engine.tables import line
 from featavg.paper.questions.depth_networks import COMMON, RADIUS, SOURCE, TEST, TESTED, D, K, kept_cell, median_radius
 from featavg.storage.places import results_folder
 from featavg.training.controllers import LossBased
@@ -31,9 +33,6 @@ from featavg.training.driver import run as descend
 from featavg.training.losses import Exponential
 from featavg.training.objectives import DeepObjective
 from featavg.training.steppers import GradientDescent
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DEPTHS = (2, 3, 4)
 NEURONS, N_TRAIN, POINTS = 10, 100, 6
@@ -82,8 +81,6 @@ def measured(run: Context) -> xr.Dataset:
     """Networks of every depth at every loss, by seed: `stationarity` is the KKT residual
     |theta - sum lambda_i h_i| / |theta|, the rest is as in `depth_networks.learned`.
     """
-    import xarray as xr
-
     seeds, cells = tuple(run.seeds), []
     for i, depth in enumerate(DEPTHS):
         run.progress(i / len(DEPTHS), f"{depth} layers")
@@ -154,19 +151,9 @@ def figure(table: xr.Dataset) -> Figure:
     """Radius against the loss, a line for each depth."""
     series = []
     for i, depth in enumerate(table["depth"].values):
-        rows = table.sel(depth=depth)
-        series.append(
-            Series(
-                f"{depth} layers",
-                -table["stage"].values,
-                rows["radius"].mean("seed").values,
-                "averaged",
-                "line+markers",
-                rows["certified"].min("seed").values,
-                rows["attack"].max("seed").values,
-                shade=1.0 - 0.25 * i,
-            )
-        )
+        rows = table.sel(depth=depth).assign_coords(stage=-table["stage"])
+        ends = rows["certified"], rows["attack"]
+        series.append(line(f"{depth} layers", rows["radius"], "averaged", "line+markers", "mean", ends, 1 - 0.25 * i))
     rules = (Rule(1.0, label="theory"),)
     axes = Axis("log(1/loss)", log=True), Axis("radius / √(d/k)")
     return Figure(

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -31,9 +32,6 @@ from featavg.robustness.radii import radii
 from featavg.storage.cache import kept_values
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 # What the claims on depth have in common, and their tolerances.
 COMMON: Mapping[str, Any] = {"theme": "Open questions", "tier": "full"}
@@ -125,8 +123,6 @@ def learned(
     >>> learned([Architecture(3, neurons=4)], "coarse", (0,), k=4, d=500, points=2)["accuracy"].values
     array([[1.]])
     """
-    import xarray as xr
-
     cells = []
     for i, shape in enumerate(shapes):
         progress(i / len(shapes), f"{labels} labels, {short(shape.depth, shape.residual)}")

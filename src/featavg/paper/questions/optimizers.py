@@ -11,9 +11,10 @@ arXiv 2505.24022 reports of three clusters in the plane, without radii.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
@@ -22,9 +23,6 @@ from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.measures import Run
 from featavg.simulate.sweep.work import measure_each
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 RATE, SMALL_RATE = 2e-2, 1e-3  # of descent; of steps that have the same length in every coordinate
 ORIENTATIONS = {"axes": "along the axes", "random": "in random directions"}

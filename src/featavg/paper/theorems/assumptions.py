@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import lambertw
@@ -37,15 +37,12 @@ from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
 from featavg.measures.alignment import cosines
 from featavg.measures.averaging import averaging_index
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import line, tabulate
 from featavg.paper.theorems.recorders import Coefficients, own_clusters, projected_coefficients
 from featavg.paper.theorems.runs import scaled_recipe
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import initial_net, train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 K = 10
 # The flow is off by 0.4% at this tolerance; the claim on unequal sizes bears 5% of lambda.
@@ -91,7 +88,7 @@ def dead_figure(table: xr.Dataset) -> Figure:
     source="Found while checking Theorem 4 outside its regime",
     measured="neurons that start off on their whole cluster, over many draws, and their cosines "
     "after training",
-    minutes=0.1, seeds=1, runs=100, statements=("notes-theorem-4", "summary-break-3",),
+    minutes=0.01, seeds=1, runs=100, statements=("notes-theorem-4", "summary-break-3",),
 )  # fmt: skip
 def dead_neurons(run: Context, sizes: tuple[int, ...] = (20, 50, 100), draws: int = 100, trained: int = 10) -> Evidence:
     """With one neuron for each cluster, a neuron starts inactive on all of its cluster with
@@ -162,8 +159,7 @@ def unequal_figure(tables: Mapping[str, xr.Dataset]) -> Figure:
         Series("measured", share, measured, "averaged", "markers"),
         Series("λ + e^λ = 1 + dpt/m", share, predicted, "reference"),
     )
-    positive = even["positive"].values
-    evenness = Series.over_seeds("smallest evenness", positive, even.values.T, "averaged")
+    evenness = line("smallest evenness", even, "averaged", "solid")
     return Figure(
         "unequal",
         "Large clusters weigh more, by a known amount",
@@ -183,7 +179,7 @@ def unequal_figure(tables: Mapping[str, xr.Dataset]) -> Figure:
     "certain combination)",
     measured="evenness of every neuron for |J₊| = 2, 5, 8 of 10, and each λ<sub>j</sub> against its "
     "prediction, also for clusters that differ in size by a factor of 4",
-    minutes=0.2,
+    minutes=0.04,
     statements=(
         "notes-assumption-2", "abstract-averaging", "notes-definition-2.1", "itcs-model",
         "csml-model", "summary-mechanism-1",
@@ -259,10 +255,10 @@ def start_figure(table: xr.Dataset, steps: int) -> Figure:
     """Index and ratios against the size of the start."""
     scales = table["scale"].values
     drawn = np.median(np.where(np.isfinite(table["within"]), table["within"], np.nan), axis=1)
-    index = Series.over_seeds("index", scales, table["index"].values.T, "averaged")
+    index = line("index", table["index"], "averaged", "solid")
     ratios = (
         Series("ratio inside a class", scales, drawn, "averaged", "line+markers"),
-        Series.over_seeds("|λ across| / λ", scales, table["across"].values.T, "neutral", "line+markers"),
+        line("|λ across| / λ", table["across"]),
     )
     size = Axis("σ<sub>w</sub> √d (1: the talks)", log=True)
     return Figure(
@@ -284,7 +280,7 @@ def start_figure(table: xr.Dataset, steps: int) -> Figure:
     theme="Theorem 1: averaging",
     source="Talks at iTCS and CSML 2024, initialisation and theorem on feature averaging",
     measured=f"coefficients after {STEPS} and {LONG_STEPS} steps at d = {TALK_D}, n = 1000, and for smaller starts",
-    minutes=0.3,
+    minutes=0.14,
     statements=("itcs-initialisation", "csml-initialisation", "itcs-theorem-averaging-2", "summary-limitations"),
 )
 def talk_start(

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw_many
 from featavg.figures.figure import Axis, Figure, Lines, Rule, Series
-from featavg.figures.marks import Role
 from featavg.figures.typeset import number
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
-from featavg.paper.engine.tables import exponents
+from featavg.paper.engine.tables import exponents, line
 from featavg.paper.theorems.recorders import Activations, Coefficients, UngatedUpdates
 from featavg.paper.theorems.runs import against_d, against_n, in_regime, panels, regime, sweep, theorem_run
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
 
@@ -31,8 +27,6 @@ K, D, N_TRAIN, STEPS = 10, 3072, 1000, 100
 @cache
 def paper_run(labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int = STEPS) -> xr.Dataset:
     """Training at the paper's setting, with what the lemmas are about before and after each step."""
-    import xarray as xr
-
     task, recipe = MultiCluster(k=K, d=D), Recipe(labels=labels, steps=steps)
     data = draw_many(task, n, recipe.neurons(K), seeds)
     watched, active, ungated = Coefficients(data), Activations(data), UngatedUpdates(data)
@@ -50,16 +44,12 @@ def paper_run(labels: str, seeds: tuple[int, ...], n: int = N_TRAIN, steps: int 
     return xr.Dataset(named, {"step": np.arange(steps + 1), "seed": list(seeds)})
 
 
-def _line(label: str, values: xr.DataArray, role: Role) -> Series:
-    return Series.over_seeds(label, values["step"].values, values.values.T, role)
-
-
 @claim(
     "lemma-1-2-decomposition", "Weights are features plus noise", theme="Lemmas",
     source="Lecture notes on arXiv 2410.10322, Lemmas 1 and 2; both talks, weight decomposition",
     measured="relative error of the rebuilt weights at each step, binary and grouped network (an "
     "identity: it tests the code)",
-    minutes=0.1, shares="theorem-1 runs",
+    minutes=0.07, shares="theorem-1 runs",
     statements=("notes-lemma-1", "notes-lemma-2", "itcs-decomposition", "csml-decomposition"),
 )  # fmt: skip
 def rebuild(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
@@ -70,8 +60,8 @@ def rebuild(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     errors = {labels: paper_run(labels, run.seeds, n, steps)["rebuild_error"][1:] for labels in ("coarse", "fine")}
     worst = {labels: float(error.max()) for labels, error in errors.items()}
     lines = (
-        _line("binary network", errors["coarse"], "averaged"),
-        _line("grouped network", errors["fine"], "decoupled"),
+        line("binary network", errors["coarse"], "averaged", "solid"),
+        line("grouped network", errors["fine"], "decoupled", "solid"),
     )
     vertical = Axis("|rebuilt − w| / |w|", log=True, range=(1e-17, 1e-8))
     figure = Figure(
@@ -106,7 +96,7 @@ def _settled(own: Float[ndarray, "t s"]) -> Float[ndarray, " s"]:
     source="Lecture notes on arXiv 2410.10322, Lemma 3",
     measured="share of active (neuron, own-class sample) pairs: at all times ηT ≥ 1 in the theorem's "
     "regime, and from the first step on at the paper's setting",
-    minutes=0.1,
+    minutes=0.01,
     shares="theorem-1 runs",
     statements=("notes-lemma-3", "notes-assumption-3-discussion"),
 )
@@ -126,8 +116,8 @@ def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> 
         said = "On some seed a neuron is still off on a sample of its class at the last step."
     times = ", ".join(f"{float(one):.0e} at k = {int(one['k'])}" for one in begins)
     lines = (
-        _line("own class", paper["own_active"], "averaged"),
-        _line("other class", paper["other_active"], "neutral"),
+        line("own class", paper["own_active"], "averaged", "solid"),
+        line("other class", paper["other_active"], "neutral", "solid"),
     )
     vertical = Axis("share of active pairs", range=(-0.03, 1.05))
     figure = Figure(
@@ -157,7 +147,7 @@ def activity(run: Context, k: int = 0, n: int = N_TRAIN, steps: int = STEPS) -> 
     source="Lecture notes on arXiv 2410.10322, Lemma 4",
     measured="relative error of the update without indicator, own class and other class, paper's "
     "setting",
-    minutes=0.02, shares="theorem-1 runs", statements=("notes-lemma-4",),
+    minutes=0.01, shares="theorem-1 runs", statements=("notes-lemma-4",),
 )  # fmt: skip
 def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     """For every neuron and every cluster j, λ<sub>s,r,j</sub> is updated by the sum of
@@ -168,7 +158,10 @@ def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     settled = min(int(_settled(paper["own_active"].values).max()), steps)
     own, other = paper["ungated_own"], paper["ungated_other"]
     least = float(other[settled:].min())
-    lines = (_line("clusters of the own class", own, "averaged"), _line("of the other class", other, "neutral"))
+    lines = (
+        line("clusters of the own class", own, "averaged", "solid"),
+        line("of the other class", other, "neutral", "solid"),
+    )
     figure = Figure(
         "updates",
         "Where the indicator may be left out",
@@ -195,7 +188,7 @@ def updates(run: Context, n: int = N_TRAIN, steps: int = STEPS) -> Evidence:
     source="Lecture notes on arXiv 2410.10322, Lemma 5 and Step 3 (A)",
     measured="largest ratio of loss derivatives inside a label and pull of each cluster, in the "
     "theorem's regime at k = 2, 3 (4), and against d and n",
-    minutes=0.1, shares="theorem-1 runs", statements=("notes-lemma-5", "notes-step-3a"),
+    minutes=0.02, shares="theorem-1 runs", statements=("notes-lemma-5", "notes-step-3a"),
 )  # fmt: skip
 def balance(run: Context, k: int = 0) -> Evidence:
     """For samples i, i′ of the same label, ℓ′<sub>i</sub>(t)/ℓ′<sub>i′</sub>(t) = 1 ± o(1)
@@ -237,7 +230,7 @@ def balance(run: Context, k: int = 0) -> Evidence:
     "step-3-contraction", "Coefficients of one class become equal", theme="Lemmas",
     source="Lecture notes on arXiv 2410.10322, Step 3 (B)",
     measured="largest difference inside a class along training, absolute and relative to λ",
-    minutes=0.1, shares="theorem-1 runs", times=4, statements=("notes-step-3b",),
+    minutes=0.14, shares="theorem-1 runs", times=4, statements=("notes-step-3b",),
 )  # fmt: skip
 def contraction(run: Context, k: int = 0) -> Evidence:
     """The differences λ<sub>s,r,j</sub> − λ<sub>s,r,j′</sub> inside a class contract to o(1) as

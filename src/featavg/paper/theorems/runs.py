@@ -11,28 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import TrainingSet, draw
-from featavg.figures.figure import Axis, Lines, Series
+from featavg.figures.figure import Axis, Lines
 from featavg.figures.marks import Role
 from featavg.measures.accuracy import decisions
 from featavg.nets.two_layer import TwoLayer
-from featavg.paper.engine.tables import tabulate
+from featavg.paper.engine.tables import line, tabulate
 from featavg.paper.theorems.recorders import Activations, LossBalance, own_clusters, projected_coefficients
 from featavg.progress import Progress, part, silent
 from featavg.training.driver import SaveAt
 from featavg.training.recipe import Recipe
 from featavg.training.steppers.flow import GradientFlow
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 PAPER_D, PAPER_TIME, PAPER_SIGMA_W, PAPER_SIGMA_B = 3072, 0.1, 1e-5, 1e-5
 # Claims in the regime bear an error of 1% of lambda. At the stepper's default of 1e-3 lambda comes out
@@ -96,8 +93,6 @@ def theorem_run(
 
 def follow(task: MultiCluster, recipe: Recipe, n: int, seed: int, tests: int) -> xr.Dataset:
     """Trains one network and measures it at the saved times, at every step, and at the end."""
-    import xarray as xr
-
     data = draw(task, n, recipe.neurons(task.k), seed)
     active, balance = Activations(data), LossBalance(data)
     saves = SaveAt(per_decade=SAVES_PER_DECADE)
@@ -259,11 +254,10 @@ def panels(values: Mapping[str, xr.DataArray], labels: str, label: str) -> tuple
     axes = {
         "d": (Axis("dimension d", log=True), f"n = {SAMPLES}, k = 10"),
         "n": (Axis("samples n", log=True), f"d = {SIZES_D:,}, k = 10"),
-        "k": (Axis("clusters k", ticks=clusters, tick_labels=tuple(map(str, clusters))), "d = k¹⁰, n = k⁷"),
+        "k": (Axis("clusters k", ticks=clusters), "d = k¹⁰, n = k⁷"),
     }
     drawn = []
     for name, (axis, title) in axes.items():
-        x, runs, role = values[name][name].values, values[name].values.T, ROLE[labels]
-        line = Series.over_seeds(f"{labels} labels", x, runs, role, "line+markers")
-        drawn.append(Lines(axis, Axis(label, log=True), (line,), title=title))
+        curve = line(f"{labels} labels", values[name], ROLE[labels])
+        drawn.append(Lines(axis, Axis(label, log=True), (curve,), title=title))
     return tuple(drawn)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+import xarray as xr
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -25,9 +25,6 @@ from featavg.paper.theorems.runs import PAPER_D, PAPER_TIME, against_n, panels, 
 from featavg.progress import part
 from featavg.training.recipe import Recipe
 from featavg.training.train import train
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 RATES = (1e-3, 5e-4, 2.5e-4)
 # Why the exponent in n is uncertain with cluster labels.
@@ -112,7 +109,7 @@ def _accuracy_checks(tables: Mapping[str, xr.Dataset], labels: str) -> tuple[Che
     measured="√d times that distance at about two times for each factor of ten of ηT from 1 to k⁸, by "
     "gradient flow (the limit of steps O(d⁻²); its own tolerance costs λ less than 0.2%, which the "
     "tests check), biases and clean accuracy: against d, against n, for d = k¹⁰, n = k⁷",
-    minutes=0.6, shares="theorem-1 runs",
+    minutes=0.34, shares="theorem-1 runs",
     statements=(
         "notes-theorem-1", "notes-step-3c", "itcs-theorem-averaging-1", "csml-theorem-averaging",
         "notes-assumption-3", "itcs-averaging-slide", "csml-averaging-slide", "csml-finite-time",
@@ -157,7 +154,7 @@ def averaging(run: Context, k: int = 0) -> Evidence:
     measured="√d times that distance, λ and clean accuracy (classes, and argmax over the clusters), "
     "by gradient flow: for d = k¹⁰, n = k⁷ at ηT = k⁸, the first of the theorem's times; against d and "
     "against n at the paper's time",
-    minutes=0.6,
+    minutes=0.25,
     statements=(
         "notes-theorem-4", "notes-lemma-8", "notes-lemma-10", "notes-lemma-11", "itcs-theorem-5.5",
         "summary-key-results", "summary-break-1",
@@ -193,7 +190,7 @@ def decoupling(run: Context, k: int = 0) -> Evidence:
     "theorem-1-coefficients", "Same coefficients inside a class, none across", theme="Theorem 1: averaging",
     source="Talk at CSML 2024, theorem on averaged features; talk at iTCS 2024, the same",
     measured="the coefficients of every neuron as d and n grow, and in the theorem's regime",
-    minutes=0.2, shares="theorem-1 runs", times=4,
+    minutes=0.29, shares="theorem-1 runs", times=4,
     statements=(
         "csml-theorem-averaging", "itcs-theorem-averaging-2", "notes-theorem-1", "abstract-proof",
     ),

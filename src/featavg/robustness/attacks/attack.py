@@ -147,6 +147,12 @@ class Attack(ABC):
     default: ClassVar[bool] = False
     refines: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Refuse counts that are not 1, 2, ..., or None: no steps would call everything robust."""
+        for name in ("steps", "starts", "restarts", "rounds"):
+            if getattr(self, name, None) is not None:
+                whole(name, getattr(self, name), least=1)
+
     def usual_for(self, model: Model) -> bool:
         """Whether a suite without a list of attacks runs this one on `model`."""
         return self.default
@@ -158,12 +164,6 @@ class Attack(ABC):
     def expected_gradients(self, budget: int) -> float:
         """Gradients per point, about, for the time left: its own `steps` if it has any, or the budget."""
         return getattr(self, "steps", None) or budget
-
-    def at_least_one(self, *names: str) -> None:
-        """Refuse settings that are not 1, 2, ..., or None: no steps would call everything robust."""
-        for name in names:
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
 
     def obstacle(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> InputError | None:
         """Why this attack cannot be used here, as the error to raise; None if it can."""

@@ -36,9 +36,6 @@ class DDN(Attack):
     steps: int | None = None
     targeted: bool = True
 
-    def __post_init__(self) -> None:
-        self.at_least_one("steps")
-
     def usual_for(self, model: Model) -> bool:
         """On deep networks several short descents find more (see `MultiStartDDN`)."""
         return isinstance(model, TwoLayerModel)
@@ -66,9 +63,6 @@ class FMN(Attack):
 
     name: ClassVar[str] = "fmn"
     steps: int | None = None
-
-    def __post_init__(self) -> None:
-        self.at_least_one("steps")
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Descend from the point itself."""

@@ -14,7 +14,14 @@ from featavg.robustness.models.norms import length, to_box, to_halfspace
 
 @dataclass(frozen=True, repr=False)
 class DeepFool(Attack):
-    """DeepFool on the decision (see `deepfool`).
+    r"""DeepFool (Moosavi-Dezfooli et al. 2016) on the decision, with the overshoot on the total perturbation.
+
+    Step t linearises the objective h at x_t = x + (1 + overshoot) delta_t and adds the shortest
+    step that reaches the zero of the linearisation inside the bounds:
+
+        delta_{t+1} = delta_t + argmin { |s| : h(x_t) + <g_t, s> <= 0, x_t + s in the box }.
+
+    An overshoot on each step alone would leave the sum of many short steps short of the boundary.
 
     Attributes:
         steps: gradients per point, at most.
@@ -30,44 +37,28 @@ class DeepFool(Attack):
     steps: int = 20
     overshoot: float = 0.02
 
-    def __post_init__(self) -> None:
-        self.at_least_one("steps")
-
     def expected_gradients(self, budget: int) -> float:
         """It stops at the first flip, usually long before the last step."""
         return min(self.steps, 8)
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
         """Walk to the boundary of the decision itself, whatever rivals there are."""
-        return deepfool(problem, self.steps, self.overshoot)
-
-
-def deepfool(problem: AttackProblem, steps: int = 20, overshoot: float = 0.02) -> AttackEnd:
-    r"""DeepFool (Moosavi-Dezfooli et al. 2016) with the overshoot on the total perturbation.
-
-    Step t linearises the objective h at x_t = x + (1 + overshoot) delta_t and adds the shortest
-    step that reaches the zero of the linearisation inside the bounds:
-
-        delta_{t+1} = delta_t + argmin { |s| : h(x_t) + <g_t, s> <= 0, x_t + s in the box }.
-
-    An overshoot on each step alone would leave the sum of many short steps short of the boundary.
-    """
-    model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
-    total = np.zeros_like(x)
-    best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
-    left = np.arange(len(x))
-    for _ in range(steps):
-        here = x[left] + to_box(x[left], (1 + overshoot) * total[left], model.bounds)
-        margin, value, gradient = model.descend(here, label[left])
-        hit = margin <= 0
-        best[left[hit]], flipped[left[hit]] = here[hit], True
-        step, possible = to_halfspace(here, gradient, np.maximum(value, 0.0), norm, model.bounds)
-        total[left] += step
-        # Where the linearisation has no way on (a dead gradient, a corner), stop asking.
-        left = left[~hit & possible & np.any(step != 0, axis=1)]
-        if len(left) == 0:
-            break
-    return AttackEnd(best, flipped)
+        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
+        total = np.zeros_like(x)
+        best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
+        left = np.arange(len(x))
+        for _ in range(self.steps):
+            here = x[left] + to_box(x[left], (1 + self.overshoot) * total[left], model.bounds)
+            margin, value, gradient = model.descend(here, label[left])
+            hit = margin <= 0
+            best[left[hit]], flipped[left[hit]] = here[hit], True
+            step, possible = to_halfspace(here, gradient, np.maximum(value, 0.0), norm, model.bounds)
+            total[left] += step
+            # Where the linearisation has no way on (a dead gradient, a corner), stop asking.
+            left = left[~hit & possible & np.any(step != 0, axis=1)]
+            if len(left) == 0:
+                break
+        return AttackEnd(best, flipped)
 
 
 def slide(problem: AttackProblem, end: AttackEnd, steps: int = 8) -> AttackEnd:

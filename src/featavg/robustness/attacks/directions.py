@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from featavg.robustness.attacks.attack import (
 from featavg.robustness.attacks.ddn import ddn
 from featavg.robustness.attacks.deepfool import slide
 from featavg.robustness.attacks.line_search import reach, shorten
-from featavg.robustness.attacks.pgd import minimal_pgd
+from featavg.robustness.attacks.pgd import PGD
 from featavg.robustness.models.model import Model, TwoLayerModel
 from featavg.robustness.models.norms import steepest
 
@@ -48,9 +48,6 @@ class Directions(Attack):
     name: ClassVar[str] = "directions"
     default: ClassVar[bool] = True
     steps: int = 15
-
-    def __post_init__(self) -> None:
-        self.at_least_one("steps")
 
     def expected_gradients(self, budget: int) -> float:
         """The descent, and as much again for the line searches."""
@@ -142,9 +139,6 @@ class RandomStarts(Attack):
     starts: int = 6
     steps: int = 20
 
-    def __post_init__(self) -> None:
-        self.at_least_one("starts", "steps")
-
     def expected_gradients(self, budget: int) -> float:
         """One look at each gradient; points in need are the exception."""
         return 1
@@ -166,7 +160,7 @@ class RandomStarts(Attack):
             # Lengths from an eighth of what is typical to four times it, where no line flips.
             end = self._along(some, unit, scale * 2.0 ** (number % 6 - 3))
             best = nearer(some.x, best, end, some.norm)
-        by_pgd = minimal_pgd(some, np.full(len(rows), scale), restarts=self.starts)
+        by_pgd = PGD(restarts=self.starts).within(replace(some, features=None), np.full(len(rows), scale))
         return nothing.put(rows, slide(some, nearer(some.x, best, by_pgd, some.norm)))
 
     def _along(self, problem: AttackProblem, unit: Float[ndarray, "m D"], length: float) -> AttackEnd:

@@ -63,9 +63,6 @@ class MultiStartDDN(Attack):
     steps: int | None = None
     starts: int | None = None
 
-    def __post_init__(self) -> None:
-        self.at_least_one("steps", "starts")
-
     def usual_for(self, model: Model) -> bool:
         """Two-layer networks have attacks that know their shape."""
         return not isinstance(model, TwoLayerModel)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,17 +30,40 @@ class _Bisected(Attack):
     rounds: int = 6
     restarts: int | None = None
 
-    def __post_init__(self) -> None:
-        self.at_least_one("steps", "rounds", "restarts")
-
     def expected_gradients(self, budget: int) -> float:
         """All starts at all radii; those that flip stop early."""
         return self.steps * self.rounds * (self.restarts or 2)
 
+    @abstractmethod
+    def inside(self, problem: AttackProblem, radius: Float[ndarray, " n"]) -> AttackEnd:
+        """The attack inside the balls of these radii."""
+
+    def __call__(self, problem: AttackProblem) -> AttackEnd:
+        """Bisect between radii where it flips and where it does not."""
+        return self.within(problem, first_guess(problem))
+
+    def within(self, problem: AttackProblem, guess: Float[ndarray, " n"]) -> AttackEnd:
+        """The smallest radius at which the attack flips, between an unflipped and a flipped one.
+
+        Args:
+            guess: a first radius for each point; doubled until one flips, then halved in between.
+        """
+        x = problem.x
+        low, best = np.zeros(len(x)), AttackEnd.nothing(x)
+        radius = guess.astype(float).copy()
+        for _ in range(self.rounds):
+            end = self.inside(problem, radius)
+            point = shorten(problem, end, steps=4).point
+            best = nearer(x, best, AttackEnd(point, end.flipped), problem.norm)
+            high = best.radii(x, problem.norm)
+            low = np.where(end.flipped, low, np.maximum(low, radius))
+            radius = np.where(np.isinf(high), 2 * radius, (low + high) / 2)
+        return best
+
 
 @dataclass(frozen=True, repr=False)
 class PGD(_Bisected):
-    """Projected gradient descent on the margin, with bisection on the radius (see `minimal_pgd`).
+    """Projected gradient descent on the margin, with bisection on the radius.
 
     Not part of the usual suite: minimal-norm attacks find what it finds, for less.
 
@@ -57,14 +81,14 @@ class PGD(_Bisected):
 
     name: ClassVar[str] = "pgd"
 
-    def __call__(self, problem: AttackProblem) -> AttackEnd:
-        """Bisect between radii where PGD flips and where it does not."""
+    def inside(self, problem: AttackProblem, radius: Float[ndarray, " n"]) -> AttackEnd:
+        """PGD from x, along known features and from random points of the ball."""
         along: list[ndarray] = []
         if problem.features is not None:
             along = list(problem.features.at(problem.x, problem.label).values())
         restarts = self.restarts or (1 if along else 2)
-        guess = first_guess(problem)
-        return minimal_pgd(problem, guess, self.rounds, self.steps, restarts, along)
+        asked = problem.model, problem.x, problem.label, radius, problem.norm
+        return pgd(*asked, self.steps, None, restarts, along, seed=problem.seed)
 
 
 def pgd(
@@ -126,53 +150,6 @@ def check_pgd(steps: int, step_size: float | None, restarts: int) -> None:
     whole("restarts", restarts, least=1)
     if step_size is not None and not (np.isfinite(step_size) and step_size > 0):
         raise InputError("step_size", f"is {step_size}", "give a positive share of the radius")
-
-
-def minimal_pgd(
-    problem: AttackProblem,
-    guess: Float[ndarray, " n"],
-    rounds: int = 6,
-    steps: int = 20,
-    restarts: int = 1,
-    starts: Sequence[Float[ndarray, "n D"]] = (),
-) -> AttackEnd:
-    """The smallest radius at which PGD flips, by bisection between an unflipped and a flipped one.
-
-    Args:
-        guess: a first radius for each point, such as what another attack found.
-    """
-    model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
-
-    def at_radius(radius: Float[ndarray, " n"]) -> AttackEnd:
-        return pgd(model, x, label, radius, norm, steps, None, restarts, starts, seed=problem.seed)
-
-    return smallest_radius(at_radius, problem, guess, rounds)
-
-
-def smallest_radius(
-    at_radius: Callable[[Float[ndarray, " n"]], AttackEnd],
-    problem: AttackProblem,
-    guess: Float[ndarray, " n"],
-    rounds: int,
-) -> AttackEnd:
-    """The smallest radius at which an attack flips, between an unflipped and a flipped one.
-
-    Args:
-        at_radius: the attack inside the balls of given radii.
-        guess: a first radius for each point.
-        rounds: radii tried; doubled until one flips, then halved in between.
-    """
-    x = problem.x
-    low, best = np.zeros(len(x)), AttackEnd.nothing(x)
-    radius = guess.astype(float).copy()
-    for _ in range(rounds):
-        end = at_radius(radius)
-        point = shorten(problem, end, steps=4).point
-        best = nearer(x, best, AttackEnd(point, end.flipped), problem.norm)
-        high = best.radii(x, problem.norm)
-        low = np.where(end.flipped, low, np.maximum(low, radius))
-        radius = np.where(np.isinf(high), 2 * radius, (low + high) / 2)
-    return best
 
 
 def first_guess(problem: AttackProblem) -> Float[ndarray, " n"]:
@@ -262,15 +239,10 @@ class APGD(_Bisected):
     steps: int = 25
     restarts: int = 1
 
-    def __call__(self, problem: AttackProblem) -> AttackEnd:
-        """Bisect between radii where APGD flips and where it does not."""
-        model, x, label, norm = problem.model, problem.x, problem.label, problem.norm
-        return smallest_radius(
-            lambda radius: apgd(model, x, label, radius, norm, self.steps, self.restarts, problem.seed),
-            problem,
-            first_guess(problem),
-            self.rounds,
-        )
+    def inside(self, problem: AttackProblem, radius: Float[ndarray, " n"]) -> AttackEnd:
+        """APGD from x, then from random points of the ball."""
+        asked = problem.model, problem.x, problem.label, radius, problem.norm
+        return apgd(*asked, self.steps, self.restarts, problem.seed)
 
 
 def apgd(

@@ -45,9 +45,6 @@ class Polish(Attack):
     refines: ClassVar[bool] = True
     rounds: int = 6
 
-    def __post_init__(self) -> None:
-        self.at_least_one("rounds")
-
     def obstacle(self, model: Model, norm: str = "l2", features: FeatureDirections | None = None) -> InputError | None:
         """The convex pieces are known for two-layer networks; in l_inf not inside a box."""
         if isinstance(model, TwoLayerModel) and (norm == "l2" or model.bounds is None):
@@ -55,9 +52,22 @@ class Polish(Attack):
         return InputError("attacks", "name polish", "it is for two-layer networks; in l_inf, unbounded")
 
     def __call__(self, problem: AttackProblem) -> AttackEnd:
-        """The nearest points of the pieces that the ends so far lie in, and beside them."""
-        assert isinstance(problem.model, TwoLayerModel), "refused by `obstacle`"
-        return polish(problem.model, problem.x, problem.label, list(problem.ends), problem.norm, self.rounds)
+        """The nearest flipped points of the pieces that the ends so far are in, and of the pieces beside them.
+
+        Beside them: all opposite neurons on together, for `max` and `probability` also each rival on
+        its own. Those are the pieces that a dead ReLU hides from gradients.
+        """
+        model, x = problem.model, problem.x
+        assert isinstance(model, TwoLayerModel), "refused by `obstacle`"
+        best, flipped = x.copy(), np.zeros(len(x), dtype=bool)
+        for i in range(len(x)):
+            points = [end.point[i] for end in problem.ends if end.flipped[i]]
+            delta = _polish_one(model, x[i], int(problem.label[i]), points, problem.norm, self.rounds)
+            if delta is not None:
+                # A hair beyond the boundary, where the sign of a rounded margin is no toss.
+                best[i : i + 1] = x[i] + to_box(x[i : i + 1], delta[None] * (1 + 1e-9), model.bounds)
+                flipped[i] = True
+        return AttackEnd(best, flipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,31 +91,6 @@ class _Piece:
         gradient = share @ (np.maximum(self.own, 0.0) * slope + np.minimum(self.own, 0.0) * flat)
         pulled = np.maximum(self.opposite, 0.0) * flat + np.minimum(self.opposite, 0.0) * slope
         return value, gradient - self.rival.weights @ pulled
-
-
-def polish(
-    model: TwoLayerModel,
-    x: Float[ndarray, "n D"],
-    label: ndarray,
-    starts: list[AttackEnd],
-    norm: str = "l2",
-    rounds: int = 6,
-) -> AttackEnd:
-    """The nearest flipped points of the pieces that `starts` are in, and of the pieces beside them.
-
-    Beside them: all opposite neurons on together, for `max` and `probability` also each rival on
-    its own. Those are the pieces that a dead ReLU hides from gradients.
-    """
-    best = x.copy()
-    flipped = np.zeros(len(x), dtype=bool)
-    for i in range(len(x)):
-        points = [start.point[i] for start in starts if start.flipped[i]]
-        delta = _polish_one(model, x[i], int(label[i]), points, norm, rounds)
-        if delta is not None:
-            # A hair beyond the boundary, where the sign of a rounded margin is no toss.
-            best[i : i + 1] = x[i] + to_box(x[i : i + 1], delta[None] * (1 + 1e-9), model.bounds)
-            flipped[i] = True
-    return AttackEnd(best, flipped)
 
 
 def _polish_one(

@@ -73,48 +73,30 @@ def _mixture(space: Subspace, own: ndarray) -> ndarray | None:
     mixture = np.zeros((len(slopes), len(slopes)))
     if not len(left):
         return mixture
-    size, outputs, dims = len(left) * len(right), np.flatnonzero(own), space.rows.shape[1]
-    rivals = np.flatnonzero(~own)
+    size, outputs, rivals = len(left) * len(right), np.flatnonzero(own), np.flatnonzero(~own)
     # Q, then P, then the largest sum of a row or column of P, which is minimised: room lets the
     # coefficients be rounded.
-    total = size + len(outputs) * len(rivals) + 1
-    weighted = slopes[:, None] * space.rows
-    equal, equal_to, below, below_to = [], [], [], []
-    for i, r in enumerate(left):
-        at = slice(i * len(right), (i + 1) * len(right))
-        for axis in range(dims):
-            equal.append(_row(total, at, weighted[right, axis]))
-            equal_to.append(weighted[r, axis])
-        offsets = slopes * space.offsets
-        below.append(_row(total, at, -offsets[right]))
-        below_to.append(-offsets[r])
-    for a, o in enumerate(outputs):
-        for b, v in enumerate(rivals):
-            place = size + a * len(rivals) + b
-            for j in np.flatnonzero(group[right] == o):
-                row = np.zeros(total)
-                row[[i * len(right) + j for i in np.flatnonzero(group[left] == v)]] = 1.0
-                row[place] = -1.0
-                below.append(row)
-                below_to.append(0.0)
-    sums = [slice(size + a * len(rivals), size + (a + 1) * len(rivals)) for a in range(len(outputs))]
-    sums += [slice(size + b, total - 1, len(rivals)) for b in range(len(rivals))]
-    for entries in sums:
-        below.append(_row(total, entries, 1.0))
-        below[-1][-1] = -1.0
-        below_to.append(0.0)
-    cost = _row(total, slice(total - 1, None), 1.0)
-    answer = linprog(cost, np.array(below), below_to, np.array(equal), equal_to, method="highs")
+    pairs, each = len(outputs) * len(rivals), np.eye(len(left))
+    weighted, offsets = slopes[:, None] * space.rows, slopes * space.offsets
+    equal = np.pad(np.kron(each, weighted[right].T), ((0, 0), (0, pairs + 1)))
+    raised = np.pad(np.kron(each, -offsets[right]), ((0, 0), (0, pairs + 1)))
+    summed = np.kron(rivals[:, None] == group[left], np.eye(len(right)))
+    shares = np.vstack([np.kron(group[right][:, None] == outputs, one) for one in np.eye(len(rivals))])
+    capped = np.vstack(
+        [np.kron(np.eye(len(outputs)), np.ones(len(rivals))), np.tile(np.eye(len(rivals)), len(outputs))]
+    )
+    below = np.block([
+        [raised],
+        [summed, -shares, np.zeros((len(summed), 1))],
+        [np.zeros((len(capped), size)), capped, -np.ones((len(capped), 1))],
+    ])  # fmt: skip
+    below_to = np.concatenate([-offsets[left], np.zeros(len(summed) + len(capped))])
+    cost = np.eye(size + pairs + 1)[-1]
+    answer = linprog(cost, below, below_to, equal, weighted[left].ravel(), method="highs")
     if answer.status != 0 or answer.x[-1] > 1.0 + SUPPORT:
         return None
     mixture[np.ix_(left, right)] = answer.x[:size].reshape(len(left), len(right))
     return mixture
-
-
-def _row(total: int, where: slice, values: ndarray | float) -> ndarray:
-    row = np.zeros(total)
-    row[where] = values
-    return row
 
 
 def _holds(net: TwoLayer, own: ndarray, mixture: ndarray) -> bool:

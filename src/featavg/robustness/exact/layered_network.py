@@ -67,6 +67,17 @@ class Layered:
         """|w_r| of the first layer."""
         return np.sqrt(np.einsum("mr,mr->m", self.rows, self.rows))
 
+    @cached_property
+    def _farthest_kink(self) -> float:
+        """Of a neuron of the first layer, from zero; one without weights has none."""
+        lengths = np.linalg.norm(self.first, axis=1)
+        some = lengths > 0
+        return float(np.max(np.abs(self.offset[some]) / lengths[some], initial=0.0))
+
+    def reach(self, x: Float[ndarray, " N"]) -> float:
+        """|x|, and as far as the farthest kink of the first layer: the scale of a search from x."""
+        return float(np.linalg.norm(x)) + self._farthest_kink
+
     def phi(self, z: ndarray) -> ndarray:
         """The activation."""
         return np.maximum(z, self.leak * z)

@@ -30,13 +30,13 @@ from featavg.nets.two_layer import TwoLayer
 from featavg.registry import READOUTS
 from featavg.robustness.exact.budget import NUDGES, SAME_WITHIN, Clock
 from featavg.robustness.exact.decision import Decision, attacked
-from featavg.robustness.exact.deep.solver import FirstWithout
 from featavg.robustness.exact.everywhere import Everywhere
 from featavg.robustness.exact.flip_conditions import conditions_of
 from featavg.robustness.exact.flipped_set import Family, flipped
 from featavg.robustness.exact.layered_network import layered_of
+from featavg.robustness.exact.relaxation import chord
 from featavg.robustness.exact.result import Answer, Solver
-from featavg.robustness.exact.step_box import Bounds, StepBox
+from featavg.robustness.exact.step_box import Bounds, FirstWithout, StepBox
 from featavg.robustness.geometry.subspace import reduce
 
 UNDECIDED, OFF, ON = -1, 0, 1
@@ -82,10 +82,7 @@ class Program:
             error = 1e-13 * (radius * self.sizes + np.abs(self.at_x))
             low = np.maximum(low, self.at_x + up @ least + down @ most - error)
             high = np.minimum(high, self.at_x + up @ most + down @ least + error)
-        wide = np.where(high > low, high - low, 1.0)
-        crosses = (low < 0) & (high > 0)
-        slope = np.where(crosses, high / wide, (low >= 0).astype(float))
-        height = np.where(crosses, -low * high / wide, 0.0)
+        slope, height = chord(low, high)
         slope = np.where(chosen == UNDECIDED, slope, (chosen == ON).astype(float))
         return slope, np.where(chosen == UNDECIDED, height, 0.0)
 
@@ -386,7 +383,7 @@ class BoxedLinfSolver(FirstWithout):
         super().__init__(LinfSolver(decision), bounds, math.inf)
         self.boxed = LinfSolver(decision, bounds)
 
-    def within(self, x: Float[ndarray, " N"], label: int, sides: StepBox, clock: Clock) -> Answer:
+    def within(self, x: Float[ndarray, " N"], label: int, sides: StepBox, clock: Clock, radius: float | None) -> Answer:
         """Linear programs with the sides as rows, from the best attack in the box."""
         hint = self.boxed.hints(x[None], np.array([label]), np.zeros(1, int))[0]
-        return self.boxed.at(x, label, clock, hint)
+        return self.boxed.at(x, label, clock, hint, radius)

@@ -8,17 +8,21 @@ With a <= s <= b and |s| <= radius, a linear function g . s is at least
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
+from featavg.robustness.exact.budget import Clock
+from featavg.robustness.exact.result import Answer, RadiusStatus, Solver
 from featavg.robustness.models.norms import to_halfspace
 
 HALVINGS = 50  # of the interval in which lambda lies
 INSIDE = 1.0 - 1e-12  # of the radius: a projected step stays in the ball whatever is rounded
+WITHOUT = 0.3  # of the budget: for what the ball alone decides
 FARTHER = 1e-9  # relative: nothing of the box is this much beyond its corner, whatever is rounded
 
 # The lower and the upper sides of a box.
@@ -121,3 +125,45 @@ class StepBox:
             small, large = np.where(out, small, share), np.where(out, share, large)
         shorter = np.clip(small[:, None] * s, self.low, self.high)
         return np.asarray(np.where(far[:, None], shorter, clipped))
+
+
+class FirstWithout(Solver):
+    """Asks without the box first: its radius is a lower bound, and a witness in the box is the answer.
+
+    Args:
+        plain: the solver without the box.
+        bounds: the sides of the box, which holds every point.
+        order: 2 or infinity, of the norm.
+    """
+
+    def __init__(self, plain: Solver, bounds: Bounds, order: float) -> None:
+        self.plain, self.bounds, self.order = plain, bounds, order
+
+    def hints(self, x: Float[ndarray, "n N"], y: Int[ndarray, " n"], where: Int[ndarray, " q"]) -> list[object]:
+        """Those of the solver without the box."""
+        return self.plain.hints(x, y, where)
+
+    def at(
+        self, x: Float[ndarray, " N"], label: int, clock: Clock, hint: object = None, radius: float | None = None
+    ) -> Answer:
+        """The radius of one correctly classified point inside the box, or what is within `radius`."""
+        sides = StepBox.around(x, self.bounds, math.inf if radius is None else radius)
+        if not sides.cuts:
+            return self.plain.at(x, label, clock, hint, radius)
+        first = self.plain.at(x, label, clock.part(WITHOUT), hint, radius)
+        inside = np.all((first.witness >= self.bounds[0]) & (first.witness <= self.bounds[1]))
+        shown = inside and (radius is None or first.attack <= radius)
+        if shown or first.known is RadiusStatus.NEVER or (radius is not None and first.certified >= radius):
+            return first
+        if first.certified > sides.corner(self.order):
+            return Answer.proven_never(x, first.nodes)
+        rest = replace(clock, nodes=max(clock.nodes - first.nodes, 1))
+        found = self.within(x, label, sides, rest, radius)
+        if found.known is RadiusStatus.NEVER:
+            return replace(found, nodes=first.nodes + found.nodes)
+        certified = min(max(first.certified, found.certified), found.attack)
+        return replace(found, certified=certified, nodes=first.nodes + found.nodes)
+
+    @abstractmethod
+    def within(self, x: Float[ndarray, " N"], label: int, sides: StepBox, clock: Clock, radius: float | None) -> Answer:
+        """The same where the box may cut."""
