@@ -26,7 +26,7 @@ test-full: lint ## What the gate leaves out too: long tests, shape checks, mutan
 	@# Bad values are answered by the checker itself: their tests are left out of this run.
 	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --jaxtyping-packages=featavg,shape_checker.checker \
 	  -k "not refused and not bad and not sentence" tests/data tests/nets tests/training tests/measures tests/robustness
-	@$(MAKE) mutants docs test-all
+	@$(MAKE) mutants site test-all
 
 lint: venv-dev ## The part of the gate that runs nothing: format, lint, types
 	@$(BIN)/ruff format --check .
@@ -41,10 +41,10 @@ bench: venv-dev ## Measure speed and memory against PyTorch, side by side
 	@$(BIN)/python bench/run.py $(ARGS)
 
 site: venv-docs ## Build the documentation to read it (out/docs), with its examples run; no PyTorch needed
-	@$(BIN)/python tools/docs.py --site $(ARGS)
-
-docs: venv-dev ## The same with everything run that the tests leave out; warnings are errors in both
 	@$(BIN)/python tools/docs.py $(ARGS)
+
+docs: venv-dev site ## The same with PyTorch, and then what the tests leave out of pages and examples
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m full tests/docs src
 
 test-all: python ## Run the fast tests on every Python from 3.10 to 3.13 that is here
 	@$(PYTHON) tools/test_all.py $(ARGS)

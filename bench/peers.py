@@ -58,7 +58,10 @@ def bounds_positive(x: np.ndarray, y: int, module, options: dict) -> bool:
 def main(method: str, images: int, data_dir: Path) -> None:
     run = Context(data_dir=data_dir)
     if method == "featavg":
-        print(decide([Row("SDP-CROWN MLP", SDP_MLP, SDP_MNIST, images, RADIUS)], run, 60.0)[0])
+        found = decide([Row("SDP-CROWN MLP", SDP_MLP, SDP_MNIST, images, RADIUS)], run, 60.0)[0]
+        right, counts = images - found["misclassified"], f"{found['certified']}, flipped {found['flipped']}"
+        spent = found["cpu_seconds_mean"] * images / right
+        print(f"featavg: certified {counts} of {right} rightly classified images, {spent:.2f} CPU seconds each")
         return
     import torch
 

@@ -22,16 +22,17 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-# What the first line of an example says, and why it is then not run here.
-LEFT_OUT = {"# long": "`make docs` runs it", "# needs ": "its first line says what it needs"}
+# What the first line of an example says, and what becomes of it.
+LEFT_OUT = {"# long": pytest.mark.full, "# needs ": pytest.mark.skip(reason="its first line says what it needs")}
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m "not full"` is applied
 def pytest_collection_modifyitems(items):
     for item in items:
         examples = getattr(getattr(item, "dtest", None), "examples", ())
-        for mark, reason in LEFT_OUT.items():
-            if any(mark in example.source for example in examples):
-                item.add_marker(pytest.mark.skip(reason=reason))
+        for said, mark in LEFT_OUT.items():
+            if any(said in example.source for example in examples):
+                item.add_marker(mark)
 
 
 # Without these the browser tries to reach its maker's hosts; as root it needs --no-sandbox.

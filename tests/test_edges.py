@@ -92,6 +92,7 @@ ODD = {
     "net": lambda: fa.fine_accuracy(run().net, points()),
     "targets": lambda: fa.margins(np.eye(3), np.array([0, 1, 7]), -np.ones(3), 2.0, 2),
     "label_groups": lambda: Setting(k=4, label_groups=3),
+    "depth": lambda: Setting(k=4, d=50, n=20, depth=10**6),
     "network": lambda: Architecture("convnet", 2, 4, 1, (0.0,), (1.0,), size=1),
     "coarse": lambda: fa.audit(None, np.eye(4), np.ma.masked_less(np.arange(4), 1)),
 }

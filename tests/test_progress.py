@@ -10,7 +10,8 @@ import pytest
 
 import featavg as fa
 from featavg.boundary.public import public
-from featavg.progress import Progress, ProgressBar, part, remembered, silent
+from featavg.paper.engine.remembered import remembered
+from featavg.progress import Progress, ProgressBar, part, silent
 
 
 class Screen(io.StringIO):

@@ -111,23 +111,6 @@ def examples(name: str, made: dict[str, list[str]]) -> list[tuple[str, list[doct
     return []
 
 
-def left_out(name: str) -> list[doctest.Example]:
-    """The examples that are too long for the tests: their first line says `# long`."""
-    found = doctest.DocTestParser().get_examples(docstring(name))
-    return found if any("# long" in example.source for example in found) else []
-
-
-def run_left_out(name: str) -> None:
-    """Run what the tests leave out, and compare what it prints."""
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.REPORT_ONLY_FIRST_FAILURE
-    namespace = dict(vars(import_module(written_in(name))))
-    test = doctest.DocTest(left_out(name), namespace, name, None, 0, None)
-    said: list[str] = []
-    doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
-    if said:
-        raise ValueError(f"the example of {name} does not come out as printed:\n{''.join(said)}")
-
-
 @contextmanager
 def without_torch() -> Iterator[None]:
     """Where PyTorch is not installed: a stand-in, so that what needs it can still be described."""

@@ -3,7 +3,7 @@
 A page is run from top to bottom in an empty folder: `python` blocks share their names, as in a
 notebook, and in `sh` blocks every line is a command. A comment before a block says otherwise:
 
-    <!-- long -->                     only `make docs` runs it
+    <!-- long -->                     only `make docs` runs it, and `make test-full`
     <!-- not run: needs a cluster -->  it is never run, for this reason
     <!-- prints -->                   the text below is what the block above it prints, `...` for a part
 """

@@ -1,11 +1,10 @@
 """Build the documentation: generated pages, then Sphinx with warnings as errors, then the links.
 
-    python tools/docs.py [--out out/docs] [--site | --quick]
+    python tools/docs.py [--out out/docs] [--quick]
 
 Verdicts, statements, the API, the gallery and the notebooks are written from the package itself,
-never by hand. What a page shows is executed first, on all cores; the site is there as soon as its
-pages are, and what no page shows (long examples, long blocks of code) is executed behind it.
-`--site` leaves that to CI, and does without PyTorch; `--quick` runs no example and no notebook.
+never by hand. What a page shows is executed first, on all cores (`--quick`: not at all); the notebook
+that needs PyTorch is shown without its outputs where there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from html.parser import HTMLParser
 from multiprocessing import get_context
 from multiprocessing.util import Finalize
@@ -27,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools import api_pages, code_blocks, gallery, notebooks, verdict_pages  # noqa: E402
+from tools import api_pages, gallery, notebooks, verdict_pages  # noqa: E402
 
 started = time.perf_counter()
 
@@ -35,23 +34,18 @@ started = time.perf_counter()
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "out" / "docs")
-    options.add_argument("--site", action="store_true", help="run only what the pages show")
     options.add_argument("--quick", action="store_true", help="run no example and no notebook")
     given = options.parse_args()
     with workers() as pool, tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder) / "docs", Path(folder) / "html"
         shutil.copytree(ROOT / "docs", source)
         shown = {} if given.quick else {page: pool.submit(*job) for page, job in on_pages().items()}
-        checked = {} if given.quick or given.site else behind(pool)
         try:
             write_pages(source, shown)
             said("pages")
             if not sphinx(source, built) or not whole(built):
                 return 1
             publish(built, given.out)
-            for name, job in checked.items():
-                job.result()
-                said(name)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     return 0
@@ -91,18 +85,6 @@ def on_pages() -> dict[Path, tuple[object, ...]]:
     return calls | {script: (gallery.drawn, script) for script in gallery.scripts()}
 
 
-def behind(pool: Executor) -> dict[str, Future[None]]:
-    """What no page shows and the tests leave out."""
-    jobs: dict[str, Future[None]] = {}
-    for name in api_pages.names():
-        if api_pages.left_out(name):
-            jobs[f"example of {name}"] = pool.submit(api_pages.run_left_out, name)
-    for page in code_blocks.pages():
-        if any(block.mark == "long" for block in code_blocks.blocks(page)):
-            jobs[f"long blocks of {page.name}"] = pool.submit(code_blocks.run, page, True)
-    return jobs
-
-
 def write_pages(source: Path, shown: dict[Path, Future[object]]) -> None:
     """Everything that is made and not written; `shown` is what scripts gave."""
     import featavg as fa
@@ -114,7 +96,7 @@ def write_pages(source: Path, shown: dict[Path, Future[object]]) -> None:
         api_pages.write(source / "api")
     gallery.write(source / "gallery", shown)
     for script in notebooks.scripts():
-        made = shown[script].result() if script in shown else notebooks.unexecuted(script)
+        made = shown[script].result() if script in shown else notebooks.notebook(script)
         page = notebooks.page(made, source / "notebooks", script.stem)
         notebook = source / "notebooks" / f"{script.stem}.ipynb"
         notebook.write_text(notebooks.text_of(script), encoding="utf-8")

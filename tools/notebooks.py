@@ -1,17 +1,15 @@
 """The tutorials: plain scripts in docs/notebooks with an .ipynb beside each, made here.
 
-    python tools/notebooks.py [--check]
+    python tools/notebooks.py
 
-A line `# %%` begins a cell, `# %% [markdown]` one of text. `make docs` executes the notebooks in a
+A line `# %%` begins a cell, `# %% [markdown]` one of text. `make site` executes the notebooks in a
 kernel of Jupyter and shows what came out; the tests run the same scripts as plain Python.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import re
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,57 +18,37 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "notebooks"
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A piece of a script, text or code."""
-
-    kind: str
-    text: str
-
-
 def scripts() -> list[Path]:
     return [FOLDER / f"{name}.py" for name in ("theory", "exact_robustness", "audit")]
 
 
-def cells(script: Path) -> list[Cell]:
-    """The cells of a script."""
-    found = []
-    for part in re.split(r"^# %%", script.read_text(encoding="utf-8"), flags=re.M)[1:]:
+def notebook(script: Path) -> Any:
+    """The script as a notebook without outputs: the same text gives the same file."""
+    from nbformat import v4
+
+    made = []
+    for number, part in enumerate(re.split(r"^# %%", script.read_text(encoding="utf-8"), flags=re.M)[1:]):
         mark, _, body = part.partition("\n")
         if "[markdown]" in mark:
-            lines = (line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines())
-            found.append(Cell("markdown", "\n".join(lines)))
+            text = re.sub("^# ?", "", body.strip(), flags=re.M)
+            made.append(v4.new_markdown_cell(text, id=f"cell-{number}"))
         else:
-            found.append(Cell("code", body.strip()))
-    return found
-
-
-def notebook(script: Path) -> dict[str, Any]:
-    """The script as nbformat 4.5 has it, without outputs: the same text gives the same file."""
-    listed = []
-    for number, cell in enumerate(cells(script)):
-        made: dict[str, Any] = {"cell_type": cell.kind, "id": f"cell-{number}", "metadata": {}}
-        made["source"] = cell.text.splitlines(keepends=True)
-        listed.append(made | {"execution_count": None, "outputs": []} if cell.kind == "code" else made)
+            made.append(v4.new_code_cell(body.strip(), id=f"cell-{number}"))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return {
-        "cells": listed,
-        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
+    return v4.new_notebook(cells=made, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 
 
 def text_of(script: Path) -> str:
-    return json.dumps(notebook(script), indent=1, ensure_ascii=False) + "\n"
+    import nbformat
+
+    return str(nbformat.writes(notebook(script))) + "\n"
 
 
 def executed(script: Path) -> Any:
     """The notebook after a kernel has run it from top to bottom; it stops at the first error."""
-    import nbformat
     from nbclient import NotebookClient
 
-    made = nbformat.reads(text_of(script), as_version=4)
+    made = notebook(script)
     # A kernel warns that it listens on a port of this machine; its messages are signed.
     quiet = ["--IPKernelApp.log_level=40"]
     NotebookClient(made, timeout=300, kernel_name="python3", extra_arguments=quiet).execute()
@@ -81,13 +59,6 @@ def lacks(script: Path) -> str:
     """What a notebook needs and is not here: nothing, or PyTorch."""
     needs = "import torch" in script.read_text(encoding="utf-8")
     return "PyTorch" if needs and find_spec("torch") is None else ""
-
-
-def unexecuted(script: Path) -> Any:
-    """The notebook as it is: no outputs."""
-    import nbformat
-
-    return nbformat.reads(text_of(script), as_version=4)
 
 
 def page(made: Any, pictures: Path, name: str) -> str:

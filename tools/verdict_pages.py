@@ -115,10 +115,14 @@ def chip(claim: dict[str, Any], up: str = "", place: str = "", words: str = "") 
     """A verdict as a small coloured mark that leads to the claim's row; its title says more."""
     hint = f"{claim['verdict']}: {claim['title']}. {claim.get('why', '')}"
     title = escape(re.sub(r"<[^>]+>", "", hint).strip(), quote=True)
-    look = claim["verdict"].replace("holds in part", "in part").replace(" ", "-")
     words = f"{claim['symbol']}&nbsp;{words or claim['verdict'].replace(' ', '&nbsp;')}"
     aim = place or f"{up}verdicts.html#{claim['id']}"
-    return f'<a class="verdict v-{look}" href="{aim}" title="{title}">{words}</a>'
+    return f'<a class="verdict {look(claim["verdict"])}" href="{aim}" title="{title}">{words}</a>'
+
+
+def look(verdict: str) -> str:
+    """The class of its colour, as the report has it."""
+    return "v-" + verdict.replace("holds in part", "in part").replace(" ", "-")
 
 
 def _verdicts(recorded: dict[str, Any]) -> str:
@@ -160,9 +164,8 @@ def _counts(claims: list[dict[str, Any]]) -> list[str]:
     counts = Counter((claim["verdict"], claim["symbol"]) for claim in claims)
     tiles = []
     for (verdict, symbol), count in sorted(counts.items(), key=lambda item: -item[1]):
-        look = verdict.replace("holds in part", "in part").replace(" ", "-")
         aim = HEADINGS.get(verdict, "All claims").lower().replace(" ", "-")
-        tiles.append(f'<a class="tile v-{look}" href="#{aim}"><b>{count}</b><span>{symbol} {verdict}</span></a>')
+        tiles.append(f'<a class="tile {look(verdict)}" href="#{aim}"><b>{count}</b><span>{symbol} {verdict}</span></a>')
     return ["```{raw} html", f'<p class="tiles">{"".join(tiles)}</p>', "```", ""]
 
 
@@ -237,9 +240,8 @@ def _rule() -> list[str]:
         "|---|---|",
     ]
     for verdict in Verdict:
-        look = verdict.value.replace("holds in part", "in part").replace(" ", "-")
         words = f"{verdict.symbol}&nbsp;{verdict.value.replace(' ', '&nbsp;')}"
-        lines.append(f'| <span class="verdict v-{look}">{words}</span> | {verdict.sentence} |')
+        lines.append(f'| <span class="verdict {look(verdict.value)}">{words}</span> | {verdict.sentence} |')
     return [*lines, ""]
 
 

@@ -107,7 +107,7 @@ def whole(argument: str, value: Any, *, least: int, most: int | None = None) -> 
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(argument, f"is {value}", f"give a whole number, {least} or more")
     if most is not None and int(value) > most:
-        raise InputError(argument, f"is {float(value):.3g}", f"give at most {most:.0e}")
+        raise InputError(argument, f"is {float(value):.3g}", f"give at most {most:.7g}")
     return int(value)
 
 

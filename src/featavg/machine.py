@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from featavg.errors import InputError
 
@@ -22,6 +26,20 @@ def cores() -> int:
     from joblib import cpu_count  # a tenth of a second, which only long work pays
 
     return int(cpu_count())
+
+
+@cache
+def _libraries(scipy: bool) -> Any:
+    """The BLAS of NumPy, and SciPy's own once it is loaded. Finding them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """One BLAS thread while the block runs: several on small matrices take six times as long."""
+    limited: AbstractContextManager[Any] = _libraries("scipy.linalg" in sys.modules).limit(limits=1)
+    return limited
 
 
 def work_alone() -> None:

@@ -13,17 +13,15 @@ terminal and in a notebook, a plain line every few seconds where there is neithe
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from html import escape
 from importlib import import_module
 from time import monotonic
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -37,11 +35,6 @@ PATIENCE = 2.0
 LINE_EVERY, NOTEBOOK_EVERY = 5.0, 0.25
 # Runs longer than this are announced early: a mistyped size can mean hours.
 LONG = 900.0
-# Results that a process keeps of each function that remembers.
-REMEMBERED = 256
-
-Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
 
 
 @runtime_checkable
@@ -68,37 +61,6 @@ def part(progress: Progress | None, start: float, end: float) -> Progress:
         return silent
     whole = progress
     return lambda share, note: whole(start + (end - start) * share, note)
-
-
-def remembered(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
-    """The function, computed once for the same arguments, whatever `progress` is.
-
-    `functools.cache` would take another `progress` for another question, and a default that is
-    written out too.
-
-    >>> @remembered
-    ... def slow(k: int = 3, progress: Progress = silent) -> int:
-    ...     progress(0.0, "computes")
-    ...     return k
-    >>> slow(progress=lambda share, note: print(note)), slow(3)
-    computes
-    (3, 3)
-    """
-    signature, kept = inspect.signature(function), dict[Hashable, Answer]()
-
-    @functools.wraps(function)
-    def answer(*arguments: Given.args, **named: Given.kwargs) -> Answer:
-        bound = signature.bind(*arguments, **named)
-        bound.apply_defaults()
-        key = tuple(value for name, value in bound.arguments.items() if name != "progress")
-        if key not in kept:
-            if len(kept) >= REMEMBERED:
-                kept.pop(next(iter(kept)))
-            kept[key] = function(*arguments, **named)
-        return kept[key]
-
-    answer.cache_clear = kept.clear  # type: ignore[attr-defined]
-    return answer
 
 
 def duration(seconds: float) -> str:

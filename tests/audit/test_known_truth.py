@@ -1,5 +1,6 @@
 """Networks whose truth is known get the verdict that names it; what says nothing is not reported."""
 
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -194,16 +195,21 @@ class Merged(nn.Module):
         return torch.stack([outputs[:, inside].logsumexp(dim=1) for inside in self.members], dim=1)
 
 
+@cache
+def trained_on(make, groups):
+    """The network of these classes; with a class for each digit all partitions share it."""
+    train = load_images("digits").train
+    torch.manual_seed(3)
+    return converged(make(max(groups) + 1), train.unit, np.array(groups)[train.fine.astype(int)])
+
+
 @pytest.mark.parametrize("labels", ["coarse", "fine"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_pairs_of_trained_networks(name, labels):
+def test_pairs_of_trained_networks(name, labels, digits):
     make, groups = PAIRS[name]
-    task = load_images("digits")
-    torch.manual_seed(3)
-    net = make(int(groups.max()) + 1 if labels == "coarse" else 10)
-    fine = task.train.fine.astype(int)
-    converged(net, task.train.unit, groups[fine] if labels == "coarse" else fine)
-    found = judged(net, task.test.unit, groups[task.test.fine], task.test.fine)
+    net = trained_on(make, tuple(groups.tolist()) if labels == "coarse" else tuple(range(10)))
+    x, _, fine = digits
+    found = judged(net, x, groups[fine], fine)
     if (name, labels) == ("attention", "coarse"):
         # Its input gradients are decoupled and those of its second layer are not.
         assert found.verdict is not AuditVerdict.DECOUPLED, found.reason
@@ -211,7 +217,7 @@ def test_pairs_of_trained_networks(name, labels):
     assert found.verdict.value == ("averages" if labels == "coarse" else "decoupled"), found.reason
     # Not three classes and a CNN: 0.54 for the class of three digits, so that classes disagree.
     if labels == "fine" and name != "CNN, classes of 6, 3 and 1":
-        merged = judged(Merged(net, groups), task.test.unit, groups[task.test.fine], task.test.fine)
+        merged = judged(Merged(net, groups), x, groups[fine], fine)
         assert merged.verdict in (AuditVerdict.DECOUPLED, AuditVerdict.CANNOT_TELL), merged.reason
         if merged.verdict is AuditVerdict.CANNOT_TELL:
             assert "border" in merged.reason or "If these outputs were merged" in merged.reason

@@ -108,43 +108,20 @@ def swept_with(**changes: object) -> Patch:
 # Depth: a run takes minutes, so that its results are made up.
 
 
-DEPTH_ROWS = (
-    Sabotage(
-        "question-depth-averages",
-        "deeper networks learn half of the features of a class",
-        setting(depth, **made_up.averaging(index=0.5)),
-        setting(depth, **made_up.averaging()),
-        seeds=made_up.SEEDS,
-    ),
-    Sabotage(
-        "question-depth-radius",
-        "the radius grows like d^0.3",
-        setting(depth, **made_up.scaling(power_d=0.3)),
-        setting(depth, **made_up.scaling()),
-        seeds=made_up.SEEDS,
-    ),
-    Sabotage(
-        "question-depth-fine",
-        "an output looks for other features too",
-        setting(depth, **made_up.averaging(index=0.3, own=0.7)),
-        setting(depth, **made_up.averaging(index=0.01, own=0.98)),
-        seeds=made_up.SEEDS,
-    ),
-    Sabotage(
-        "question-depth-inner",
-        "a probe names most clusters",
-        setting(depth_inner, **made_up.probe(0.85)),
-        setting(depth_inner, **made_up.probe(0.25)),
-        seeds=made_up.SEEDS,
-    ),
-    Sabotage(
-        "question-depth-margin",
-        "the margin doubles the radius",
-        setting(depth_margin, **made_up.margin(2.2)),
-        setting(depth_margin, **made_up.margin(0.9)),
-        seeds=made_up.SEEDS,
-    ),
+DEPTH = (
+    ("averages", depth, "deeper networks learn half of the features of a class",
+     made_up.averaging(), made_up.averaging(index=0.5)),
+    ("radius", depth, "the radius grows like d^0.3", made_up.scaling(), made_up.scaling(power_d=0.3)),
+    ("fine", depth, "an output looks for other features too",
+     made_up.averaging(index=0.01, own=0.98), made_up.averaging(index=0.3, own=0.7)),
+    ("inner", depth_inner, "a probe names most clusters", made_up.probe(0.25), made_up.probe(0.85)),
+    ("margin", depth_margin, "the margin doubles the radius", made_up.margin(0.9), made_up.margin(2.2)),
+)  # fmt: skip
+DEPTH_ROWS = tuple(
+    Sabotage(f"question-depth-{name}", what, setting(module, **broken), setting(module, **honest), seeds=made_up.SEEDS)
+    for name, module, what, honest, broken in DEPTH
 )
+
 # Labels.
 
 
@@ -301,6 +278,14 @@ LABEL_ROWS = (
         needs=("torch",),
     ),
 )
+BORDERS = (
+    ("noise", "the noise is eight times what it is called", {"sigma": lambda value: 8 * value},
+     {"k": (6, 16), "sigma": (0.2, 0.5, 1.0, 6.0, 10.0)}),
+    ("samples", "the noise is ten times the usual", {"sigma": 10.0}, {"d": (1000, 10**6), "n": (10, 60, 120, 300)}),
+    ("initialisation", "initial weights are thirty times what they are called", {"sigma_w": lambda value: 30 * value},
+     {"lr": (0.02, 0.1), "sigma_w": (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)}),
+    ("neurons", "initial weights outweigh what is learned", {"sigma_w": 0.3}, {"k": (4, 12), "m": (1, 2, 20)}),
+)  # fmt: skip
 ROWS = (
     *DEPTH_ROWS,
     *LABEL_ROWS,
@@ -330,32 +315,8 @@ ROWS = (
         setting(adversarial, SHARES=(0.0, 0.75)),
         given={"steps": 120, "test_points": 4},
     ),
-    Sabotage(
-        "question-border-noise",
-        "the noise is eight times what it is called",
-        swept_with(sigma=lambda value: 8 * value),
-        unkept,
-        given={"k": (6, 16), "sigma": (0.2, 0.5, 1.0, 6.0, 10.0)},
-    ),
-    Sabotage(
-        "question-border-samples",
-        "the noise is ten times the usual",
-        swept_with(sigma=10.0),
-        unkept,
-        given={"d": (1000, 10**6), "n": (10, 60, 120, 300)},
-    ),
-    Sabotage(
-        "question-border-initialisation",
-        "initial weights are thirty times what they are called",
-        swept_with(sigma_w=lambda value: 30 * value),
-        unkept,
-        given={"lr": (0.02, 0.1), "sigma_w": (1e-4, 1e-3, 1e-2, 3e-2, 0.3, 1.0)},
-    ),
-    Sabotage(
-        "question-border-neurons",
-        "initial weights outweigh what is learned",
-        swept_with(sigma_w=0.3),
-        unkept,
-        given={"k": (4, 12), "m": (1, 2, 20)},
+    *(
+        Sabotage(f"question-border-{name}", what, swept_with(**change), unkept, given=given)
+        for name, what, change, given in BORDERS
     ),
 )

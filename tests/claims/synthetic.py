@@ -13,7 +13,6 @@ from featavg.figures.figure import (
     Contour,
     Figure,
     Heatmap,
-    Histogram,
     Lines,
     Note,
     Plane,
@@ -102,14 +101,14 @@ def bars() -> Bars:
     )
 
 
-def radii() -> Histogram:
+def radii() -> Lines:
     rng = np.random.default_rng(2)
     samples = {
         "averaged": (rng.normal(17.3, 1.2, 1000), "averaged"),
         "decoupled, sum": (rng.normal(25.1, 1.5, 1000), "neutral"),
         "decoupled, max": (rng.normal(38.2, 1.8, 1000), "decoupled"),
     }
-    return Histogram.of(
+    return Lines.histogram(
         Axis("exact radius", "l2"),
         samples,  # type: ignore[arg-type]
         rules=(Rule(17.5, "x", "√(d/k)"), Rule(39.2, "x", "√(d/2)")),

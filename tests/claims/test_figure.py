@@ -21,7 +21,6 @@ from featavg.figures.figure import (
     Contour,
     Figure,
     Heatmap,
-    Histogram,
     Lines,
     Note,
     Plane,
@@ -79,8 +78,6 @@ REFUSED = {
     "column names": lambda: Heatmap([[1, 2]], ("a",), ("c",)),
     "limit": lambda: Heatmap([[1]], ("a",), ("c",), limit=0),
     "groups": lambda: Bars(("a",), (Bar("b", [1, 2]),), X),
-    "edges": lambda: Histogram(X, X, [1, 1], (Bar("b", [1]),)),
-    "bins": lambda: Histogram(X, X, [0, 1, 2], (Bar("b", [1]),)),
     "grid": lambda: Contour("f", [0, 1], [0, 1], [[1, 2, 3], [1, 2, 3]]),
     "marker": lambda: Points("p", [1], [1], marker="?"),
     "arrow": lambda: Arrow((0, math.nan), (1, 1)),
@@ -118,7 +115,7 @@ def test_over_seeds_is_the_median_with_the_range():
         (curves(), ["panel", "layer", "name", "x", "y", "lo", "hi"], 13 * 3 + 1 + 2),
         (cosines(True), ["panel", "name", "x", "value"], 100),
         (bars(), ["panel", "layer", "name", "x", "y", "lo", "hi"], 8 + 1),
-        (radii(), ["panel", "layer", "name", "x", "y", "x_end"], 120 + 2),
+        (radii(), ["panel", "layer", "name", "x", "y"], 3 * 2 * 41 + 2),
         (scatter(), ["panel", "layer", "name", "x", "y"], 80),
     ],
     ids=["lines", "heatmap", "bars", "histogram", "scatter"],
@@ -137,8 +134,8 @@ def test_csv_values_are_the_values():
 
 
 def test_histogram_shares_sum_to_one():
-    for bar in radii().bars:
-        assert sum(bar.values) == pytest.approx(1)
+    for one in radii().series:
+        assert sum(one.y) == pytest.approx(2)  # each bin has two ends
 
 
 def results():

@@ -55,13 +55,6 @@ def test_a_public_name_has_an_example(name):
     assert ">>> " in said or re.search(r"Returned by `fa\.\w+`", said)
 
 
-def test_a_long_example_that_comes_out_otherwise_is_noticed(monkeypatch):
-    assert not api_pages.left_out("MultiCluster")
-    monkeypatch.setattr(api_pages, "docstring", lambda name: ">>> 1 + 1  # long\n3\n")
-    with pytest.raises(ValueError, match="does not come out as printed"):
-        api_pages.run_left_out("MultiCluster")
-
-
 @pytest.mark.parametrize("name", [one for one in FUNCTIONS if not one.startswith("paper.")])
 def test_help_names_every_argument(name):
     said = api_pages.docstring(name).partition(">>> ")[0]

@@ -28,6 +28,15 @@ def test_the_code_of_a_page_runs(page):
     assert code_blocks.run(page) == len(expected)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if any(b.mark == "long" for b in code_blocks.blocks(p))], ids=lambda p: p.stem
+)
+def test_the_long_code_of_a_page_runs(page):
+    pytest.importorskip("torch", exc_type=ImportError)
+    assert code_blocks.run(page, long=True) > 0
+
+
 def test_what_one_adds_needs_public_names_only():
     said = "\n".join(block.text for block in code_blocks.blocks(DOCS / "howto" / "extend.md"))
     imported = re.findall(r"^\s*(?:from|import) (featavg\S*)", said, re.M)

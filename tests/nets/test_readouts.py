@@ -1,36 +1,18 @@
 """Read-outs are objects: the ones there are against their formulas, and one more really added."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
+from tests.toys.readout import Toy as Mean
 
 import featavg as fa
 from featavg.data.clusters import positive_mask
 from featavg.errors import InputError
 from featavg.measures.accuracy import decisions
-from featavg.nets.readouts._readout import ReadOut, readout_of, score
+from featavg.nets.readouts._readout import readout_of, score
 from featavg.registry import READOUTS
 
 MASK = np.array([True, True, False, False])
-
-
-@dataclass(frozen=True)
-class Mean(ReadOut):
-    """The mean output of a class: with classes of one size it decides as `sum` does."""
-
-    name: ClassVar[str] = "mean"
-
-    def class_score(self, outputs):
-        return outputs.mean(axis=-1)
-
-    def derivative(self, outputs):
-        return np.full_like(outputs, 1.0 / outputs.shape[-1])
-
-    def pieces(self, own):
-        return [np.where(own, 1.0 / own.sum(), -1.0 / (~own).sum())[None]]
 
 
 @pytest.mark.parametrize("name", READOUTS)

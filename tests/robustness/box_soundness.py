@@ -155,7 +155,7 @@ def attacked(net, x, y, bounds, named, norm, found):
             lengths = attack_suite(model, x[right], y[right], norm, budget=60).radii
         except InputError:  # no gradient anywhere
             return 0, -math.inf
-    flips = np.isfinite(lengths)
+    flips = np.isfinite(lengths) & (found.certified[right] > 0)
     scales = np.minimum(found.certified[right], 1e300)[flips]
     below = float(np.max(1.0 - lengths[flips] / scales, initial=-math.inf))
     return len(right), below

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.robustness.deep_soundness import check_attacks, check_classes, check_regions, check_two_layers, random_deep
 from tests.robustness.deep_twin import as_deep, brute_force
+from tests.toys.readout import Toy as Mean
 
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
-from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer, binary
 from featavg.robustness.certify import Certificate, certify
 from featavg.robustness.exact import everywhere
@@ -241,24 +241,8 @@ def test_labels_that_are_wrong_have_radius_zero():
 
 
 @dataclass(frozen=True)
-class Mean(ReadOut):
-    """The mean of the outputs of a class: not sum, and not max."""
-
-    name: ClassVar[str] = "mean"
-
-    def class_score(self, outputs):
-        return outputs.mean(axis=-1)
-
-    def derivative(self, outputs):
-        return np.full(outputs.shape, 1.0 / outputs.shape[-1])
-
-    def pieces(self, own):
-        return [np.where(own, 1.0 / own.sum(), -1.0 / (~own).sum())[None]]
-
-
-@dataclass(frozen=True)
 class Curved(Mean):
-    """The same, which does not say that it is piecewise linear."""
+    """A mean that does not say that it is piecewise linear."""
 
     name: ClassVar[str] = "curved"
 

@@ -12,7 +12,7 @@ class Toy:
 
     heights: tuple[float, ...]
     title: str = ""
-    square: ClassVar[bool] = True
+    equal: ClassVar[bool] = True
 
     def table(self):
         """A row per needle."""

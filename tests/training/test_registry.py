@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
+from tests.toys.activation import Toy as Absolute
+from tests.toys.stepper import Toy as Lazy
 
 import featavg
 from featavg.__main__ import main
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError
-from featavg.nets.activations._activation import Activation
 from featavg.nets.deep import Deep
 from featavg.registry import ACTIVATIONS, CONTROLLERS, LOSSES, STEPPERS, spec
 from featavg.simulate.setting import Setting
-from featavg.training.parts import Stepper
 from featavg.training.train import train
 
 TABLES = {table.kind: table for table in (STEPPERS, CONTROLLERS, LOSSES, ACTIVATIONS)}
@@ -70,59 +68,34 @@ def test_a_name_is_as_good_as_an_object() -> None:
     assert named.settings["recipe"]["stepper"] == "momentum:beta=0.5"
 
 
-@dataclass(frozen=True)
-class Lazy(Stepper):
-    """Gradient descent at a share of its rate: a toy."""
-
-    share: float = 0.5
-    name: ClassVar[str] = "lazy"
-
-    def move(self, start):
-        steps = start.scaled(start.evaluation.gradient)
-        return tuple(p - self.share * s for p, s in zip(start.params, steps, strict=True)), ()
-
-
-@dataclass(frozen=True)
-class Absolute(Activation):
-    """phi(z) = |z|: a toy."""
-
-    name: ClassVar[str] = "absolute"
-
-    def value(self, z):
-        return np.abs(z)
-
-    def slope(self, z):
-        return np.where(z >= 0, 1.0, -1.0)
-
-
 @pytest.fixture
 def toys():
     STEPPERS.add(Lazy)
     ACTIVATIONS.add(Absolute)
     yield
-    STEPPERS.remove("lazy")
-    ACTIVATIONS.remove("absolute")
+    STEPPERS.remove("toy")
+    ACTIVATIONS.remove("toy")
 
 
 @pytest.mark.usefixtures("toys")
 def test_a_stepper_of_ones_own_works_in_python_in_settings_and_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lazy = train(TASK, stepper="lazy:share=0.25", **SMALL)
+    lazy = train(TASK, stepper="toy:share=0.25", **SMALL)
     slow = train(TASK, **(SMALL | {"lr": 0.25 * SMALL["lr"]}))
     np.testing.assert_allclose(lazy.net.weights, slow.net.weights, rtol=1e-12, atol=1e-18)
-    flags = "--stepper lazy --k 4 --d 100 --n 20 --steps 2 --no-figures"
+    flags = "--stepper toy --k 4 --d 100 --n 20 --steps 2 --no-figures"
     assert main(["simulate", *flags.split(), "--out", str(tmp_path / "out")]) == 0
     capsys.readouterr()
     assert main(["simulate", "--stepper", "hasty"]) == 2
-    assert "lazy" in capsys.readouterr().err
-    with pytest.raises(InputError, match="stepper 'lazy' exists already"):
+    assert "toy" in capsys.readouterr().err
+    with pytest.raises(InputError, match="stepper 'toy' exists already"):
         STEPPERS.add(Lazy)
 
 
 @pytest.mark.usefixtures("toys")
 def test_an_activation_of_ones_own() -> None:
-    net = Deep((np.eye(2), np.ones((1, 2))), activation="absolute")
+    net = Deep((np.eye(2), np.ones((1, 2))), activation="toy")
     assert net(np.array([[1.0, -2.0]])).tolist() == [[3.0]]
     assert net.input_gradient(np.array([[1.0, -2.0]])).tolist() == [[1.0, -1.0]]
 

@@ -11,7 +11,7 @@ Everything a claim needs is imported from here. A complete figure of every kind 
 ...     label="cosine", limit=1.0, row_breaks=(1,), column_breaks=(1,))
 >>> bars = Bars(("k=2", "k=4"), (Bar("radius", [3.0, 2.0], "averaged", [2.9, 1.8], [3.1, 2.2]),),
 ...     Axis("radius", "l2"))
->>> shares = Histogram.of(Axis("radius", "l2"), {"averaged": ([1.0, 2.0, 2.5], "averaged")}, bins=3)
+>>> shares = Lines.histogram(Axis("radius", "l2"), {"averaged": ([1.0, 2.0, 2.5], "averaged")}, bins=3)
 >>> plane = Plane(Axis("along μ₁"), Axis("along μ₂"),
 ...     points=(Points("class +", [1.0, 2.0], [0.0, 1.0], "averaged"),),
 ...     contours=(Contour("f = 0", [0, 1, 2], [0, 1], [[-1, 0, 1], [-1, 0, 1]], fill=True),),
@@ -39,7 +39,7 @@ from typing import Any
 
 from featavg.errors import InputError
 from featavg.figures.marks import PARTS, Arrow, Axis, Bar, Circle, Contour, Note, Panel, Points, Role, Rule, Series
-from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
+from featavg.figures.panels import Bars, Heatmap, Lines, Plane
 from featavg.figures.typeset import html, without_tags
 from featavg.storage.files import usable_file, write
 
@@ -52,7 +52,6 @@ __all__ = [
     "Contour",
     "Figure",
     "Heatmap",
-    "Histogram",
     "Lines",
     "Note",
     "Panel",
@@ -64,15 +63,6 @@ __all__ = [
     "animate",
 ]
 
-PARTS.update(
-    {
-        part.__name__: part
-        for part in (
-            *(Axis, Series, Bar, Points, Contour, Arrow, Circle, Rule, Note),
-            *(Lines, Heatmap, Bars, Histogram, Plane),
-        )
-    }
-)
 FORMATS = ("pdf", "svg", "png", "csv")
 COLUMNS = ("panel", "layer", "name", "x", "y", "lo", "hi", "value", "x_end", "y_end")
 

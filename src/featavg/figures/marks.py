@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from jaxtyping import Real
@@ -88,8 +88,15 @@ _FITS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
+# What a figure is made of, by name.
+PARTS: dict[str, type[Any]] = {}
+
+
 class Described:
-    """A frozen dataclass that fits its fields as their annotations say, and then checks itself."""
+    """A frozen dataclass that fits its fields to their annotations, checks itself, and is read back by its name."""
+
+    def __init_subclass__(cls) -> None:
+        PARTS[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         described: Any = self
@@ -287,26 +294,20 @@ class Label(NamedTuple):
     look: str
 
 
-@runtime_checkable
-class Panel(Protocol):
-    """What every kind of panel can say of itself."""
+class Panel(Described):
+    """What every kind of panel can say of itself; one that is about as high as wide has `equal`."""
 
-    @property
-    def title(self) -> str:
-        """What stands above it."""
-
-    @property
-    def square(self) -> bool:
-        """Whether it wants to be about as high as wide."""
+    title: str
 
     def table(self) -> Iterator[Row]:
         """Its numbers, for the CSV file: rows with some of the columns of `figure.COLUMNS`."""
+        raise NotImplementedError
 
     def labels(self) -> Iterator[Label]:
-        """Its entries in the legend."""
+        """Its entries in the legend: none."""
+        yield from ()
 
 
-@runtime_checkable
 class Drawable(Protocol):
     """What a renderer asks of a figure; so `Figure` may use the renderers to show itself."""
 
@@ -327,7 +328,6 @@ OnPaper: TypeAlias = Callable[[Any, Any], dict[str, Any]]
 # The panel as plotly's `{data, layout, aspect}`.
 OnScreen: TypeAlias = Callable[[Any], Json]
 
-PARTS: dict[str, type[Any]] = {}
 MATPLOTLIB: dict[type[Any], OnPaper] = {}
 PLOTLY: dict[type[Any], OnScreen] = {}
 

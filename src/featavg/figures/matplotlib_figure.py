@@ -19,7 +19,7 @@ import numpy as np
 from featavg.errors import InputError
 from featavg.figures.marks import MATPLOTLIB, Axis, Drawable, Note, Number, Numbers, Rule, Series
 from featavg.figures.palette import DIVERGING, LIGHT, mix, strength
-from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
+from featavg.figures.panels import Bars, Heatmap, Lines, Plane
 from featavg.figures.plotly_figure import short
 from featavg.figures.typeset import SUPERSCRIPT, mathtext, number, without_tags
 from featavg.storage.files import write
@@ -163,7 +163,7 @@ def _grid(count: int) -> tuple[int, int]:
 
 
 def _size(figure: Drawable, columns: int, rows: int) -> tuple[float, float]:
-    tall = any(panel.square for panel in figure.panels)
+    tall = any(getattr(panel, "equal", False) for panel in figure.panels)
     width = {1: 4.8, 2: 7.6, 3: 10.6}[columns]
     return width, rows * (0.92 if tall else 0.72) * (width / columns) + 0.45
 
@@ -256,22 +256,6 @@ def _bars(panel: Bars, ax: Axes) -> dict[str, Any]:
     ax.set_xticks(positions, [mathtext(name) for name in panel.groups])
     ax.grid(False, axis="x")
     _overlays(ax, panel.rules, ())
-    return entries
-
-
-def _histogram(panel: Histogram, ax: Axes) -> dict[str, Any]:
-    entries = {}
-    edges = np.asarray(panel.edges, float)
-    for bar in panel.bars:
-        colour = _colour(bar.role, bar.shade)
-        values = np.asarray(bar.values, float)
-        ax.stairs(values, edges, fill=True, color=colour, alpha=0.25)
-        ax.stairs(values, edges, color=colour, linewidth=1.3)
-        entries[mathtext(bar.label)] = ax.plot([], [], color=colour)[0]
-    _axes(ax, panel.x, panel.y)
-    if not panel.y.log:
-        ax.set_ylim(bottom=0)
-    _overlays(ax, panel.rules, panel.notes)
     return entries
 
 
@@ -385,4 +369,4 @@ def _colour(role: str, shade: Number) -> str:
     return mix(LIGHT[role], LIGHT["paper"], strength(shade))
 
 
-MATPLOTLIB.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})
+MATPLOTLIB.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Plane: _plane})

@@ -1,4 +1,4 @@
-"""The kinds of panel a figure is made of: lines, heat map, bars, histogram, plane.
+"""The kinds of panel a figure is made of: lines, heat map, bars, plane.
 
 Each is a frozen dataclass, checked when it is made, and knows its own rows for the CSV file.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -20,12 +19,12 @@ from featavg.figures.marks import (
     Bar,
     Circle,
     Contour,
-    Described,
     Label,
     Matrix,
     Note,
     Number,
     Numbers,
+    Panel,
     Points,
     Role,
     Row,
@@ -39,7 +38,7 @@ SHAPES = ("circle", "square", "diamond", "cross")
 
 
 @dataclass(frozen=True)
-class Lines(Described):
+class Lines(Panel):
     """Curves and markers over two axes, either of them logarithmic."""
 
     x: Axis
@@ -48,7 +47,29 @@ class Lines(Described):
     title: str = ""
     rules: tuple[Rule, ...] = ()
     notes: tuple[Note, ...] = ()
-    square: ClassVar[bool] = False
+
+    @classmethod
+    def histogram(
+        cls,
+        x: Axis,
+        samples: Mapping[str, tuple[Numbers, Role]],
+        *,
+        bins: int = 40,
+        title: str = "",
+        rules: Sequence[Rule] = (),
+    ) -> Lines:
+        """The share of each sample (label -> values, role) a bin, bins shared and equal in `x`, as outlines."""
+        arrays = {name: np.asarray(v, dtype=np.float64) for name, (v, _) in samples.items()}
+        pooled = np.concatenate(list(arrays.values()))
+        pooled = pooled[np.isfinite(pooled)]
+        _positive_if_log(x, "samples", pooled)
+        edges = np.histogram_bin_edges(np.log(pooled) if x.log else pooled, bins)
+        edges = np.exp(edges) if x.log else edges
+        series = []
+        for name, (_, role) in samples.items():
+            shares = np.histogram(arrays[name], edges)[0] / max(len(arrays[name]), 1)
+            series.append(Series(name, np.repeat(edges, 2), [0.0, *np.repeat(shares, 2), 0.0], role))
+        return cls(x, Axis("share of points"), tuple(series), title, tuple(rules))
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -78,7 +99,7 @@ class Lines(Described):
 
 
 @dataclass(frozen=True)
-class Heatmap(Described):
+class Heatmap(Panel):
     """A matrix of values on a diverging scale, symmetric around zero.
 
     `limit` is the value at either end of the scale (by default the largest |value|). `row_breaks`
@@ -97,11 +118,7 @@ class Heatmap(Described):
     printed: bool | None = None
     row_breaks: tuple[int, ...] = ()
     column_breaks: tuple[int, ...] = ()
-    square: ClassVar[bool] = True
-
-    def labels(self) -> Iterator[Label]:
-        """None: the scale tells."""
-        yield from ()
+    equal: ClassVar[bool] = True
 
     def _check(self) -> None:
         same_length(values=self.values, rows=self.rows)
@@ -130,7 +147,7 @@ class Heatmap(Described):
 
 
 @dataclass(frozen=True)
-class Bars(Described):
+class Bars(Panel):
     """Groups of bars: `bars[b].values[g]` stands over `groups[g]`."""
 
     groups: tuple[str, ...]
@@ -139,11 +156,11 @@ class Bars(Described):
     x_label: str = ""
     title: str = ""
     rules: tuple[Rule, ...] = ()
-    square: ClassVar[bool] = False
 
     def labels(self) -> Iterator[Label]:
         """One for each colour of bars."""
-        return _blocks(self.bars)
+        for bar in self.bars:
+            yield Label(bar.label, bar.role, float(bar.shade), "block")
 
     def _check(self) -> None:
         for bar in self.bars:
@@ -161,66 +178,7 @@ class Bars(Described):
 
 
 @dataclass(frozen=True)
-class Histogram(Described):
-    """Counts (or shares) over shared bins; `edges` has one number more than each `bars[b].values`.
-
-    Usually made by `Histogram.of`.
-    """
-
-    x: Axis
-    y: Axis
-    edges: Numbers
-    bars: tuple[Bar, ...]
-    title: str = ""
-    rules: tuple[Rule, ...] = ()
-    notes: tuple[Note, ...] = ()
-    square: ClassVar[bool] = False
-
-    def labels(self) -> Iterator[Label]:
-        """One for each colour of bars."""
-        return _blocks(self.bars)
-
-    def _check(self) -> None:
-        if any(b <= a for a, b in pairwise(self.edges)):
-            raise InputError("edges", "do not increase", "sort them and drop duplicates")
-        _positive_if_log(self.x, "edges", self.edges)
-        for bar in self.bars:
-            same_length(bins=self.edges[1:], values=bar.values)
-        _check_overlays(self.x, self.y, self.rules, self.notes)
-
-    @classmethod
-    def of(
-        cls,
-        x: Axis,
-        samples: Mapping[str, tuple[Numbers, Role]],
-        *,
-        bins: int = 40,
-        title: str = "",
-        rules: Sequence[Rule] = (),
-    ) -> Histogram:
-        """The share of each sample (label -> values, role) a bin, bins shared and equal in `x`."""
-        arrays = {name: np.asarray(v, dtype=np.float64) for name, (v, _) in samples.items()}
-        pooled = np.concatenate(list(arrays.values()))
-        pooled = pooled[np.isfinite(pooled)]
-        _positive_if_log(x, "samples", pooled)
-        edges = np.histogram_bin_edges(np.log(pooled) if x.log else pooled, bins)
-        edges = np.exp(edges) if x.log else edges
-        bars = []
-        for name, (_, role) in samples.items():
-            counts, _ = np.histogram(arrays[name], edges)
-            bars.append(Bar(name, counts / max(len(arrays[name]), 1), role))
-        return cls(x, Axis("share of points"), edges, tuple(bars), title, tuple(rules))
-
-    def table(self) -> Iterator[Row]:
-        """One row a bin."""
-        for bar in self.bars:
-            for left, right, count in zip(self.edges, self.edges[1:], bar.values, strict=False):
-                yield {"name": bar.label, "x": left, "x_end": right, "y": count}
-        yield from _rule_rows(self.rules)
-
-
-@dataclass(frozen=True)
-class Plane(Described):
+class Plane(Panel):
     """A scatter plot or a plane through the data: contours below, points, arrows and circles above.
 
     `equal` gives both axes the same scale, so that circles are round and distances comparable.
@@ -236,11 +194,6 @@ class Plane(Described):
     title: str = ""
     rules: tuple[Rule, ...] = ()
     notes: tuple[Note, ...] = ()
-
-    @property
-    def square(self) -> bool:
-        """With equal scales it is."""
-        return self.equal
 
     def labels(self) -> Iterator[Label]:
         """Contours, then points."""
@@ -295,11 +248,6 @@ def _ends(mark: Series | Bar, i: int) -> Row:
     if mark.lo is None or mark.hi is None:
         return {}
     return {"lo": mark.lo[i], "hi": mark.hi[i]}
-
-
-def _blocks(bars: Sequence[Bar]) -> Iterator[Label]:
-    for bar in bars:
-        yield Label(bar.label, bar.role, float(bar.shade), "block")
 
 
 def _rule_rows(rules: Sequence[Rule]) -> Iterator[Row]:

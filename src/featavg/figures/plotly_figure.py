@@ -30,7 +30,7 @@ from featavg.figures.marks import (
     Series,
 )
 from featavg.figures.palette import DIVERGING, strength
-from featavg.figures.panels import Bars, Heatmap, Histogram, Lines, Plane
+from featavg.figures.panels import Bars, Heatmap, Lines, Plane
 from featavg.figures.typeset import number, without_tags
 
 DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot", "line+markers": "solid"}
@@ -156,23 +156,6 @@ def _bar(bar: Bar, x: Sequence[int]) -> Json:
     return trace
 
 
-def _histogram(panel: Histogram) -> Json:
-    """Outlined steps, not bars: two samples that overlap stay readable."""
-    data = []
-    for bar in panel.bars:
-        x = [float(e) for edge in panel.edges for e in (edge, edge)]
-        y = [0.0, *(float(v) for value in bar.values for v in (value, value)), 0.0]
-        colour = colour_of(bar.role, bar.shade)
-        step = _scatter(bar.label, x, y, "lines") | {"fill": "tozeroy", "fillcolor": f"{colour}/0.25"}
-        data.append(step | {"line": {"color": colour, "width": 1.75}})
-    tops = [v for bar in panel.bars for v in bar.values]
-    layout = axes(panel.x, panel.y, panel.edges, tops)
-    if not panel.y.log:
-        layout["yaxis"]["rangemode"] = "tozero"
-    layout |= overlays(panel.x, panel.y, panel.rules, panel.notes)
-    return {"data": data, "layout": layout, "aspect": 0.68}
-
-
 def _plane(panel: Plane) -> Json:
     data: list[Json] = []
     for field in panel.contours:
@@ -227,7 +210,7 @@ def _cloud(cloud: Points) -> Json:
     return trace | {"marker": marker | {"line": edge}}
 
 
-PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Histogram: _histogram, Plane: _plane})
+PLOTLY.update({Lines: _lines, Heatmap: _heatmap, Bars: _bars, Plane: _plane})
 
 
 def legend(figure: Drawable) -> list[Label]:

@@ -208,7 +208,7 @@ class Deep:
     def input_gradient(
         self, x: Float[ndarray, "... n N"], slopes: Float[ndarray, "... n c"] | None = None
     ) -> Float[ndarray, "... n N"]:
-        """sum_j slopes_j dF_j/dx at each point; for one output, dF/dx unless problem otherwise."""
+        """sum_j slopes_j dF_j/dx at each point; for one output, dF/dx unless given."""
         z = self.preactivations(x)
         if slopes is None:
             if self.outputs != 1:

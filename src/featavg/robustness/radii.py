@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from threadpoolctl import ThreadpoolController
 
 from featavg.boundary.kinds import Count, NotNegative
 from featavg.boundary.public import public
 from featavg.data.clusters import Sample
 from featavg.errors import InputError
-from featavg.machine import cores
+from featavg.machine import cores, one_blas_thread
 from featavg.nets.deep import Deep
 from featavg.nets.readouts._readout import ReadOut
 from featavg.nets.two_layer import TwoLayer
@@ -196,8 +194,7 @@ def solve(
     if jobs is not None and jobs < 1:
         raise InputError("jobs", f"is {jobs}", "give the number of processes, at least one")
     answers = [Answer.wrong(row) for row in x]
-    # Small matrices: several threads on one of them take six times as long as one.
-    with _libraries().limit(limits=1):
+    with one_blas_thread():
         solver = task.solver()
         where = np.flatnonzero(~task.decision.wrong(x, y))
         # One product for all points: its last bits do not depend on how many processes share them.
@@ -206,12 +203,6 @@ def solve(
         for i, answer in zip(where, _all(task, solver, points, jobs, progress), strict=True):
             answers[i] = answer
     return answers
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """The BLAS of this process. Finding it takes four milliseconds, longer than many a radius."""
-    return ThreadpoolController()
 
 
 def _all(task: Task, solver: Solver, points: list[Point], jobs: int | None, progress: Progress | None) -> list[Answer]:

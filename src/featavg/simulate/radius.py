@@ -13,7 +13,7 @@ from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.data.clusters import MultiCluster
 from featavg.errors import InputError, one_of
-from featavg.figures.figure import Axis, Figure, Histogram, Lines, Result, Series
+from featavg.figures.figure import Axis, Figure, Lines, Result, Series
 from featavg.machine import require
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
@@ -83,7 +83,7 @@ class RadiusReport(Result):
         about = f"{self.points} fresh points, read-out by {self.readout} where there is a choice."
         radius = Axis("radius", "l2")
         lines = Lines(radius, Axis("robust accuracy"), tuple(curves))
-        bars = Histogram.of(radius, histograms, bins=30)
+        bars = Lines.histogram(radius, histograms, bins=30)
         share = f"Share of points that no perturbation of that length flips: {about}"
         spread = f"How the certified radii are spread: {about}"
         bands = "Bands reach from the certificate to the attack."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import math
 import os
 import shutil
 import statistics
@@ -33,7 +32,6 @@ from featavg.storage.folders import UNFINISHED, into_folder, locked
 from featavg.storage.provenance import provenance
 from featavg.storage.reading import read_json
 from featavg.training.driver import SaveAt
-from featavg.training.parts import Evaluation, Params, StepView
 from featavg.training.recipe import LABELS
 from featavg.training.train import train
 from featavg.training.trajectory import Trajectory, load_trajectory
@@ -226,61 +224,19 @@ def _train(
     states: Path | None,
     seconds: float,
 ) -> Trajectory:
-    clock = RunClock(setting)
     before = setting.each_labels.index(labels)
 
     def report(share_done: float, note: str) -> None:
-        done = max(share_done, clock.share)
         if progress is not None:
-            progress((before + done) / len(setting.each_labels), f"{labels} labels, {note}")
+            progress((before + share_done) / len(setting.each_labels), f"{labels} labels, {note}")
 
     return train(
         share_points(setting, points, labels),
         setting.recipe(labels),
         save_at=SaveAt(every=setting.save_every),
-        recorders=[clock] if math.isfinite(setting.time) else [],
         checkpoint=Checkpoint(states / labels, seconds) if states and seconds > 0 else None,
         progress=report,
     )
-
-
-class RunClock:
-    """How much of the time span has passed: a run to a time has no number of steps to count."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.log_end = math.log(setting.time)
-        # The flow takes about as many steps for each decade of time as for the next.
-        self.by_decades = setting.stepper == "flow"
-        self.log_time = self.first = np.asarray(-np.inf)
-
-    @property
-    def share(self) -> float:
-        """From 0 to 1."""
-        now, first = float(np.min(self.log_time)), float(np.min(self.first))
-        if not math.isfinite(now) or not math.isfinite(self.log_end):
-            return 0.0
-        if self.by_decades:
-            return min(1.0, (now - first) / max(self.log_end - first, 1e-9))
-        return math.exp(min(now - self.log_end, 0.0))
-
-    def start(self, params: Params, evaluation: Evaluation) -> None:
-        """Called once, before the first step."""
-
-    def see(self, view: StepView) -> None:
-        """Called after each step that was accepted for some seed."""
-        with np.errstate(divide="ignore"):
-            elapsed = np.log(view.factor) - view.before.log_loss
-        self.log_time = np.logaddexp(self.log_time, elapsed)
-        if not np.all(np.isfinite(self.first)):
-            self.first = self.log_time
-
-    def arrays(self) -> dict[str, ndarray]:
-        """For a checkpoint."""
-        return {"log_time": np.asarray(self.log_time), "first": np.asarray(self.first)}
-
-    def restore(self, arrays: dict[str, ndarray]) -> None:
-        """From a checkpoint."""
-        self.log_time, self.first = arrays["log_time"], arrays["first"]
 
 
 def _claimed(out: Path, setting: Setting, overwrite: bool) -> Path:

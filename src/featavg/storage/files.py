@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from featavg.errors import InputError
+from featavg.machine import readable
 
 _NAME, _PATH = 255, 4095  # bytes, on every file system in use
 
@@ -98,7 +99,7 @@ def check_writable(path: Path, argument: str = "out", size: float = 0.0) -> Path
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
         raise cannot_write(argument, path, error) from error
     if free < size:
-        problem = f"({path}) has {_size(free)} free and the result takes about {_size(size)}"
+        problem = f"({path}) has {readable(free)} free and the result takes about {readable(size)}"
         raise InputError(argument, problem, "free space or choose another folder")
     return path
 
@@ -134,14 +135,6 @@ def cannot_write(argument: str, path: Path, error: BaseException) -> InputError:
     cause = (getattr(error, "strerror", None) or str(error)).rstrip(".")
     problem = f"({path}) cannot be written ({cause[:1].lower()}{cause[1:]})"
     return InputError(argument, problem, "choose a folder with room and rights")
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def strict_json(value: Any) -> object:

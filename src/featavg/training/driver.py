@@ -209,7 +209,7 @@ def run(
             if keeps_more:
                 state.save(save_at.wants(state.steps, state.last_saved_time, state.log_time))
             if progress is not None:
-                progress(_share(state, evaluation, stop), f"log10 loss {_log10(evaluation):.2f}")
+                progress(_share(state, evaluation, stop, step.estimates_error), f"log10 loss {_log10(evaluation):.2f}")
             if checkpoint and checkpoint.due():
                 checkpoint.write(key, *pack(state, recorders))
     state.save(np.ones(state.steps.shape, dtype=bool))
@@ -331,13 +331,16 @@ def _mix(accepted: TruthPerSeed, new: Params, old: Params) -> Params:
     )
 
 
-def _share(state: RunState, evaluation: Evaluation, stop: Stop) -> float:
+def _share(state: RunState, evaluation: Evaluation, stop: Stop, by_decades: bool) -> float:
     """How much is done, by the end that is nearest; a seed that has ended needs no more."""
     done = state.steps / max(stop.steps, 1)
     if -math.inf < stop.log_loss < 0.0:  # the first steps begin near a loss of one
         done = np.maximum(done, evaluation.log_loss / stop.log_loss)
     if stop.log_time < math.inf:
-        done = np.maximum(done, np.exp(state.log_time - stop.log_time))
+        # Steps that follow the error take about as many for each decade of time as for the next.
+        first = state.log_rate[0] if by_decades and state.log_rate else stop.log_time
+        decades = (state.log_time - first) / np.maximum(stop.log_time - first, 1e-9)
+        done = np.maximum(done, decades if by_decades else np.exp(state.log_time - stop.log_time))
     return float(np.mean(np.where(state.active, np.minimum(done, 1.0), 1.0)))
 
 

@@ -35,7 +35,7 @@ class RecipeFields:
     m: int = _nets(5, "Neurons per class, coarse labels", least=1, remedy=_ONE)
     h: int = _nets(1, "Neurons per cluster, fine labels", least=1, remedy=_ONE)
     pooling: str = _nets("mean", "How neurons make the score of a class (options: top:q=3)", choices=POOLINGS)
-    depth: int = _nets(2, "Layers of weights", least=2)
+    depth: int = _nets(2, "Layers of weights", least=2, most=1000)
     residual: bool = _nets(False, "Hidden layers add what they are fed")
     activation: Activation | str = _nets("relu", "Activation (options: leaky-relu:leak=0.1)", choices=ACTIVATIONS)
     biases: bool | None = _nets(None, "Hidden biases", unset="with coarse labels only")

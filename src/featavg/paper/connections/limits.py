@@ -31,7 +31,8 @@ from featavg.paper.connections.power_relu import (
     decoupled_limit,
     train_shallow,
 )
-from featavg.progress import Progress, remembered, silent
+from featavg.paper.engine.remembered import remembered
+from featavg.progress import Progress, silent
 from featavg.robustness.attacks.attack import FeatureDirections
 from featavg.robustness.attacks.suite import attack_suite
 from featavg.robustness.models.decision import Decision

@@ -27,7 +27,7 @@ def tabulate(
 ) -> xr.Dataset:
     """Calls `measure(value, ..., seed)` for every combination of values and seeds.
 
-    `simulate.sweep.work.measure_each` does the same for measures of networks that it trains.
+    `questions.measured.measure_each` does the same for measures of networks that it trains.
 
     Args:
         measure: gives named numbers, or arrays with the axes `inner`.

@@ -17,8 +17,8 @@ from featavg.figures.figure import Axis, Figure, Lines, Role, Rule, Series
 from featavg.measures.margin import Margins, deepest_fall, margins, parameter_norm
 from featavg.nets.deep import Deep
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
+from featavg.paper.engine.remembered import remembered
 from featavg.paper.margins.kkt_flow import LOSS_DEPTHS, STARTS, KKTFlow, kkt_flow, rate_exponents
-from featavg.progress import remembered
 from featavg.training.controllers import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses import Exponential

@@ -31,7 +31,7 @@ from featavg.measures.margin import KKT, deepest_fall, kkt
 from featavg.measures.svm import angle
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary_head
-from featavg.progress import remembered
+from featavg.paper.engine.remembered import remembered
 from featavg.training.controllers._rules import ErrorControl
 from featavg.training.driver import SaveAt, Stop, run
 from featavg.training.losses._binary import Exponential

@@ -52,11 +52,11 @@ from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer
 from featavg.paper.engine.claim import Check, Context, Evidence, Headline, claim
 from featavg.paper.engine.tables import line, power_law_exponent
+from featavg.paper.questions.measured import measure_each
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.points import SimulationPoints
 from featavg.simulate.sweep.measures import Run
-from featavg.simulate.sweep.work import measure_each
 
 COSINES = (-1 / 9, -0.05, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 

@@ -19,10 +19,10 @@ import xarray as xr
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Rule
 from featavg.figures.marks import Role
 from featavg.paper.engine.claim import Check, Context, Evidence, claim
+from featavg.paper.questions.measured import measure_each
 from featavg.progress import part
 from featavg.robustness.radii import radii
 from featavg.simulate.sweep.measures import Run
-from featavg.simulate.sweep.work import measure_each
 
 RATE, SMALL_RATE = 2e-2, 1e-3  # of descent; of steps that have the same length in every coordinate
 ORIENTATIONS = {"axes": "along the axes", "random": "in random directions"}

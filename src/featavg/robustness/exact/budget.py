@@ -47,11 +47,7 @@ class Budget:
 
     def start(self) -> Clock:
         """Start the clock for one point."""
-        return Clock(self.nodes, math.inf if self.seconds == math.inf else self.deadline())
-
-    def deadline(self) -> float:
-        """When a point that starts now has to end."""
-        return thread_time() + self.seconds
+        return Clock(self.nodes, thread_time() + self.seconds)
 
 
 @dataclass(frozen=True)
@@ -68,12 +64,12 @@ class Clock:
     def part(self, share: float) -> Clock:
         """A clock with this share of what is left."""
         nodes = max(int(share * self.nodes), 1)
-        return Clock(nodes, math.inf if self.deadline == math.inf else thread_time() + share * self.left)
+        return Clock(nodes, thread_time() + share * self.left)
 
     @property
     def left(self) -> float:
         """Seconds that are left."""
-        return math.inf if self.deadline == math.inf else self.deadline - thread_time()
+        return self.deadline - thread_time()
 
     def affords(self, operations: float, share: float) -> bool:
         """Whether this many floating-point operations take at most this share of the time left."""

@@ -11,12 +11,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
-from threadpoolctl import threadpool_limits
-
 import featavg
 from featavg.boundary.public import public
 from featavg.errors import InputError
-from featavg.machine import cores
+from featavg.machine import cores, one_blas_thread
 from featavg.progress import Progress, silent
 from featavg.simulate.sweep.measures import Measure, measures_named
 from featavg.simulate.sweep.plan import Plan, SweepAxis, known_field
@@ -125,7 +123,7 @@ class Dask:
             problem, remedy = "is dask, which is not installed", install_command("dask")
             raise InputError("engine", problem, remedy) from None
         # Threads would otherwise give each other their number of BLAS threads back.
-        with threadpool_limits(limits=1), self._client(distributed) as client:
+        with one_blas_thread(), self._client(distributed) as client:
             self._check_workers(client)
             jobs_of = {client.submit(work, job, pure=False): job for job in jobs}
             try:
