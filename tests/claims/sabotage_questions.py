@@ -265,6 +265,18 @@ LABEL_ROWS = (
         needs=("torch",),
     ),
     Sabotage(
+        "question-labels-mnist",
+        "a part of the fine labels is none of them",
+        setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),
+        together(
+            setting(labels_images, Labels=lambda share: Labels(share=float(share > 0.0)), kept=seeds_alike),
+            setting(labels_images, NETWORKS=dict.fromkeys(labels_images.NETWORKS, ("digits", 1000))),
+        ),
+        given={"steps": 300, "points": 12},
+        seeds=(0, 1),
+        needs=("torch",),
+    ),
+    Sabotage(
         "question-labels-images",
         "a part of the fine labels is none of them",
         setting(labels_images, Labels=lambda share: Labels(share=float(share == 1.0))),

@@ -131,9 +131,14 @@ def judged(task: ImageTask, kind: str, net: CompetitiveHead, points: int) -> dic
         return found | dict.fromkeys(EXACT_ALONE, np.nan)
     twin, positive = net.exact()
     exact = radii(twin, x, np.where(y == 1, 1, -1), readout="max", positive=positive, jobs=1).certified
+    return found | beside_exact(exact, attacked)
+
+
+def beside_exact(exact: ndarray, attacked: ndarray) -> dict[str, float]:
+    """The median exact radius, and how the attack's compare: median, share within 1%, least."""
     ratio = attacked[exact > 0] / exact[exact > 0]
     measured = np.median(exact), np.median(ratio), np.mean(ratio <= 1.01), ratio.min()
-    return found | dict(zip(EXACT_ALONE, map(float, measured), strict=True))
+    return dict(zip(EXACT_ALONE, map(float, measured), strict=True))
 
 
 def _cells(rows: xr.Dataset, axis: str) -> str:
