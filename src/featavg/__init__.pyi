@@ -75,7 +75,7 @@ from featavg.simulate.sweep.run import sweep as sweep
 # the audit of a network of yours
 from featavg.audit.run import audit as audit
 from featavg.audit.label_budget import label_budget as label_budget
-from featavg.audit.page import write_audit as write_audit
+from featavg.audit.result import write_audit as write_audit
 from featavg.audit.remedies import discover_labels as discover_labels
 from featavg.audit.remedies import rehead as rehead
 from featavg.audit.remedies import retrain as retrain

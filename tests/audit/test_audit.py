@@ -14,15 +14,15 @@ from torch import nn  # noqa: E402
 import featavg as fa  # noqa: E402
 from featavg.__main__ import main  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
+from featavg.audit.classifier import load_model  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
 from featavg.audit.inputs import balanced  # noqa: E402
-from featavg.audit.module_from_name import load_model  # noqa: E402
-from featavg.audit.page import audit_page, pictures_of  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
+from featavg.audit.result import audit_page, pictures_of  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import discover  # noqa: E402
-from featavg.audit.verdict import BORDER, AuditVerdict, judge  # noqa: E402
+from featavg.audit.verdict import BORDER, MERGED, AuditVerdict, judge  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 from featavg.measures.accuracy import wilson  # noqa: E402
 from featavg.measures.shared_gradient import SharedGradient  # noqa: E402
@@ -103,16 +103,19 @@ def layer(value, low, high, null=1.0, undefined=0.0):
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "expected"),
+    ("low", "high", "finer", "expected"),
     [
-        (0.9, BORDER + 0.01, 0.95, AuditVerdict.AVERAGES),
-        (0.1, 0.0, BORDER - 0.01, AuditVerdict.DECOUPLED),
-        (0.5, BORDER - 0.01, 0.9, AuditVerdict.CANNOT_TELL),
+        (BORDER + 0.01, 0.95, True, AuditVerdict.AVERAGES),
+        (BORDER + 0.01, 0.95, False, AuditVerdict.CANNOT_TELL),
+        (MERGED + 0.01, 0.95, False, AuditVerdict.AVERAGES),
+        (0.0, BORDER - 0.01, True, AuditVerdict.DECOUPLED),
+        (0.0, BORDER - 0.01, False, AuditVerdict.DECOUPLED),
+        (BORDER - 0.01, 0.9, True, AuditVerdict.CANNOT_TELL),
     ],
 )
-def test_the_rule_of_the_verdict(value, low, high, expected):
-    found = Sharing((layer(value, low, high),))
-    assert judge(found, wilson(95, 100), 0.5).verdict is expected
+def test_the_rule_of_the_verdict(low, high, finer, expected):
+    found = Sharing((layer((low + high) / 2, low, high),))
+    assert judge(found, wilson(95, 100), 0.5, finer=finer).verdict is expected
     guessing = judge(found, wilson(52, 100), 0.5)
     assert guessing.verdict is AuditVerdict.CANNOT_TELL
     assert "hardly better than by always naming one class" in guessing.reason

@@ -116,13 +116,13 @@ def test_no_weight_stays_trained():
     )
     model = Redrawn()
     again = fa.retrain(model, task, recipe=recipe)
-    assert again.net.token.abs().max().item() < 0.1
+    assert again.net.module.token.abs().max().item() < 0.1
     assert model.token.min().item() == 3.0
     attention = Attention()
     with torch.no_grad():
         attention.block.self_attn.in_proj_weight.fill_(7.0)
     fresh = fa.retrain(attention, task, recipe=recipe)
-    assert fresh.net.block.self_attn.in_proj_weight.abs().max().item() < 2.0
+    assert fresh.net.module.block.self_attn.in_proj_weight.abs().max().item() < 2.0
 
 
 def test_a_caption_names_a_layer_of_this_network():

@@ -12,8 +12,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import featavg as fa  # noqa: E402
+from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
-from featavg.audit.wrapping import classifier  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.nets.torch.inference import devices_of, graphics, unchanged  # noqa: E402
 from featavg.nets.two_layer import TwoLayer  # noqa: E402

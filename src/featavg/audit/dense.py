@@ -11,7 +11,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from scipy.special import expit
 
-from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
+from featavg.audit.classifier import WIDEST_EXACT, Classifier, Passes
 from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
 from featavg.nets.activations._activation import Activation, ReLU
@@ -76,7 +76,7 @@ class DenseClassifier(Classifier):
         slack = 32 * float(np.finfo(float).eps)
         return DenseModel(decision, self.bounds, space_of(self.bounds), slack, net=self.net)
 
-    def look(self, x: ndarray, covector: Callable[[ndarray], ndarray], effective: bool) -> Batch:
+    def look(self, x: ndarray, covector: Callable[[ndarray], ndarray], effective: bool) -> Passes:
         """By hand what torch does by autograd."""
         net, flat = self.net, x.reshape(len(x), -1).astype(float)
         z = net.preactivations(flat)
@@ -86,7 +86,7 @@ class DenseClassifier(Classifier):
         at = {INPUT: 0}
         at |= {f"activation {i + 1} of {count}": i + 1 for i in spread(count) if i + 1 < count}
         at |= {FEATURES: net.depth - 1}
-        return Batch(
+        return Passes(
             outputs=z[-1],
             features=fed[-1],
             weight=net.weights[-1],

@@ -62,11 +62,6 @@ class FeatureGain(Part):
     fine_accuracy: float | None = None
     remedy: str = "finer labels"
 
-    @property
-    def helps(self) -> bool:
-        """Whether the whole range lies above 1."""
-        return self.low is not None and self.low > 1
-
     def change(self, finer: bool = False) -> str:
         """What a network would gain that has finer labels, or one that has not."""
         if self.value is None or self.low is None or self.high is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from featavg.audit.classifier import Batch, Classifier
+from featavg.audit.classifier import Classifier, Passes
 from featavg.audit.parts import Audited, Part, Row
 from featavg.data.streams import stream
 from featavg.errors import InputError
@@ -30,26 +30,6 @@ LONGEST, HASHED = 1 << 16, 1 << 14
 SAME_DIRECTION = 1e-4
 # A mean is a direction that the images share if its squared length exceeds this many times its variance.
 SHARED_MEAN = 10.0
-
-
-@dataclass(frozen=True, eq=False)
-class Passes:
-    """Everything that forward and backward passes over the images gave.
-
-    Attributes:
-        outputs: the logits.
-        features: the input of the last linear layer, or None.
-        weight: of the last linear layer, or None.
-        gradients: by layer, in order from the input to the head.
-        constant: layers behind which the network is linear: a class has one gradient there, whatever
-            the network does before; left out of `gradients`.
-    """
-
-    outputs: Float[ndarray, "n c"]
-    features: Float[ndarray, "n N"] | None
-    weight: Float[ndarray, "c N"] | None
-    gradients: dict[str, Float[ndarray, "n D"]]
-    constant: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +153,7 @@ def passes(
         effective: take the effective gradient of the own class's score above the mean output, without
             the direction that all images share, instead of the gradient of the margin.
     """
-    batches, means, batch = list[Batch](), dict[str, _Mean](), classifier.batch
+    batches, means, batch = list[Passes](), dict[str, _Mean](), classifier.batch
     gradients: dict[str, list[ndarray]] = {}
     with classifier.unchanged():
         for start in range(0, len(x), batch):
@@ -208,7 +188,7 @@ def passes(
     whole = np.concatenate(features) if len(features) == len(batches) else None
     weight = batches[-1].weight if whole is not None else None
     outputs = np.concatenate([b.outputs for b in batches])
-    return Passes(outputs, whole, weight, complete, constant)
+    return Passes(outputs, whole, weight, complete, constant=constant)
 
 
 def _covector(
@@ -286,7 +266,7 @@ def spread(count: int, most: int = MOST_LAYERS) -> list[int]:
 
 
 def sharing(
-    gradients: dict[str, Float[ndarray, "n D"]],
+    gradients: Mapping[str, Float[ndarray, "n D"]],
     right: Int[ndarray, " m"],
     fine: Int[ndarray, " n"],
     groups: Int[ndarray, " k"],

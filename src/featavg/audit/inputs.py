@@ -58,13 +58,10 @@ def gathered(
     if fine is not None or not (coarse is None or isinstance(coarse, Mapping)):
         name = "coarse" if fine is None else "fine"
         raise InputError(name, "is given beside a data set, which has its labels", "leave it out")
-    kept = _Sample(count, seed)
-    for i, (image, label, finer) in enumerate(_examples(x, count, seed)):
-        progress(0.0, f"images read: {i}")
-        kept.add(image, label, finer)
-    if not kept.rows:
+    kept = _sampled(_examples(x, count, seed), count, seed, progress)
+    if not kept:
         raise InputError("x", "has no images", "give a data set, or batches of images and labels")
-    images, labels, finer_ones = zip(*kept.rows.values(), strict=True)
+    images, labels, finer_ones = zip(*kept, strict=True)
     if isinstance(coarse, Mapping):
         return _stacked(images, size), coarse, list(labels)
     return _stacked(images, size), list(labels), None if finer_ones[0] is None else list(finer_ones)
@@ -81,25 +78,21 @@ def balanced(labels: Int[ndarray, " n"], count: int, seed: int) -> Int[ndarray, 
     return np.sort(order[np.argsort(rank[order], kind="stable")][:count])
 
 
-class _Sample:
+def _sampled(examples: Iterable[Example], count: int, seed: int, progress: Progress) -> list[Example]:
     """A random sample of a stream, as many of every label, whatever the order; about `count` in all."""
-
-    def __init__(self, count: int, seed: int) -> None:
-        self.count, self.rng, self.seen = count, stream(seed, "gathered"), 0
-        self.rows: dict[int, Example] = {}
-        self.of_label: dict[Any, list[tuple[float, int]]] = {}
-
-    def add(self, image: Any, label: Any, finer: Any) -> None:
-        key = label if finer is None else finer
-        mine = self.of_label.setdefault(key, [])
-        mine.append((float(self.rng.random()), self.seen))
-        self.rows[self.seen] = image, label, finer
-        self.seen += 1
-        most = -(-self.count // len(self.of_label))
-        for others in (mine,) if len(mine) > 1 else self.of_label.values():
+    rng, rows = stream(seed, "gathered"), dict[int, Example]()
+    of_label: dict[Any, list[tuple[float, int]]] = {}
+    for i, (image, label, finer) in enumerate(examples):
+        progress(0.0, f"images read: {i}")
+        mine = of_label.setdefault(label if finer is None else finer, [])
+        mine.append((float(rng.random()), i))
+        rows[i] = image, label, finer
+        most = -(-count // len(of_label))
+        for others in (mine,) if len(mine) > 1 else of_label.values():
             while len(others) > most:
                 others.sort()
-                del self.rows[others.pop()[1]]
+                del rows[others.pop()[1]]
+    return list(rows.values())
 
 
 def _examples(x: Any, count: int, seed: int) -> Iterator[Example]:

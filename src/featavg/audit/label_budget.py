@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -31,6 +31,8 @@ SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LEAST_GAIN = 1.05
 # Of fewer points of a class a fifth, to measure on, or the other part may hold none.
 LEAST_POINTS = 10
+# Why there is no answer, or nothing; then radius and index at a share and a seed, measured and predicted.
+Study = tuple[str, Callable[[float, int], tuple[float, float]], Callable[[float, int], tuple[float, float]]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,25 +175,24 @@ def label_budget(
     wanted = _checked(shares, goal)
     if isinstance(task, MultiCluster):
         recipe = Recipe(**({"labels": Labels()} | changes))
-        study: _TaskStudy | _FeatureStudy = _TaskStudy(task, recipe, n, points)
+        refused, measured, predicted = _of_task(task, recipe, n, points)
     else:
         if classes is None or groups is None:
             raise InputError("classes", "are missing", "give classes and groups with features")
         if changes:
             raise InputError(", ".join(changes), "is about a task", "leave it out with features")
         known = classes >= 0
-        study = _FeatureStudy(task[known], classes[known], groups, points)
-    refused = study.refusal()
+        refused, measured, predicted = _of_features(task[known], classes[known], groups, points)
     shape = (len(wanted), len(seeds))
     radius, index, expected, expected_index = (np.full(shape, np.nan) for _ in range(4))
     # Heads cannot even be trained then, or mean nothing.
-    if refused and isinstance(study, _FeatureStudy):
+    if refused and not isinstance(task, MultiCluster):
         return LabelBudget.none(refused, wanted, len(seeds), goal)
     for i, share in enumerate(wanted):
         (progress or silent)(i / len(wanted), f"share {share:g}")
         for j, seed in enumerate(seeds):
-            radius[i, j], index[i, j] = study.measured(share, int(seed))
-            expected[i, j], expected_index[i, j] = study.predicted(share, int(seed))
+            radius[i, j], index[i, j] = measured(share, int(seed))
+            expected[i, j], expected_index[i, j] = predicted(share, int(seed))
     if not refused and radius[-1].mean() < LEAST_GAIN * radius[0].mean():
         refused = "all fine labels together gain less than 5%"
     enough, foreseen = (None if refused else _reaches(wanted, r, goal) for r in (radius, expected))
@@ -218,62 +219,46 @@ def _reaches(shares: tuple[float, ...], radius: Float[ndarray, "p s"], goal: flo
     return float(shares[i - 1] + part * (shares[i] - shares[i - 1]))
 
 
-@dataclass(frozen=True)
-class _TaskStudy:
+def _of_task(task: MultiCluster, recipe: Recipe, n: int, points: int) -> Study:
     """Grouped networks on points of a task, and on the means of each kind of point."""
+    mu, sign = task.alpha * task.features, task.positive_clusters
+    apart = np.linalg.norm(mu[sign][:, None] - mu[~sign][None, :], axis=2).min()
+    snr = 0.5 * float(apart) / max(task.sigma, 1e-300)
 
-    task: MultiCluster
-    recipe: Recipe
-    n: int
-    points: int
-
-    def refusal(self) -> str:
-        mu, sign = self.task.alpha * self.task.features, self.task.positive_clusters
-        apart = np.linalg.norm(mu[sign][:, None] - mu[~sign][None, :], axis=2).min()
-        snr = 0.5 * float(apart) / max(self.task.sigma, 1e-300)
-        return refusal(snr, sign.astype(int))
-
-    def measured(self, share: float, seed: int) -> tuple[float, float]:
-        one = label_run(self.task, with_share(self.recipe, share), self.n, seed, self.points)
+    def measured(share: float, seed: int) -> tuple[float, float]:
+        one = label_run(task, with_share(recipe, share), n, seed, points)
         return one.radius, one.index
 
-    def predicted(self, share: float, seed: int) -> tuple[float, float]:
-        one = mean_run(self.task, with_share(self.recipe, share), self.n, seed)
+    def predicted(share: float, seed: int) -> tuple[float, float]:
+        one = mean_run(task, with_share(recipe, share), n, seed)
         return one.radius, one.index
 
+    return refusal(snr, sign.astype(int)), measured, predicted
 
-@dataclass(frozen=True)
-class _FeatureStudy:
+
+def _of_features(features: ndarray, fine: ndarray, groups: ndarray, points: int) -> Study:
     """Heads on measured features, and on their Gaussian surrogate."""
+    k, fewest = len(groups), np.bincount(fine, minlength=len(groups)).min()
 
-    features: ndarray
-    fine: ndarray
-    groups: ndarray
-    points: int
-
-    def refusal(self) -> str:
-        counts = np.bincount(self.fine, minlength=len(self.groups))
-        if counts.min() < LEAST_POINTS:
-            return f"a class has {counts.min()} points, below {LEAST_POINTS}"
-        return refusal(signal_to_noise(self.features, self.fine, self.groups), self.groups)
-
-    def measured(self, share: float, seed: int) -> tuple[float, float]:
-        return self._both(split(self.features, self.fine, self.groups, seed), share, seed)
-
-    def predicted(self, share: float, seed: int) -> tuple[float, float]:
-        k = len(self.groups)
-        draw = surrogate(self.features, self.fine, k, stream(seed, "surrogate 0"))
-        # Not the first rows: users sort their features by class.
-        fine = split(self.features, self.fine, self.groups, seed).fine
-        test = np.arange(max(self.points, k)) % k
-        return self._both(HeadData(draw(fine), fine, draw(test), test, self.groups), share, seed)
-
-    def _both(self, data: HeadData, share: float, seed: int) -> tuple[float, float]:
-        net = train_head(data.x, data.fine, self.groups, Labels(share=share), RECIPE, seed)
-        means = class_features(data.x, data.fine, len(self.groups))
-        signs = np.where(self.groups == 1, 1, -1)
+    def both(data: HeadData, share: float, seed: int) -> tuple[float, float]:
+        net = train_head(data.x, data.fine, groups, Labels(share=share), RECIPE, seed)
+        means = class_features(data.x, data.fine, k)
         try:
-            index = averaging_index_of(net, means, signs).value
+            index = averaging_index_of(net, means, np.where(groups == 1, 1, -1)).value
         except InputError:  # of means that depend on each other it is not defined
             index = float("nan")
-        return data.radius(net, self.points), index
+        return data.radius(net, points), index
+
+    def measured(share: float, seed: int) -> tuple[float, float]:
+        return both(split(features, fine, groups, seed), share, seed)
+
+    def predicted(share: float, seed: int) -> tuple[float, float]:
+        draw = surrogate(features, fine, k, stream(seed, "surrogate 0"))
+        # Not the first rows: users sort their features by class.
+        some = split(features, fine, groups, seed).fine
+        test = np.arange(max(points, k)) % k
+        return both(HeadData(draw(some), some, draw(test), test, groups), share, seed)
+
+    if fewest < LEAST_POINTS:
+        return f"a class has {fewest} points, below {LEAST_POINTS}", measured, predicted
+    return refusal(signal_to_noise(features, fine, groups), groups), measured, predicted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,20 +12,21 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
+from featavg.audit.classifier import module_of
 from featavg.audit.dense import net_of
 from featavg.audit.gain import COMPETING, FeatureGain, measured_gain
 from featavg.audit.labels import audit_data, nested, partly_labelled
 from featavg.audit.subclasses import clustered, merged
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
-from featavg.audit.wrapping import is_module
 from featavg.boundary.kinds import Count, PartlyKnown, Seed
 from featavg.boundary.public import public
 from featavg.data.images import Images, ImageTask
 from featavg.data.labels import Labels
 from featavg.errors import InputError
 from featavg.nets.torch.competitive import CompetitiveHead
+from featavg.nets.torch.image_nets import Normalise
 from featavg.nets.torch.inference import own_randomness, unchanged
-from featavg.nets.torch.outputs import answering, device_of, unwrapped, watch
+from featavg.nets.torch.outputs import Logits, device_of, watch
 from featavg.nets.two_layer import TwoLayer
 from featavg.progress import Progress, part
 from featavg.robustness.models.torch_model import torch_model
@@ -167,10 +169,7 @@ def _competing(head: TwoLayer) -> nn.Module:
 
 def _module(model: Any) -> nn.Module:
     """A module as it is; networks of NumPy arrays become one."""
-    inner = model if is_module(model) else getattr(model, "net", None)
-    if is_module(inner) and isinstance(inner, nn.Module):
-        return inner
-    return as_module(net_of(model))
+    return module_of(model) or as_module(net_of(model))
 
 
 def frozen_features(
@@ -288,7 +287,7 @@ def retrain(
     with own_randomness(seed, device):
         _replace_last(fresh, task.outputs(labels if isinstance(labels, str) else "fine"), task)
         _start_again(fresh)
-    net = _Ready(fresh, mean, std).to(device)
+    net = nn.Sequential(OrderedDict(normalise=Normalise(mean, std), net=Logits(fresh))).to(device)
     how = replace(recipe or ImageRecipe(), seed=seed)
     return train_module(net, task, labels, how, progress=progress, device=str(device), objective=objective).net
 
@@ -308,26 +307,6 @@ def _start_again(net: nn.Module) -> None:
     if kept:
         problem = f"has weights that no layer draws anew ({', '.join(kept[:3])})"
         raise InputError("model", problem, "give the module that has them a reset_parameters()")
-
-
-class _Ready(nn.Module):
-    """A network behind its normalisation (x - mean) / std, its output unwrapped to logits."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, net: nn.Module, mean: Any, std: Any) -> None:
-        super().__init__()
-        self.net = net
-        for name, value in (("mean", mean), ("std", std)):
-            tensor = torch.as_tensor(np.asarray(value, dtype=np.float32))
-            self.register_buffer(name, tensor[:, None, None] if tensor.ndim == 1 else tensor)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The logits of a batch."""
-        x = (x - self.mean) / self.std
-        with answering(x):
-            return unwrapped(self.net(x), len(x))
 
 
 def _replace_last(net: nn.Module, outputs: int, task: ImageTask) -> None:

@@ -1,11 +1,14 @@
-"""The audit of a classifier: everything that was found, as numbers, figures, text and JSON."""
+"""The audit of a classifier: everything that was found, as numbers, figures, text, JSON and one page."""
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +22,13 @@ from featavg.audit.parts import Part, Row, number
 from featavg.audit.radii import DecisionRadii
 from featavg.audit.subclasses import Discovery, FeatureCollapse, Probes
 from featavg.audit.verdict import AuditVerdict, Judgement
+from featavg.boundary.public import public
 from featavg.figures.figure import Axis, Bar, Bars, Figure, Result, Rule
+from featavg.figures.html import environment, look, picture
+from featavg.figures.matplotlib_figure import save
 from featavg.figures.typeset import table
 from featavg.measures.accuracy import Accuracy
-from featavg.storage.files import strict_json
+from featavg.storage.files import strict_json, write
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,3 +201,87 @@ class Audit(Result):
 def with_code(line: str) -> str:
     """Plain text, safe for a page, with `names` set as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(line))
+
+
+@public
+def write_audit(audit: Audit, folder: str | Path, examples: dict[str, list[str]] | None = None) -> Path:
+    """Write `folder/audit.html` and every figure under `folder/figures/`; the page's path.
+
+    Args:
+        examples: of each discovered sub-class, pictures as addresses that a page can show; see
+            `pictures_of`.
+
+    >>> import tempfile
+    >>> import featavg as fa
+    >>> task = fa.MultiCluster(k=4, d=50)
+    >>> points = task.sample(200, seed=0)
+    >>> net = fa.feature_averaging(task, task.d)
+    >>> report = fa.audit(net, points.x, points.y, points.clusters, bounds=None, radii=5)
+    >>> fa.write_audit(report, tempfile.mkdtemp()).name
+    'audit.html'
+    """
+    target = Path(folder)
+    pictures = [picture(each.name, each, save(each, target / "figures")) for each in audit.figures()]
+    return write(target / "audit.html", audit_page(audit, pictures, examples or {}))
+
+
+def audit_page(audit: Audit, pictures: list[Any], examples: dict[str, list[str]]) -> str:
+    """The whole page as text."""
+    from markupsafe import Markup
+
+    templates = environment(Path(__file__).parent)
+    templates.filters["code"] = lambda text: Markup(with_code(text))
+    return templates.get_template("audit.html.j2").render(
+        audit=audit,
+        rows=_beside_twin(audit, details=False),
+        details=_beside_twin(audit, details=True),
+        pictures=pictures,
+        clusters=_ranked(audit, examples),
+        **look(bool(pictures)),
+    )
+
+
+def _beside_twin(audit: Audit, details: bool) -> list[tuple[str, str, str]]:
+    """Name, finding and what the twin has there; of a lone network the title says the verdict."""
+    other = {} if audit.twin is None else dict(audit.twin.rows(details))
+    said = ("why",) if other else ("verdict", "why")
+    return [(name, text, other.get(name, "–")) for name, text in audit.rows(details) if name not in said]
+
+
+def _ranked(audit: Audit, examples: dict[str, list[str]]) -> list[tuple[str, str, list[str]]]:
+    """Discovered sub-classes, the worst decided first: name, what was measured, and pictures."""
+    if audit.discovery is None:
+        return []
+    radii = audit.radii.by_subclass()
+    order = sorted(range(len(audit.names)), key=lambda j: (audit.by_subclass[j].value, j))
+    return [
+        (
+            audit.names[j],
+            f"accuracy {audit.by_subclass[j]}, median radius {number(radii.get(j, np.inf))}",
+            examples.get(audit.names[j], []),
+        )
+        for j in order
+    ]
+
+
+def pictures_of(audit: Audit, x: np.ndarray, most: int = 6) -> dict[str, list[str]]:
+    """The examples of each discovered sub-class as small pictures inside the page.
+
+    Args:
+        x: the images that `audit` was given, n x channels x height x width.
+    """
+    if audit.discovery is None or audit.images is None or x.ndim != 4 or x.shape[1] not in (1, 3):
+        return {}
+    return {
+        audit.names[j]: [_png(x[audit.images[i]]) for i in rows[:most]] for j, rows in audit.discovery.examples.items()
+    }
+
+
+def _png(image: np.ndarray) -> str:
+    from PIL import Image
+
+    values = image if image.dtype == np.uint8 else np.clip(255 * image, 0, 255).astype(np.uint8)
+    grey = values[0] if len(values) == 1 else values.transpose(1, 2, 0)
+    buffer = io.BytesIO()
+    Image.fromarray(grey).save(buffer, "png")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

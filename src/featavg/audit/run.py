@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -15,9 +15,9 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Subject
+from featavg.audit.classifier import Passes, Subject, classifier, decision_of, named_input, on_device
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
-from featavg.audit.gradients import FEATURES, HASHED, INPUT, Passes, Sharing, check_layer, hashed, passes, sharing
+from featavg.audit.gradients import FEATURES, HASHED, INPUT, Sharing, check_layer, hashed, passes, sharing
 from featavg.audit.inputs import gathered, is_array, normalisation_of, order_of, size_of
 from featavg.audit.label_budget import LEAST_GAIN, LabelBudget, label_budget
 from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data
@@ -25,7 +25,6 @@ from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.subclasses import Discovery, FeatureCollapse, can_discover, discover, subclass_probes
 from featavg.audit.verdict import judge, remedies
-from featavg.audit.wrapping import classifier, named_input, on_device
 from featavg.boundary.kinds import Count, Seed
 from featavg.boundary.public import public
 from featavg.errors import InputError
@@ -131,19 +130,24 @@ def audit(
             open_ones.enter_context(on_device(each, device))
         taken = classifier(named_input(model, input_name), data.x, bounds, shift, scale, title)
         subject = Subject(
-            taken, data, readout, groups, layer, radii, gradients, seed, kept, clusters, rows,
-            words if names is None else names,
+            taken, decision_of(taken.outputs, data, groups, readout), data, layer, radii, gradients, seed, kept,
+            clusters, rows, words if names is None else names,
         )  # fmt: skip
         other = None
-        if twin is not None:
-            other = _twin(subject, named_input(twin, input_name), shift, scale)
+        if twin is not None:  # refused before the expensive steps
+            with _of_twin():
+                other = classifier(named_input(twin, input_name), data.x, bounds, shift, scale, "twin")
+                if data.fine is not None:
+                    decision_of(other.outputs, data, groups, readout)
         _log.info("audits %s on %d images of shape %s", title, len(data.x), data.x.shape[1:])
         share = 1.0 if other is None else 0.6
         if kept is not None:  # two audits would write the same files
             open_ones.enter_context(locked(kept, "folder"))
         result, data = _audited(subject, part(progress, 0.0, share))
         if other is not None:
-            beside, _ = _audited(replace(other, data=data), part(progress, share, 1.0))
+            decision = decision_of(other.outputs, data, groups, readout)
+            asked = replace(subject, network=other, decision=decision, data=data, clusters=None)
+            beside, _ = _audited(asked, part(progress, share, 1.0))
             result = replace(result, twin=beside, seconds=result.seconds + beside.seconds)
     _log.info("audited %s in %.1f s", title, result.seconds)
     return replace(result, remedies=remedies(result))
@@ -151,18 +155,16 @@ def audit(
 
 def _audited(subject: Subject, progress: Progress) -> tuple[Audit, AuditData]:
     """Everything that is found, and the data with the sub-classes that were discovered."""
-    started, data, decision = perf_counter(), subject.data, subject.decision
+    started, data = perf_counter(), subject.data
     with subject.network.unchanged():
         looking = part(progress, 0.0, 0.15)
-        seen = passes(subject.network, decision, data.x, data.coarse, progress=looking, effective=True)
+        seen = passes(subject.network, subject.decision, data.x, data.coarse, progress=looking, effective=True)
         check_layer(subject.layer, seen)
         discovery = None
         if data.fine is None:
             discovery = _discovered(subject, seen)
             data = data.undivided() if discovery is None else data.with_fine(discovery.labels)
-        divided = replace(subject, data=data)
-        vars(divided)["decision"] = decision  # that of the data as they were given
-        result = _examined(divided, seen, discovery, part(progress, 0.15, 1.0))
+        result = _examined(replace(subject, data=data), seen, discovery, part(progress, 0.15, 1.0))
     return replace(result, seconds=perf_counter() - started), data
 
 
@@ -212,7 +214,7 @@ def _examined(subject: Subject, seen: Passes, discovery: Discovery | None, progr
         accuracy=accuracy,
         by_class=_each(right, data.coarse),
         by_subclass=_each(right, fine),
-        judgement=judge(shared, accuracy, chance, probes, data.too_few, discovered=discovery is not None),
+        judgement=judge(shared, accuracy, chance, probes, data.too_few, discovery is not None, finer),
         sharing=shared,
         probes=probes,
         predicted=predicted,
@@ -304,19 +306,15 @@ def _names(subject: Subject, discovery: Discovery | None) -> tuple[str, ...]:
     return tuple(subject.names)
 
 
-def _twin(subject: Subject, twin: Any, mean: Any, std: Any) -> Subject:
-    """Validates the twin before the expensive steps."""
+@contextlib.contextmanager
+def _of_twin() -> Iterator[None]:
+    """Names the twin in an error about a model."""
     try:
-        bounds = subject.network.bounds
-        network = classifier(twin, subject.data.x, bounds, mean, std, "twin")
-        other = replace(subject, network=network, clusters=None)
-        if subject.data.fine is not None:
-            _ = other.decision
+        yield
     except InputError as error:
         if error.argument not in ("model", "module"):
             raise
         raise InputError("twin", error.problem, error.remedy) from error
-    return other
 
 
 def _each(right: ndarray, labels: ndarray) -> tuple[Accuracy, ...]:

@@ -13,7 +13,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import WIDEST_EXACT, Batch, Classifier
+from featavg.audit.classifier import WIDEST_EXACT, Classifier, Passes
 from featavg.audit.dense import exact_twin
 from featavg.audit.gradients import FEATURES, INPUT, spread
 from featavg.errors import InputError
@@ -53,7 +53,7 @@ class TorchClassifier(Classifier):
         wrapped = torch_model(self.logits, self.bounds, self.mean, self.std, readout, groups=groups)
         return replace(wrapped.shaped(x), batch=min(wrapped.batch, self.batch))
 
-    def look(self, x: ndarray, covector: Callable[[ndarray], ndarray], effective: bool) -> Batch:
+    def look(self, x: ndarray, covector: Callable[[ndarray], ndarray], effective: bool) -> Passes:
         """By autograd, at the input, a few activations and the features."""
         wrapped = torch_model(self.logits, self.bounds, self.mean, self.std).shaped(x)
         with torch.enable_grad():
@@ -63,15 +63,17 @@ class TorchClassifier(Classifier):
                 logits = self.logits.of(unwrapped(returned, len(part)))
                 outputs = _numpy(logits)
                 named = _named(part, seen)
-                pulled = _pulled(logits, covector(outputs), named, seen, effective)
+                v = torch.as_tensor(covector(outputs)).to(logits)
+                behind = seen.activations if effective else ()  # without any it is the gradient itself
+                pulled = {n: effective_gradient(logits, v, tensor, behind) for n, tensor in named.items()}
         features = None if seen.features is None else _numpy(seen.features)
         weight = seen.weight
-        return Batch(
+        return Passes(
             outputs=outputs,
             features=None if features is None else features.reshape(len(part), -1),
             weight=None if weight is None or weight.ndim != 2 else _numpy(weight),
             values={name: _flat(tensor) for name, tensor in named.items()},
-            gradients=pulled,
+            gradients={name: _flat(gradient) for name, gradient in pulled.items() if gradient is not None},
         )
 
     def arrays(self) -> Sequence[ndarray]:
@@ -196,15 +198,6 @@ def _named(x: Tensor, seen: Seen) -> dict[str, Tensor]:
         named = {n: t for n, t in named.items() if t is not seen.features}
         named[FEATURES] = seen.features
     return named
-
-
-def _pulled(
-    logits: Tensor, covector: ndarray, named: dict[str, Tensor], seen: Seen, effective: bool
-) -> dict[str, ndarray]:
-    v = torch.as_tensor(covector).to(logits)
-    activations = seen.activations if effective else ()  # without any it is the gradient itself
-    pulled = {n: effective_gradient(logits, v, t, activations) for n, t in named.items()}
-    return {name: _flat(gradient) for name, gradient in pulled.items() if gradient is not None}
 
 
 def _check_outputs(outputs: Tensor, again: Tensor, x: Tensor) -> None:

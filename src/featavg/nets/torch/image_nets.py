@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,10 +27,11 @@ class Normalise(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, mean: Sequence[float], deviation: Sequence[float]) -> None:
+    def __init__(self, mean: Any, deviation: Any) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1))
-        self.register_buffer("deviation", torch.tensor(deviation).view(1, -1, 1, 1))
+        for name, value in (("mean", mean), ("deviation", deviation)):
+            tensor = torch.as_tensor(np.asarray(value, dtype=np.float32))
+            self.register_buffer(name, tensor if tensor.ndim > 1 else tensor.view(1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalised pixels."""
