@@ -1,6 +1,7 @@
 """The plan of the house: a stage imports only from stages to its left, and nothing the paper."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_a_stage_imports_only_from_its_left(stage):
 def test_shared_ground_uses_no_stage(folder):
     used = {str(path): list(imported((PACKAGE / path).read_text())) for path in files(folder)}
     assert not [target for targets in used.values() for target in targets if stage_of(target)]
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    modules = {"featavg." + ".".join(path.with_suffix("").parts): PACKAGE / path for path in files(".")}
+    graph = {
+        name: {t if t in modules else t.rpartition(".")[0] for t in imported(path.read_text())} & set(modules)
+        for name, path in modules.items()
+        if path.name != "__init__.py"
+    }
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError, with the cycle
 
 
 def test_a_rightward_import_would_be_noticed():

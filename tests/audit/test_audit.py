@@ -14,10 +14,10 @@ from torch import nn  # noqa: E402
 import featavg as fa  # noqa: E402
 from featavg.__main__ import main  # noqa: E402
 from featavg.audit import radii as radii_module  # noqa: E402
-from featavg.audit.classifier import load_model  # noqa: E402
 from featavg.audit.gain import ERROR, measured_gain, predicted_gain  # noqa: E402
 from featavg.audit.gradients import LayerGradient, Sharing  # noqa: E402
 from featavg.audit.inputs import balanced  # noqa: E402
+from featavg.audit.models import load_model  # noqa: E402
 from featavg.audit.remedies import rehead, retrain  # noqa: E402
 from featavg.audit.result import audit_page, pictures_of  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402

@@ -11,7 +11,7 @@ from tests.audit.nets import layers  # noqa: E402
 from torch import nn  # noqa: E402
 
 from featavg.audit import radii as radii_module  # noqa: E402
-from featavg.audit.classifier import classifier  # noqa: E402
+from featavg.audit.models import classifier  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 
 torch.set_num_threads(1)

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
 import featavg as fa  # noqa: E402
 from featavg.audit import torch_classifier as taken  # noqa: E402
-from featavg.audit.classifier import named_input  # noqa: E402
 from featavg.audit.inputs import gathered, normalisation_of, size_of  # noqa: E402
+from featavg.audit.models import named_input  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
 
 torch.set_num_threads(1)

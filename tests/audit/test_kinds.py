@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.classifier import classifier  # noqa: E402
+from featavg.audit.models import classifier  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.data.image_sets.loading import load_images  # noqa: E402
 from featavg.nets.torch.inference import devices_of, graphics, unchanged  # noqa: E402

@@ -12,10 +12,10 @@ from tests.audit.nets import Attention, converged, fitted, network  # noqa: E402
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.dense import net_of  # noqa: E402
 from featavg.audit.gradients import FEATURES, INPUT, LayerGradient, Sharing, passes, sharing  # noqa: E402
 from featavg.audit.labels import audit_data  # noqa: E402
+from featavg.audit.models import classifier  # noqa: E402
 from featavg.audit.result import audit_page  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.audit.subclasses import subclass_probes  # noqa: E402

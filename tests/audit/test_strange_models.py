@@ -9,7 +9,7 @@ from tests.audit.nets import QUICK, network  # noqa: E402
 from torch import nn  # noqa: E402
 
 import featavg as fa  # noqa: E402
-from featavg.audit.classifier import load_model  # noqa: E402
+from featavg.audit.models import load_model  # noqa: E402
 from featavg.audit.result import audit_page, pictures_of  # noqa: E402
 
 torch.set_num_threads(1)

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from featavg.audit.classifier import classifier  # noqa: E402
 from featavg.audit.labels import audit_images  # noqa: E402
+from featavg.audit.models import classifier  # noqa: E402
 from featavg.audit.result import write_audit  # noqa: E402
 from featavg.audit.run import audit  # noqa: E402
 from featavg.errors import InputError  # noqa: E402
@@ -194,7 +194,7 @@ def test_a_file_with_x_and_labels_is_audited_whole(tmp_path, digits):
 def test_weights_without_a_factory_and_of_a_parallel_network(tmp_path, monkeypatch):
     from safetensors.torch import save_file
 
-    from featavg.audit.classifier import load_model
+    from featavg.audit.models import load_model
 
     (tmp_path / "strangers_net.py").write_text("import torch\n\nnet = lambda: torch.nn.Linear(3, 2)\n")
     monkeypatch.chdir(tmp_path)

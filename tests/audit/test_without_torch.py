@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import featavg as fa
-from featavg.audit.classifier import classifier
 from featavg.audit.dense import ACTIVATIONS, DenseClassifier, net_of
+from featavg.audit.models import classifier
 from featavg.errors import InputError
 from featavg.nets.deep import Deep
 from featavg.robustness.models.decision import Decision

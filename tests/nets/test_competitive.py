@@ -8,7 +8,7 @@ from featavg.errors import InputError
 from featavg.nets.readouts._readout import readout_of, score
 
 torch = pytest.importorskip("torch")
-from featavg.audit.classifier import classifier  # noqa: E402
+from featavg.audit.models import classifier  # noqa: E402
 from featavg.nets.torch.competitive import Compete, CompetitiveHead  # noqa: E402
 
 POOLED = ("max", "mean", "top:q=2", "soft:temperature=0.3")

@@ -110,7 +110,7 @@ def test_weights_for_a_sequential(kind: str, tmp_path: Path) -> None:
 
 
 def test_linear_layers_need_no_module(tmp_path: Path) -> None:
-    from featavg.audit.classifier import load_model
+    from featavg.audit.models import load_model
 
     module, x = sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3, bias=False)), images((5,))
     torch.save(module.state_dict(), tmp_path / "net.pth")

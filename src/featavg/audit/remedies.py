@@ -12,10 +12,10 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from featavg.audit.classifier import module_of
 from featavg.audit.dense import net_of
 from featavg.audit.gain import COMPETING, FeatureGain, measured_gain
 from featavg.audit.labels import audit_data, nested, partly_labelled
+from featavg.audit.models import module_of
 from featavg.audit.subclasses import clustered, merged
 from featavg.audit.torch_classifier import TorchClassifier, as_module, torch_classifier
 from featavg.boundary.kinds import Count, PartlyKnown, Seed

@@ -15,12 +15,13 @@ from jaxtyping import Int
 from numpy import ndarray
 
 import featavg
-from featavg.audit.classifier import Passes, Subject, classifier, decision_of, named_input, on_device
+from featavg.audit.classifier import Passes, Subject, decision_of
 from featavg.audit.gain import ERROR, FeatureGain, measured_gain, predicted_gain
 from featavg.audit.gradients import FEATURES, HASHED, INPUT, Sharing, check_layer, hashed, passes, sharing
 from featavg.audit.inputs import gathered, is_array, normalisation_of, order_of, size_of
 from featavg.audit.label_budget import LEAST_GAIN, LabelBudget, label_budget
 from featavg.audit.labels import LEAST_SHARED, AuditData, audit_data
+from featavg.audit.models import classifier, named_input, on_device
 from featavg.audit.radii import decision_radii
 from featavg.audit.result import Audit
 from featavg.audit.subclasses import Discovery, FeatureCollapse, can_discover, discover, subclass_probes

@@ -60,8 +60,8 @@ def _audit(
 
     use_torch(threads)
     from featavg import audit, write_audit
-    from featavg.audit.classifier import load_model
     from featavg.audit.labels import audit_images
+    from featavg.audit.models import load_model
     from featavg.audit.result import pictures_of
 
     # `sum` is worse than coarse labels: it is measured elsewhere, never offered.

@@ -232,8 +232,8 @@ def _measured(cell: LabelCell, task: ImageTask, folder: Path | None, progress: P
 
 def _examined(net: nn.Module, task: ImageTask, labels: str) -> dict[str, Any]:
     """The shared gradient where it means something, the noise of gradients, and collapse."""
-    from featavg.audit.classifier import classifier
     from featavg.audit.gradients import INPUT, passes, sharing
+    from featavg.audit.models import classifier
 
     some = task.test[slice(0, LOOKED_INTO)]
     coarse, fine = task.targets(some, "coarse"), some.fine
