@@ -17,11 +17,10 @@ from featavg.audit import subclasses
 from featavg.audit.label_budget import LabelBudget
 from featavg.data.labels import Labels
 from featavg.measures.alignment import neuron_signs
-from featavg.paper.questions import adversarial, angle, borders, depth, depth_inner, depth_margin, optimizers
+from featavg.paper.questions import adversarial, angle, borders, depth, depth_inner, depth_margin, measured, optimizers
 from featavg.paper.remedies import labels_clusters, labels_images, labels_share
 from featavg.simulate.label_means import label_run
 from featavg.simulate.measurements import net_of
-from featavg.simulate.sweep import work
 from featavg.simulate.sweep.run import sweep
 from featavg.simulate.sweep.work import trained
 from featavg.training.recipe import Recipe
@@ -304,13 +303,13 @@ ROWS = (
     Sabotage(
         "question-angle-equal",
         "class labels decouple and cluster labels average",
-        setting(work, trained=lambda given: labels_swapped(trained(given))),
+        setting(measured, trained=lambda given: labels_swapped(trained(given))),
         given={"cosines": (0.0, 0.3), "n": 200, "group": 4},
     ),
     Sabotage(
         "question-angle-geometry",
         "with class labels every neuron learns one feature",
-        setting(work, trained=neurons_look_for_one_feature),
+        setting(measured, trained=neurons_look_for_one_feature),
         few_of(angle, "GEOMETRIES", *HOLDING),
     ),
     Sabotage(
