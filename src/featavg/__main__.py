@@ -7,6 +7,7 @@ typer would evaluate several times.
 """
 
 import errno
+import inspect
 import logging
 import os
 import re
@@ -16,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -67,7 +68,7 @@ def _check_all(app: typer.Typer) -> None:
 
 def _keep_brackets(callback: Callable[..., Any]) -> None:
     """Escape `[default]` in help texts: rich takes it for markup, and drops it."""
-    for hint in get_type_hints(callback, include_extras=True).values():
+    for hint in inspect.get_annotations(callback, eval_str=True).values():
         for about in getattr(hint, "__metadata__", ()):
             if getattr(about, "help", None):  # shared by commands: escaped once
                 about.help = re.sub(r"(?<!\\)\[", r"\\[", about.help)

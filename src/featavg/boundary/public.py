@@ -79,7 +79,10 @@ def check_fields(record: Any) -> None:
 @functools.cache
 def hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function or class, resolved once."""
-    return get_type_hints(function, include_extras=True)
+    if isinstance(function, type):
+        return get_type_hints(function, include_extras=True)
+    # On Python 3.10 `get_type_hints` wraps what has the default None, and hides what is `Annotated`.
+    return inspect.get_annotations(function, eval_str=True)
 
 
 def _checked(
