@@ -8,6 +8,7 @@ use `<sub>`, `<sup>`, `<i>` and `<b>`.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -294,14 +295,14 @@ class Label(NamedTuple):
     look: str
 
 
-class Panel(Described):
+class Panel(Described, ABC):
     """What every kind of panel can say of itself; one that is about as high as wide has `equal`."""
 
     title: str
 
+    @abstractmethod
     def table(self) -> Iterator[Row]:
         """Its numbers, for the CSV file: rows with some of the columns of `figure.COLUMNS`."""
-        raise NotImplementedError
 
     def labels(self) -> Iterator[Label]:
         """Its entries in the legend: none."""
