@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from tests.training.test_optimizers import TWINS
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from featavg.data.clusters import MultiCluster
 from featavg.data.compress import draw, draw_many
@@ -349,20 +348,3 @@ def test_settings_say_what_was_run() -> None:
     assert run.settings["seeds"] == [3]
     assert run.settings["recipe"]["controller"] == "constant:rate=0.5"
     assert run.settings["coordinates"] == "compressed"
-
-
-def test_small_products_run_on_one_thread_and_large_ones_on_those_there_are() -> None:
-    """A second thread takes longer to wake than a small product; both leave the number as it was."""
-    seen: list[int] = []
-
-    class Counting(Constant):
-        def log_rate(self, state: Any, evaluation: Any) -> Any:
-            seen.append(max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"))
-            return super().log_rate(state, evaluation)
-
-    task = MultiCluster(k=10, d=10**5)
-    with threadpool_limits(2):
-        for n in (100, 400):
-            train(task, n=n, steps=1, controller=Counting(1e-6))
-        assert max(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas") == 2
-    assert seen == [1, 2]

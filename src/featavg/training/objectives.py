@@ -59,11 +59,6 @@ class RowBlocks:
         used = np.atleast_1d(rows.any(axis=tuple(range(rows.ndim - 1))))
         return int(used.size - np.argmax(used[::-1])) if used.any() else 0
 
-    @property
-    def largest(self) -> int:
-        """The numbers in the largest block."""
-        return max((end - first) * width for first, end, width in self.cuts)
-
     def times(self, weights: Float[ndarray, "*s M N"]) -> Float[ndarray, "*s n M"]:
         """The products X W^T with some weights."""
         # With few neurons, W X^T reads X up to twice as fast as X W^T: BLAS packs the thin side.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from featavg.data.labels import Labels
 from featavg.data.streams import stream
 from featavg.data.user_points import labelled_points, training_set
 from featavg.errors import InputError
-from featavg.machine import one_blas_thread
 from featavg.nets.deep import Deep
 from featavg.nets.two_layer import TwoLayer, binary, binary_head, grouped, grouped_head
 from featavg.progress import Progress
@@ -34,8 +32,6 @@ from featavg.training.trajectory import Trajectory, joined
 
 # What a core's share of the last-level cache usually holds.
 _CACHE = 8e6
-# Multiplications of a product below which a second thread takes longer to wake than to help.
-_SMALL = 1e6
 
 
 @public
@@ -106,20 +102,18 @@ def train(
         problem = f"is {recipe.chosen_stepper.name}, which looks at single coordinates"
         raise InputError("stepper", problem, 'draw the data with coordinates="ambient"')
     objective = objective_of(data, recipe)
-    small = objective.blocks.largest * data.unit_weights.shape[-2] < _SMALL
-    with one_blas_thread() if small else nullcontext():
-        return run(
-            objective,
-            objective.params_of(objective.net),
-            stepper=recipe.chosen_stepper,
-            controller=recipe.chosen_controller,
-            stop=Stop(recipe.steps, recipe.target_log_loss, math.log(recipe.time)),
-            save_at=save_at,
-            recorders=recorders,
-            checkpoint=checkpoint,
-            progress=progress,
-            settings=_settings(data, recipe),
-        )
+    return run(
+        objective,
+        objective.params_of(objective.net),
+        stepper=recipe.chosen_stepper,
+        controller=recipe.chosen_controller,
+        stop=Stop(recipe.steps, recipe.target_log_loss, math.log(recipe.time)),
+        save_at=save_at,
+        recorders=recorders,
+        checkpoint=checkpoint,
+        progress=progress,
+        settings=_settings(data, recipe),
+    )
 
 
 def _own(x: ndarray, y: Any, fine: Any, recipe: Recipe, seed: int | Sequence[int]) -> tuple[TrainingSet, Recipe]:
